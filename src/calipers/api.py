@@ -1,0 +1,105 @@
+"""The public functions, as a notebook calls them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import polars as pl
+
+from calipers.explaining import Explanation, explain_data
+from calipers.metrics.declaration import Settings
+from calipers.records import FIELDS
+from calipers.results import Score
+from calipers.scoring import Options, Progress, score_data
+from calipers.sources import Wanted, open_sources
+
+
+def _no_progress(share: float) -> None:
+    del share
+
+
+def score(
+    data: Any,
+    *,
+    by: str | Sequence[str] = (),
+    profile: str | None = None,
+    metrics: Sequence[str] = (),
+    engine: str = "polars",
+    rename: Mapping[str, str] | None = None,
+    normalize: Literal["numeric", "text"] = "numeric",
+    bins: int = 10,
+    tokenizer: str = "whitespace",
+    on_bad: Literal["stop", "skip"] = "stop",
+    bad_rows: str | Path | None = None,
+    per_sample: str | Path | None = None,
+    hash_inputs: bool = False,
+    seed: int = 0,
+    progress: Progress = _no_progress,
+) -> Score:
+    """Measure records: every metric that the data allows, or those of a profile, or those named.
+
+    `data` is a path, a glob, a folder of Parquet parts, several of these, a list of dicts, or a
+    Polars, pandas or Arrow table. `rename` maps the record's fields to the data's names.
+
+    >>> score([{"answer": "4", "target": "4"}]).groups[0].metrics["accuracy"].value
+    1.0
+    """
+    options = Options(
+        by=(by,) if isinstance(by, str) else tuple(by),
+        profile=profile,
+        metrics=tuple(metrics),
+        engine=engine,
+        renames=rename or {},
+        settings=Settings(normalize=normalize, bins=bins, tokenizer=tokenizer),
+        on_bad=on_bad,
+        bad_rows=_path(bad_rows),
+        per_sample=_path(per_sample),
+        hash_inputs=hash_inputs,
+        seed=seed,
+    )
+    return score_data(data, options, progress)
+
+
+def explain(
+    metric: str,
+    data: Any,
+    *,
+    by: str | Sequence[str] = (),
+    rename: Mapping[str, str] | None = None,
+    normalize: Literal["numeric", "text"] = "numeric",
+    bins: int = 10,
+    tokenizer: str = "whitespace",
+    on_bad: Literal["stop", "skip"] = "stop",
+    rows: int = 5,
+) -> Explanation:
+    """How a metric came to its value: formula, rows used and left out, the rows that weigh most."""
+    options = Options(
+        by=(by,) if isinstance(by, str) else tuple(by),
+        metrics=(metric,),
+        renames=rename or {},
+        settings=Settings(normalize=normalize, bins=bins, tokenizer=tokenizer),
+        on_bad=on_bad,
+    )
+    return explain_data(data, options, rows=rows)
+
+
+def read(data: Any, *, rename: Mapping[str, str] | None = None) -> pl.DataFrame:
+    """The records in `data` as a Polars frame: checked, in the record's types, all fields kept."""
+    frames = []
+    for source in open_sources(data):
+        columns = source.columns()
+        renames = dict(rename or {})
+        others = [name for name in columns if name not in renames.values()]
+        fields = tuple(dict.fromkeys((*renames, *(n for n in FIELDS if n in columns), *others)))
+        for chunk in source.chunks(Wanted(fields, renames)):
+            batch = chunk.exact()
+            if batch.bad:
+                raise batch.bad[0].error()
+            frames.append(batch.frame)
+    return pl.concat(frames, how="diagonal_relaxed") if frames else pl.DataFrame()
+
+
+def _path(path: str | Path | None) -> Path | None:
+    return None if path is None else Path(path)

@@ -1,0 +1,46 @@
+"""What goes in and out of an engine, the same for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import polars as pl
+
+from calipers.engines.totals import GroupTotals
+from calipers.sources import BadRow
+
+
+@dataclass
+class Reading:
+    """How much of a source was read."""
+
+    rows: int = 0
+    skipped: int = 0
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Every group's totals, and what was read of each source."""
+
+    groups: GroupTotals
+    readings: tuple[Reading, ...]
+
+
+class Sinks(Protocol):
+    """Where an engine puts what it finds on the way."""
+
+    wants_samples: bool
+
+    def samples(self, rows: pl.DataFrame) -> None:
+        """Take some rows of per-sample values, in order."""
+        ...
+
+    def bad_rows(self, rows: Sequence[BadRow]) -> None:
+        """Take the rows that could not be read, or raise at the first."""
+        ...
+
+    def progress(self, share: float) -> None:
+        """Hear how much of the work is done."""
+        ...

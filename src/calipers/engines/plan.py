@@ -1,0 +1,163 @@
+"""From records to features: the one batch function that every engine runs.
+
+A plan says which fields to read and turns a batch of records into a compact table: the group, the
+task, and a narrow column per feature. No text of the input is left in it, except short answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import polars as pl
+
+from calipers.metrics.declaration import (
+    GROUP,
+    TASK,
+    Aggregate,
+    Feature,
+    Metric,
+    OneOf,
+    Rank,
+    Settings,
+)
+
+FAILED = "_failed"
+IDENTITY = "_identity"  # a hash of id, model, tier and run: the same twice is worth a warning
+
+_IDENTITY_FIELDS = ("id", "model", "tier", "run")
+_NOT_AN_ERROR = ("", "false")
+_SAMPLE_TEXTS = ("cot",)  # Z 7.2 keeps it beside the per-task values
+
+
+def has(name: str) -> str:
+    """The column that says whether a row has the field."""
+    return f"_has_{name}"
+
+
+def coarse(feature: Feature) -> str:
+    """The column with the upper half of a number's sort key."""
+    return f"_coarse_{feature.name}"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to measure, by what, and how."""
+
+    metrics: tuple[Metric, ...]
+    by: tuple[str, ...]
+    settings: Settings
+    also_watched: tuple[str, ...] = ()
+
+    @cached_property
+    def fields(self) -> tuple[str, ...]:
+        """The record's fields to read."""
+        read = (name for feature in self.features for name in feature.fields())
+        return tuple(dict.fromkeys((*_IDENTITY_FIELDS, "error", *self.by, *read)))
+
+    @cached_property
+    def watched(self) -> tuple[str, ...]:
+        """The fields whose presence decides something."""
+        needs = [need for metric in self.metrics for need in metric.needs]
+        named = (
+            name
+            for need in needs
+            for choice in (need.choices if isinstance(need, OneOf) else ((need,),))
+            for name in choice
+        )
+        renamed = (name for name in self.also_watched if name in self.fields)
+        return tuple(dict.fromkeys(("id", *self.by, *named, *renamed)))
+
+    @cached_property
+    def features(self) -> tuple[Feature, ...]:
+        """Every feature once, each behind those it stands on."""
+        wanted = [feature for metric in self.metrics for feature in metric.features]
+        return tuple(dict.fromkeys(each for feature in wanted for each in feature.with_inputs()))
+
+    @cached_property
+    def aggregates(self) -> tuple[Aggregate, ...]:
+        """Every aggregate once."""
+        every = (metric.aggregate for metric in self.metrics)
+        return tuple(dict.fromkeys(each for each in every if isinstance(each, Aggregate)))
+
+    @cached_property
+    def ranks(self) -> tuple[Rank, ...]:
+        """Every rank once."""
+        every = (metric.aggregate for metric in self.metrics)
+        return tuple(dict.fromkeys(each for each in every if isinstance(each, Rank)))
+
+    @cached_property
+    def schema(self) -> dict[str, pl.DataType]:
+        """The columns of the compact table."""
+        columns: dict[str, pl.DataType] = {
+            GROUP: pl.String(),
+            TASK: pl.Int64(),
+            IDENTITY: pl.Int64(),
+            FAILED: pl.Boolean(),
+        }
+        columns |= {has(name): pl.Boolean() for name in self.watched}
+        columns |= {feature.name: feature.dtype for feature in self.features if feature.stored}
+        columns |= {coarse(rank.feature): pl.Int64() for rank in self.ranks}
+        return columns
+
+    @cached_property
+    def sample_columns(self) -> dict[str, str]:
+        """What `--per-sample` writes of each row, and the column it comes from."""
+        listed = [feature.name for feature in self.features if feature.listed]
+        texts = [name for name in _SAMPLE_TEXTS if name in self.fields]
+        columns = {"id": "id", **{name: _kept(name) for name in self.by if name != "id"}}
+        return columns | {name: name for name in (*listed, *texts) if name not in columns}
+
+    def measured(self, records: pl.LazyFrame) -> pl.LazyFrame:
+        """The records with every feature beside them; `schema` names the compact table's columns."""
+        frame = records.with_columns(
+            self._group().alias(GROUP),
+            _hash(*_IDENTITY_FIELDS).alias(IDENTITY),
+            (pl.col("error").is_not_null() & ~pl.col("error").is_in(_NOT_AN_ERROR)).alias(FAILED),
+            *(pl.col(name).is_not_null().alias(has(name)) for name in self.watched),
+            *(pl.col(name).alias(_kept(name)) for name in self.by),
+        )
+        task = pl.when(pl.col("id").is_not_null()).then(_hash(GROUP, "id"))
+        read = sorted({name for feature in self.features for name in feature.fields()} - {"id"})
+        frame = frame.with_columns(
+            task.alias(TASK), *(pl.when(~pl.col(FAILED)).then(pl.col(name)) for name in read)
+        )
+        for layer in _layers(self.features):
+            frame = frame.with_columns(
+                feature.expression(self.settings).cast(feature.dtype).alias(feature.name)
+                for feature in layer
+            )
+        return frame.with_columns(_sort_key(rank.feature) for rank in self.ranks)
+
+    def _group(self) -> pl.Expr:
+        if not self.by:
+            return pl.lit("{}")
+        return pl.struct(self.by).struct.json_encode()
+
+
+def _hash(*columns: str) -> pl.Expr:
+    """64 bits of the columns' texts. Signed, because Spark has no other."""
+    return pl.struct(pl.col(columns).cast(pl.String)).hash().reinterpret(signed=True)
+
+
+def _kept(name: str) -> str:
+    """A group field's own column: a feature may take its name."""
+    return f"_by_{name}"
+
+
+def _layers(features: Sequence[Feature]) -> Iterator[list[Feature]]:
+    """Features that can be computed at once, those that others stand on first."""
+    depth: dict[Feature, int] = {}
+    for feature in features:
+        inputs = [depth[source] for source in feature.reads if isinstance(source, Feature)]
+        depth[feature] = 1 + max(inputs, default=0)
+    for level in range(1, max(depth.values(), default=0) + 1):
+        yield [feature for feature in features if depth[feature] == level]
+
+
+def _sort_key(feature: Feature) -> pl.Expr:
+    """The upper 32 bits of a double, put in such order that they sort as the numbers do."""
+    bits = (pl.col(feature.name) + 0.0).reinterpret(dtype=pl.Int64)  # + 0.0: no minus zero
+    key = pl.when(bits < 0).then(-(2**63) - bits - 1).otherwise(bits)
+    return (key // 2**32).alias(coarse(feature))

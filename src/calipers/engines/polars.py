@@ -1,0 +1,163 @@
+"""The engine for one machine: batches through a few threads, totals part by part."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import narwhals as nw
+import polars as pl
+
+from calipers.engines.outcome import Outcome, Reading, Sinks
+from calipers.engines.plan import Plan, coarse
+from calipers.engines.ranks import KEY, Tally, select_rank
+from calipers.engines.store import Store
+from calipers.engines.totals import (
+    GroupTotals,
+    add_totals,
+    housekeeping,
+    keyed,
+    merged,
+    rank_counts,
+    summed,
+)
+from calipers.metrics.declaration import GROUP, TASK, Aggregate, Frame, Rank
+from calipers.sources import CHECK, BadRow, Chunk, Source, UnusualRows, Wanted
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredBatch:
+    """Some rows with their features, the bad rows among them, and how far we are."""
+
+    rows: pl.DataFrame
+    bad: tuple[BadRow, ...]
+    done: float
+
+
+def measured_batches(
+    chunks: Iterable[Chunk], plan: Plan, *, columns: Sequence[str]
+) -> Iterator[MeasuredBatch]:
+    """Each chunk's rows with the columns asked for, in order; read and measured in one go."""
+
+    def work(chunk: Chunk) -> MeasuredBatch:
+        try:
+            lazy = chunk.lazy()
+            checks = [name for name in lazy.collect_schema() if name.startswith(CHECK)]
+            rows = plan.measured(lazy).select(*columns, *checks).collect()
+            if chunk.trusts(rows.select(checks)):
+                return MeasuredBatch(rows.drop(checks), (), chunk.done)
+        except (pl.exceptions.PolarsError, UnusualRows):
+            pass
+        batch = chunk.exact()
+        rows = plan.measured(batch.frame.lazy()).select(*columns).collect()
+        return MeasuredBatch(rows, batch.bad, chunk.done)
+
+    yield from _in_order(work, chunks)
+
+
+def _in_order(work: Callable[[Any], T], items: Iterable[Any]) -> Iterator[T]:
+    """`work` on each item in threads, results in the items' order, only a few ahead."""
+    threads = min(8, os.cpu_count() or 1)
+    with ThreadPoolExecutor(threads) as pool:
+        waiting: deque[Future[T]] = deque()
+        try:
+            for item in items:
+                waiting.append(pool.submit(work, item))
+                if len(waiting) > threads:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            for future in waiting:
+                future.cancel()
+
+
+def run(sources: Sequence[Source], wanted: Wanted, plan: Plan, sinks: Sinks) -> Outcome:
+    """Read every source once; rows go to the store in compact form, samples to their file."""
+    columns = list(plan.schema)
+    kept = plan.sample_columns if sinks.wants_samples else {}
+    extra = [name for name in dict.fromkeys(kept.values()) if name not in plan.schema]
+    readings = []
+    with Store(plan.schema) as store:
+        for source in sources:
+            reading = Reading()
+            chunks = source.chunks(wanted)
+            for batch in measured_batches(chunks, plan, columns=[*columns, *extra]):
+                sinks.bad_rows(batch.bad)
+                reading.rows += batch.rows.height
+                reading.skipped += len(batch.bad)
+                store.add(batch.rows.select(columns))
+                if kept:
+                    rows = batch.rows.select(pl.col(own).alias(name) for name, own in kept.items())
+                    sinks.samples(numbered(rows, sum(each.rows for each in readings) + reading.rows))
+                sinks.progress((len(readings) + batch.done) / len(sources))
+            readings.append(reading)
+        return Outcome(totals(store, plan), tuple(readings))
+
+
+def numbered(rows: pl.DataFrame, last: int) -> pl.DataFrame:
+    """The rows with a number, from 1, where there is no id; `last` is the number of the last."""
+    number = pl.int_range(last - rows.height + 1, last + 1, dtype=pl.Int64).cast(pl.String)
+    return rows.with_columns(pl.coalesce("id", number))
+
+
+def totals(store: Store, plan: Plan) -> GroupTotals:
+    """Every group's totals over the whole store."""
+    groups: GroupTotals = {}
+    aggregates = merged((*housekeeping(plan), *plan.aggregates))
+    tables: list[list[list[pl.DataFrame]]] = [[] for _ in aggregates]
+    for part in store.parts():
+        repeated = part.filter(pl.col(TASK).is_duplicated())
+        for aggregate, found in zip(aggregates, tables, strict=True):
+            found.append(_of_part(repeated if TASK in aggregate.keys else part, aggregate))
+    for aggregate, found in zip(aggregates, tables, strict=True):
+        for table in _of_all(found, aggregate):
+            add_totals(groups, table)
+    for rank in plan.ranks:
+        counts = rank_counts(groups, rank)
+        values = select_rank(rank, counts, _tally(store, rank), _join_small)
+        for group, value in values.items():
+            groups[group][rank.value_name] = value
+    return groups
+
+
+def _of_part(part: pl.DataFrame, aggregate: Aggregate) -> list[pl.DataFrame]:
+    """A part's tables: finished where the key is a task, which is whole within its part."""
+    table = _collected(keyed(nw.from_native(part.lazy()), aggregate))
+    return _finished(table, aggregate) if TASK in aggregate.keys else [table]
+
+
+def _of_all(parts: Sequence[Sequence[pl.DataFrame]], aggregate: Aggregate) -> list[pl.DataFrame]:
+    """The groups' totals from the tables of all parts."""
+    if not aggregate.keys or TASK in aggregate.keys:
+        return [summed(tables, [GROUP]) for tables in zip(*parts, strict=True)]
+    return _finished(summed((part[0] for part in parts), [GROUP, *aggregate.keys]), aggregate)
+
+
+def _finished(table: pl.DataFrame, aggregate: Aggregate) -> list[pl.DataFrame]:
+    return [_collected(finish(nw.from_native(table.lazy()))) for finish in aggregate.finish]
+
+
+def _tally(store: Store, rank: Rank) -> Tally:
+    columns = (GROUP, rank.feature.name, coarse(rank.feature))
+
+    def tally(count: Callable[[Frame], Frame]) -> pl.DataFrame:
+        parts = store.parts(columns)
+        return summed((_collected(count(nw.from_native(p.lazy()))) for p in parts), [GROUP, KEY])
+
+    return tally
+
+
+def _join_small(rows: Frame, few: pl.DataFrame) -> Frame:
+    return rows.join(nw.from_native(few.lazy()), on=GROUP)
+
+
+def _collected(frame: Frame) -> pl.DataFrame:
+    table: pl.DataFrame = frame.collect().to_native()
+    return table

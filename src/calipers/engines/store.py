@@ -1,0 +1,87 @@
+"""The compact table of a whole run, in parts that each fit in memory.
+
+Small tables stay in memory as one part. Beyond a limit, rows go to temporary files, spread over
+parts by task, so that all runs of a task are in the same part and memory stays flat.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import polars as pl
+
+from calipers.metrics.declaration import TASK
+
+HELD_BYTES = 160 << 20
+SPILL_BYTES = 32 << 20  # so much at a time once the rows no longer fit
+PARTS = 16
+
+
+class Store:
+    """Rows are added in order, then read part by part."""
+
+    def __init__(self, schema: dict[str, pl.DataType], *, held_bytes: int = HELD_BYTES) -> None:
+        self._schema = schema
+        self._held: list[pl.DataFrame] = []
+        self._held_size = 0
+        self._held_bytes = held_bytes
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._written = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._folder is not None:
+            self._folder.cleanup()
+
+    def add(self, rows: pl.DataFrame) -> None:
+        """Take some more rows of the compact table."""
+        self._held.append(rows)
+        self._held_size += rows.estimated_size()
+        if self._held_size > (self._held_bytes if self._folder is None else SPILL_BYTES):
+            self._spill()
+
+    def _spill(self) -> None:
+        if self._folder is None:
+            self._folder = tempfile.TemporaryDirectory(prefix="calipers-")
+        # Rows without an id are tasks of their own: any part will do.
+        part = pl.coalesce(pl.col(TASK), pl.int_range(pl.len())) % PARTS
+        while self._held:
+            rows = pl.concat(self._some_held()).with_columns(part.alias("_part"))
+            for (number,), share in rows.partition_by("_part", as_dict=True).items():
+                folder = Path(self._folder.name, f"{number:02}")
+                folder.mkdir(exist_ok=True)
+                share.drop("_part").write_ipc(folder / f"{self._written:06}.arrow")
+            self._written += 1
+        self._held_size = 0
+
+    def _some_held(self) -> Iterator[pl.DataFrame]:
+        size = 0
+        while self._held and size < SPILL_BYTES:
+            rows = self._held.pop(0)
+            size += rows.estimated_size()
+            yield rows
+
+    def parts(self, columns: Sequence[str] | None = None) -> Iterator[pl.DataFrame]:
+        """Each part, or some columns of it; all rows of a task are in one part."""
+        names = list(columns or self._schema)
+        if self._folder is None:
+            yield pl.concat([pl.DataFrame(schema=self._schema), *self._held]).select(names)
+            return
+        if self._held:
+            self._spill()
+        for folder in sorted(Path(self._folder.name).iterdir()):
+            yield pl.concat(
+                pl.read_ipc(file, columns=names)
+                for file in sorted(folder.iterdir())
+            )

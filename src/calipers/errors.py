@@ -1,0 +1,62 @@
+"""What can go wrong, said kindly: every error names what, where, and what to do."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+EXIT_PASS = 0
+EXIT_FAILED = 1
+EXIT_ERROR = 2
+EXIT_INCOMPLETE = 3
+
+
+class CalipersError(Exception):
+    """Shown to the user as `message` and, below it, the way out."""
+
+    exit_code = EXIT_ERROR
+
+    def __init__(self, message: str, *, fix: str) -> None:
+        super().__init__(message)
+        self.message = message
+        self.fix = fix
+
+    def __str__(self) -> str:
+        return f"{self.message}\n  {self.fix}"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # Keyword-only arguments do not survive the default pickling, which Spark workers use.
+        return _rebuild, (type(self), self.message, self.fix)
+
+
+class UsageError(CalipersError):
+    """An option, a name or a combination that makes no sense."""
+
+
+class DataError(CalipersError):
+    """A record that cannot be read: the message names file, row and field."""
+
+
+class MissingExtraError(CalipersError):
+    """A part that is not installed."""
+
+    def __init__(self, message: str, *, extra: str) -> None:
+        super().__init__(message, fix=f"install it: pip install 'calipers[{extra}]'")
+
+
+def _rebuild(kind: type[CalipersError], message: str, fix: str) -> CalipersError:
+    error = kind.__new__(kind)
+    CalipersError.__init__(error, message, fix=fix)
+    return error
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """What the user may have meant, as the second half of a sentence."""
+    choices = sorted(set(known))
+    close = get_close_matches(name, choices, n=1, cutoff=0.5)
+    if close:
+        return f"did you mean {close[0]}?"
+    return f"known: {', '.join(choices)}" if choices else "there are none to choose from"

@@ -1,0 +1,174 @@
+"""How a metric came to its value: enough to recompute it by hand."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import reduce
+from operator import and_, or_
+from typing import Any
+
+import narwhals as nw
+import polars as pl
+
+from calipers.engines.plan import FAILED, Plan, has
+from calipers.engines.polars import measured_batches, numbered, totals
+from calipers.engines.store import Store
+from calipers.engines.totals import ERRORS, RECORDS, keyed, summed
+from calipers.metrics import Metric
+from calipers.metrics.declaration import GROUP, Aggregate, Need, Totals
+from calipers.scoring import Options
+from calipers.sources import Wanted, open_sources
+
+_TABLE_ROWS = 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupExplanation:
+    """One group's value and what it is made of."""
+
+    by: Mapping[str, Any]
+    value: float | None
+    records: int
+    errors: int
+    n: int
+    left_out: Mapping[str, int]  # why, and how many rows
+    work: str  # the formula with the totals filled in
+    table: pl.DataFrame | None  # what was counted per bin, answer or task: the largest first
+    table_rows: int  # of how many
+    weigh_most: pl.DataFrame  # the rows that move the value most
+
+
+@dataclass(frozen=True, kw_only=True)
+class Explanation:
+    """A metric, explained on some data. Prints as text."""
+
+    metric: Metric
+    groups: tuple[GroupExplanation, ...]
+
+    def __str__(self) -> str:
+        from calipers.reporting.terminal import explanation_text  # noqa: PLC0415 (loads rich)
+
+        return explanation_text(self)
+
+
+def explain_data(data: Any, options: Options, *, rows: int) -> Explanation:
+    """Explain the one metric that the options name."""
+    plan = options.plan()
+    metric = plan.metrics[0]
+    read = 0
+    with Store({**plan.schema, "id": pl.String()}) as store:
+        for source in open_sources(data):
+            chunks = source.chunks(Wanted(plan.fields, options.renames))
+            columns = [*plan.schema, "id"]
+            for batch in measured_batches(chunks, plan, columns=columns):
+                if batch.bad and options.on_bad == "stop":
+                    raise batch.bad[0].error()
+                read += batch.rows.height
+                store.add(numbered(batch.rows, read))
+        groups = totals(store, plan)
+        table = _keyed_table(store, metric)
+        explained = [
+            _explained(text, groups[text], plan, store, table, rows) for text in sorted(groups)
+        ]
+    return Explanation(metric=metric, groups=tuple(explained))
+
+
+def _keyed_table(store: Store, metric: Metric) -> pl.DataFrame | None:
+    """What the metric's aggregate counts per key, over all rows."""
+    aggregate = metric.aggregate
+    if not isinstance(aggregate, Aggregate) or not aggregate.keys:
+        return None
+    parts = (
+        keyed(nw.from_native(part.lazy()), aggregate).collect().to_native()
+        for part in store.parts()
+    )
+    return summed(parts, [GROUP, *aggregate.keys])
+
+
+def _explained(
+    text: str,
+    group: Totals,
+    plan: Plan,
+    store: Store,
+    table: pl.DataFrame | None,
+    rows: int,
+) -> GroupExplanation:
+    metric = plan.metrics[0]
+    n = int(group.get(metric.rows, 0))
+    counted = None if table is None else table.filter(pl.col(GROUP) == text).drop(GROUP)
+    return GroupExplanation(
+        by=json.loads(text),
+        value=float(metric.value(group)) if n else None,
+        records=int(group[RECORDS]),
+        errors=int(group[ERRORS]),
+        n=n,
+        left_out=_left_out(text, group, metric, n, store),
+        work=_filled(metric.work, group) if n else metric.empty,
+        table=None if counted is None else _largest(counted, metric),
+        table_rows=0 if counted is None else counted.height,
+        weigh_most=_weigh_most(text, group, metric, counted, store, rows),
+    )
+
+
+def _filled(work: str, group: Totals) -> str:
+    """The formula over the totals with their numbers, in full precision."""
+    return re.sub(r"\{(\w+)\}", lambda match: f"{group[match[1]]!r}", work)
+
+
+def _left_out(
+    text: str, group: Totals, metric: Metric, n: int, store: Store
+) -> dict[str, int]:
+    """Why rows were left out: each reason with its number of rows; a row can have two reasons."""
+    unused = pl.any_horizontal(pl.col(feature.name).is_null() for feature in metric.features)
+    lacking = {f"without {need}": ~_row_meets(need) for need in metric.needs}
+    mask = (pl.col(GROUP) == text) & ~pl.col(FAILED) & unused
+    counts: dict[str, int] = dict.fromkeys(lacking, 0)
+    for part in store.parts():
+        found = part.filter(mask).select(
+            check.sum().alias(reason) for reason, check in lacking.items()
+        )
+        for reason, count in found.row(0, named=True).items():
+            counts[reason] += count
+    reasons = {"the call failed": int(group[ERRORS]), **counts}
+    missing = int(group[RECORDS]) - n - int(group[ERRORS])
+    if missing > sum(counts.values()):
+        reasons[f"otherwise ({metric.nulls})"] = missing - sum(counts.values())
+    return {reason: count for reason, count in reasons.items() if count}
+
+
+def _row_meets(need: Need) -> pl.Expr:
+    choices = ((need,),) if isinstance(need, str) else need.choices
+    return reduce(or_, (reduce(and_, (pl.col(has(name)) for name in choice)) for choice in choices))
+
+
+def _largest(counted: pl.DataFrame, metric: Metric) -> pl.DataFrame:
+    assert isinstance(metric.aggregate, Aggregate)
+    first = next(iter(metric.aggregate.totals))
+    shown = counted.select(pl.exclude("^_.*$")).sort(first, descending=True).head(_TABLE_ROWS)
+    return shown
+
+
+def _weigh_most(
+    text: str,
+    group: Totals,
+    metric: Metric,
+    counted: pl.DataFrame | None,
+    store: Store,
+    rows: int,
+) -> pl.DataFrame:
+    """The rows that move the value most, with their ids and per-row values."""
+    if metric.influence is None or not group.get(metric.rows):
+        return pl.DataFrame()
+    names = [feature.name for feature in metric.features if feature.listed or counted is not None]
+    found = []
+    for part in store.parts():
+        own = part.filter((pl.col(GROUP) == text) & ~pl.col(FAILED))
+        if counted is not None and isinstance(metric.aggregate, Aggregate):
+            own = own.join(counted, on=list(metric.aggregate.keys))
+        weighed = own.with_columns(metric.influence(group).alias("_weight"))
+        found.append(weighed.filter(pl.col("_weight").is_not_null()).top_k(rows, by="_weight"))
+    best = pl.concat(found).top_k(rows, by="_weight").sort("_weight", "id", descending=[True, False])
+    return best.select("id", *names)

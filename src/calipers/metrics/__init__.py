@@ -1,0 +1,48 @@
+"""Every metric, declared once: the catalogue walks this folder and refuses a name twice."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
+from pkgutil import iter_modules
+
+from calipers.errors import UsageError, nearest
+from calipers.metrics.declaration import Metric
+
+__all__ = ["PROFILES", "Metric", "catalogue", "metric_named", "metrics_of"]
+
+PROFILES = ("reasoning", "tiers", "scenarios", "agents")
+_DOCUMENTS = "ZTSP"
+
+
+@cache
+def catalogue() -> dict[str, Metric]:
+    """All metrics by name, in the order of the documents."""
+    found: dict[str, Metric] = {}
+    for module in iter_modules(__path__, prefix=f"{__name__}."):
+        for value in vars(import_module(module.name)).values():
+            if isinstance(value, Metric) and found.setdefault(value.name, value) is not value:
+                raise ValueError(f"two metrics are called {value.name}")
+    return dict(sorted(found.items(), key=lambda item: _place(item[1])))
+
+
+def _place(metric: Metric) -> tuple[int, list[int]]:
+    document, _, section = metric.spec.split(",")[0].partition(" ")
+    return _DOCUMENTS.index(document), [int(number) for number in section.split(".") if number]
+
+
+def metric_named(name: str) -> Metric:
+    """The metric of that name, or an error that names the nearest."""
+    metrics = catalogue()
+    if name not in metrics:
+        raise UsageError(f"no metric is called {name}", fix=nearest(name, metrics))
+    return metrics[name]
+
+
+def metrics_of(profile: str | None) -> list[Metric]:
+    """The metrics of a profile; of all of them without one."""
+    if profile is not None and profile not in PROFILES:
+        raise UsageError(f"no profile is called {profile}", fix=nearest(profile, PROFILES))
+    return [
+        metric for metric in catalogue().values() if profile is None or profile in metric.profiles
+    ]

@@ -1,0 +1,117 @@
+"""The shape of a chain of thought: how long, how many steps, how it weighs against the answer."""
+
+from __future__ import annotations
+
+import re
+
+import polars as pl
+
+from calipers.metrics.declaration import Feature, Settings, mean
+from calipers.metrics.normalize import PYTHON_SPACE
+from calipers.metrics.tokens import tokens
+
+_NULLS = "a row without a cot is left out; an empty cot has length 0"
+
+# Within one line: the white space around a step's mark must not reach over the line's end.
+_INLINE_SPACE = f"[{re.escape(PYTHON_SPACE.replace(chr(10), '').replace(chr(13), ''))}]"
+_STEP = rf"(?:^|[\r\n]){_INLINE_SPACE}*(?:\d+\.|-|\*){_INLINE_SPACE}"
+
+_CORRECTIONS = ("actually", "sorry", "correction", "let me fix", "i made a mistake")
+# Python's lower() turns the Kelvin sign into k; no other letter outside ASCII matters here.
+_KELVIN = "i made a mista\u212ae"
+
+cot_tokens = Feature(
+    name="cot_tokens",
+    reads=("cot",),
+    dtype=pl.Int64(),
+    expression=lambda settings: tokens("cot", settings),
+)
+
+cot_chars = Feature(
+    name="cot_chars",
+    reads=("cot",),
+    dtype=pl.Int64(),
+    expression=lambda _: pl.col("cot").str.len_chars(),
+)
+
+step_count = Feature(
+    name="step_count",
+    reads=("cot",),
+    dtype=pl.Int64(),
+    expression=lambda _: pl.col("cot").str.count_matches(_STEP),
+)
+
+self_correcting = Feature(
+    name="self_correcting",
+    reads=("cot",),
+    dtype=pl.Boolean(),
+    expression=lambda _: pl.col("cot").str.contains_any(
+        [*_CORRECTIONS, _KELVIN], ascii_case_insensitive=True
+    ),
+)
+
+
+def _ratio(settings: Settings) -> pl.Expr:
+    return pl.col("cot_tokens") / tokens("answer", settings).clip(lower_bound=1)
+
+
+ra_ratio = Feature(
+    name="ra_ratio",
+    reads=("answer", cot_tokens),
+    dtype=pl.Float64(),
+    expression=_ratio,
+)
+
+cot_tokens_mean = mean(
+    cot_tokens,
+    name="cot_tokens_mean",
+    says="How long the chain of thought is, in tokens (white space unless --tokenizer says other).",
+    formula="mean(tokens(cot))",
+    spec="Z 5.1",
+    needs=("cot",),
+    nulls=_NULLS,
+    unit="tokens",
+)
+
+cot_chars_mean = mean(
+    cot_chars,
+    name="cot_chars_mean",
+    says="How long the chain of thought is, in characters.",
+    formula="mean(len(cot))",
+    spec="Z 5.2",
+    needs=("cot",),
+    nulls=_NULLS,
+    unit="chars",
+)
+
+step_count_mean = mean(
+    step_count,
+    name="step_count_mean",
+    says="How many lines of the chain of thought begin as a step: `1.`, `-` or `*`.",
+    formula=r"mean(number of lines that match ^\s*(\d+\.|-|\*)\s+)",
+    spec="Z 5.3",
+    needs=("cot",),
+    nulls=_NULLS,
+    unit="steps",
+)
+
+ra_ratio_mean = mean(
+    ra_ratio,
+    name="ra_ratio_mean",
+    says="How many tokens of reasoning stand behind each token of the answer.",
+    formula="mean(tokens(cot) / max(1, tokens(answer)))",
+    spec="Z 5.4",
+    needs=("cot", "answer"),
+    nulls="a row without a cot or without an answer is left out",
+)
+
+self_correction_rate = mean(
+    self_correcting,
+    name="self_correction_rate",
+    says="The share of chains of thought that correct themselves, by five phrases.",
+    formula="mean(cot contains actually, sorry, correction, let me fix, or I made a mistake)",
+    spec="Z 5.5",
+    needs=("cot",),
+    nulls="a row without a cot is left out",
+    range=(0, 1),
+)

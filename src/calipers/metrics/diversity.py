@@ -1,0 +1,95 @@
+"""Diversity of answers over a data set in a single pass: Z's self-consistency entropy v0."""
+
+from __future__ import annotations
+
+from math import log
+
+import narwhals as nw
+import polars as pl
+
+from calipers.metrics.declaration import GROUP, Aggregate, Frame, Metric, Totals
+from calipers.metrics.normalize import answer_key
+
+
+def _entropy_totals(answers: Frame) -> Frame:
+    count = nw.col("answer_n")
+    return (
+        answers.with_columns(n_log_n=count * count.cast(nw.Float64).log())
+        .group_by(GROUP)
+        .agg(
+            count.sum().alias("answers__n"),
+            nw.len().cast(nw.Int64).alias("answers__distinct"),
+            nw.col("n_log_n").sum().alias("answers__n_log_n"),
+        )
+    )
+
+
+_answers = Aggregate(
+    features=(answer_key,),
+    keys=("answer_key",),
+    where=lambda: ~nw.col("answer_key").is_null(),
+    totals={"answer_n": nw.len().cast(nw.Int64)},
+    finish=(_entropy_totals,),
+)
+
+
+def entropy(count: float, distinct: float, n_log_n: float) -> float:
+    """−Σ p ln p from the counts' totals; exactly 0 where there is one answer."""
+    return 0.0 if distinct == 1 else max(0.0, log(count) - n_log_n / count)
+
+
+def _sce(totals: Totals) -> float:
+    return entropy(totals["answers__n"], totals["answers__distinct"], totals["answers__n_log_n"])
+
+
+def _sce_normalized(totals: Totals) -> float:
+    distinct = totals["answers__distinct"]
+    return 0.0 if distinct == 1 else min(1.0, _sce(totals) / log(distinct))
+
+
+_EMPTY = "no record has an answer"
+_NULLS = "a row without an answer is left out"
+
+
+def _rarity(_: Totals) -> pl.Expr:
+    return 1 / pl.col("answer_n")
+
+
+sce = Metric(
+    name="sce",
+    says="Entropy of the answers over the data set: how varied they are, in nats.",
+    formula="−Σ p ln p over the distinct normalised answers",
+    spec="Z 4.1",
+    profiles=("reasoning",),
+    needs=("answer",),
+    nulls=_NULLS,
+    unit="nats",
+    range=(0, float("inf")),
+    better=None,
+    aggregate=_answers,
+    rows="answers__n",
+    value=_sce,
+    empty=_EMPTY,
+    work="ln {answers__n} − {answers__n_log_n} / {answers__n}, "
+    "{answers__n_log_n} being Σ n ln n over {answers__distinct} distinct answers",
+    influence=_rarity,
+)
+
+sce_normalized = Metric(
+    name="sce_normalized",
+    says="Entropy of the answers as a share of the most it could be with as many distinct ones.",
+    formula="sce / ln(distinct answers); 0 when there is one",
+    spec="Z 4.1",
+    profiles=("reasoning",),
+    needs=("answer",),
+    nulls=_NULLS,
+    unit=None,
+    range=(0, 1),
+    better=None,
+    aggregate=_answers,
+    rows="answers__n",
+    value=_sce_normalized,
+    empty=_EMPTY,
+    work="(ln {answers__n} − {answers__n_log_n} / {answers__n}) / ln {answers__distinct}",
+    influence=_rarity,
+)

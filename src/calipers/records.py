@@ -1,0 +1,139 @@
+"""The record: one row per task × system × run, every field optional.
+
+This page alone says which fields there are, what type each has, and which values are refused.
+Readers ask `Field.read` for one value, or `conform` for a whole table of typed columns.
+
+>>> FIELDS["prob_correct"].read(1.5)
+Traceback (most recent call last):
+calipers.records.BadValue: 1.5 is outside [0, 1]
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+import polars as pl
+
+
+class BadValue(ValueError):  # noqa: N818 (reads as a sentence: "raise BadValue")
+    """A value that its field cannot hold; the text says why."""
+
+
+class Number(str):
+    """A JSON number as it was written: a text field keeps the spelling, a number field its value."""
+
+    __slots__ = ()
+
+
+class Kind(Enum):
+    """How a field is typed."""
+
+    TEXT = "text"  # a JSON number or boolean is read as its JSON text
+    NUMBER = "number"
+    BOOLEAN = "true or false"
+    SCALAR = "text, number or boolean"  # typed as the data has it
+    NESTED = "list or object"
+    ANY = "anything"  # kept as JSON text
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One column of the record."""
+
+    name: str
+    kind: Kind
+    low: float = -math.inf
+    high: float = math.inf
+
+    def read(self, value: Any) -> Any:
+        """Give `value` as this field holds it, None for a null, or raise BadValue."""
+        if value is None or (isinstance(value, float) and math.isnan(value)):
+            return None
+        if self.kind is Kind.NUMBER:
+            return self._number(value)
+        if self.kind is Kind.BOOLEAN:
+            if isinstance(value, bool):
+                return value
+            raise BadValue(f"{_shown(value)} is not true or false")
+        if self.kind is Kind.ANY:
+            return value if isinstance(value, str) else json.dumps(value)
+        if self.kind is Kind.NESTED:
+            return value
+        return _text(value)
+
+    def _number(self, value: Any) -> float:
+        if isinstance(value, Number) or (
+            isinstance(value, int | float) and not isinstance(value, bool)
+        ):
+            number = float(value)
+            if not math.isfinite(number):
+                raise BadValue(f"{_shown(value)} is not a finite number")
+            if not self.low <= number <= self.high:
+                raise BadValue(f"{_shown(value)} is {self.limits}")
+            return number
+        raise BadValue(f"{_shown(value)} is not a number")
+
+    @property
+    def limits(self) -> str:
+        """The range in words, as the second half of a sentence."""
+        return "negative" if math.isinf(self.high) else f"outside [{self.low:g}, {self.high:g}]"
+
+    @property
+    def dtype(self) -> pl.DataType:
+        """The Polars type of the column."""
+        if self.kind is Kind.NUMBER:
+            return pl.Float64()
+        return pl.Boolean() if self.kind is Kind.BOOLEAN else pl.String()
+
+    def outside(self) -> pl.Expr:
+        """Mark the rows whose number this field refuses."""
+        value = pl.col(self.name)
+        return value.is_infinite() | (value < self.low) | (value > self.high)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, bool | int | float):
+        return json.dumps(value)
+    raise BadValue(f"{_shown(value)} is a {_json_type(value)}, not a text")
+
+
+def _json_type(value: Any) -> str:
+    return "list" if isinstance(value, list | tuple) else "object"
+
+
+def _shown(value: Any) -> str:
+    text = str(value) if isinstance(value, Number) else json.dumps(value, default=str)
+    return text if len(text) <= 60 else f"{text[:57]}…"
+
+
+_TEXTS = "id model tier category capability input target answer cot"
+_AT_LEAST_ZERO = (
+    "prompt_tokens completion_tokens cache_read_tokens cache_write_tokens "
+    "cost_usd latency_ms duration_seconds"
+)
+_NESTED = "tags expected_behaviors observed_behaviors violations judgments trace"
+
+FIELDS: dict[str, Field] = {
+    field.name: field
+    for field in (
+        *(Field(name, Kind.TEXT) for name in _TEXTS.split()),
+        *(Field(name, Kind.NUMBER, low=0) for name in _AT_LEAST_ZERO.split()),
+        *(Field(name, Kind.NUMBER, low=0, high=1) for name in ("prob_correct", "impl_rate")),
+        *(Field(name, Kind.BOOLEAN) for name in ("correct", "passed")),
+        *(Field(name, Kind.SCALAR) for name in ("run", "predicted", "actual")),
+        *(Field(name, Kind.NESTED) for name in _NESTED.split()),
+        Field("reference", Kind.ANY),
+        Field("error", Kind.ANY),
+    )
+}
+
+
+def field_named(name: str) -> Field:
+    """The field of that name; one that the contract does not know holds any scalar."""
+    return FIELDS.get(name) or Field(name, Kind.SCALAR)

@@ -1,0 +1,1 @@
+"""Show what was measured: terminal, Markdown, CSV, HTML. Computes no number."""

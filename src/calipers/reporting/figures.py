@@ -1,0 +1,56 @@
+"""Numbers as people read them, and text that cannot harm a terminal or a page."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from calipers.results import Measured
+
+NOTHING = "—"
+_SMALL = 10_000
+_HUNDRED = 100
+
+
+def figure(value: float | None, unit: str | None = None) -> str:
+    """A value with as many digits as say something: 0.5625, 46.5, 26,446.6."""
+    if value is None:
+        return NOTHING
+    if math.isinf(value):
+        return "∞" if value > 0 else "−∞"
+    if unit is None or abs(value) < 10:  # noqa: PLR2004
+        return f"{value:.4f}"
+    if abs(value) < _HUNDRED:
+        return f"{value:.2f}"
+    return f"{value:,.1f}"
+
+
+def group_name(by: Mapping[str, Any]) -> str:
+    """A group's key on one line."""
+    if not by:
+        return "all"
+    return ", ".join("(none)" if value is None else printable(value) for value in by.values())
+
+
+def printable(value: object) -> str:
+    """A text from outside without control characters: it must not drive the terminal."""
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    return "".join(
+        character if character.isprintable() else "\ufffd" for character in text
+    )
+
+
+def reasons(groups: Mapping[str, Mapping[str, Measured]]) -> list[str]:
+    """Why values are null: one line per metric and reason, with the groups it holds for."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for group, metrics in groups.items():
+        for name, measured in metrics.items():
+            if measured.reason is not None:
+                found.setdefault((name, measured.reason), []).append(group)
+    return [
+        f"{name}: {reason}" + ("" if len(names) == len(groups) else f" ({', '.join(names)})")
+        for (name, reason), names in found.items()
+    ]

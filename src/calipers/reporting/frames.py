@@ -1,0 +1,79 @@
+"""A score as a table of rows: for Polars, CSV and Markdown."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from calipers.metrics import metric_named
+from calipers.reporting.figures import figure, group_name, printable, reasons
+
+if TYPE_CHECKING:
+    from calipers.results import Score
+
+
+def score_frame(score: Score) -> pl.DataFrame:
+    """A row per group and metric; the group's fields come first."""
+    names = list(score.groups[0].by) if score.groups else []
+    rows = [
+        {
+            **{name: group.by[name] for name in names},
+            "metric": metric,
+            "value": measured.value,
+            "low": measured.low,
+            "high": measured.high,
+            "stderr": measured.stderr,
+            "interval": measured.interval,
+            "n": measured.n,
+            "missing": measured.missing,
+            "reason": measured.reason,
+        }
+        for group in score.groups
+        for metric, measured in group.metrics.items()
+    ]
+    types = {
+        "metric": pl.String(),
+        "value": pl.Float64(),
+        "low": pl.Float64(),
+        "high": pl.Float64(),
+        "stderr": pl.Float64(),
+        "interval": pl.String(),
+        "n": pl.Int64(),
+        "missing": pl.Int64(),
+        "reason": pl.String(),
+    }
+    if not rows:
+        return pl.DataFrame(schema=types)
+    return pl.DataFrame(rows, schema_overrides=types, infer_schema_length=None)
+
+
+def score_csv(score: Score) -> str:
+    """CSV with a header; an empty cell is a null."""
+    return score_frame(score).write_csv()
+
+
+def score_markdown(score: Score) -> str:
+    """A table with a column per group, for a pull request or a paper's notes."""
+    if not score.groups:
+        return "No records.\n"
+    heads = [_cell(group_name(group.by)) for group in score.groups]
+    lines = [
+        f"| metric | {' | '.join(heads)} |",
+        f"|---|{'---:|' * len(heads)}",
+        f"| records | {' | '.join(f'{group.records:,}' for group in score.groups)} |",
+        f"| errors | {' | '.join(f'{group.errors:,}' for group in score.groups)} |",
+    ]
+    for name in score.groups[0].metrics:
+        unit = metric_named(name).unit
+        values = [figure(group.metrics[name].value, unit) for group in score.groups]
+        label = f"{name} ({unit})" if unit else name
+        lines.append(f"| {label} | {' | '.join(values)} |")
+    named = {group_name(group.by): group.metrics for group in score.groups}
+    notes = [*reasons(named), *score.notices]
+    return "\n".join([*lines, "", *(f"- {_cell(note)}" for note in notes)]) + "\n"
+
+
+def _cell(text: str) -> str:
+    """Text from outside inside a Markdown table: no new column, no HTML."""
+    return printable(text).replace("|", "\\|").replace("<", "&lt;").replace("`", "\\`")

@@ -1,0 +1,187 @@
+"""Tables for a terminal."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from calipers.metrics import metric_named
+from calipers.reporting.figures import NOTHING, figure, group_name, printable, reasons
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from calipers.explaining import Explanation, GroupExplanation
+    from calipers.metrics import Metric
+    from calipers.results import Group, Score
+
+_METRIC_COLUMN = 32
+_GROUP_COLUMN = 14
+_GROUP_NAME = 28
+_PLAIN_WIDTH = 120
+
+
+def score_text(score: Score, console: Console | None = None) -> str:
+    """The score as tables with a column per group, and the reasons for nulls below."""
+    return _rendered(console, lambda out: show_score(score, out))
+
+
+def show_score(score: Score, console: Console) -> None:
+    """Print a score."""
+    if not score.groups:
+        console.print(Text("No records."))
+        return
+    names = [group_name(group.by) for group in score.groups]
+    widest = min(_GROUP_NAME, max(map(len, names)))
+    room = console.width - _METRIC_COLUMN - len(" tokens")
+    fit = max(1, room // (max(_GROUP_COLUMN, widest) + 2))
+    for start in range(0, len(names), fit):
+        console.print(_score_table(score.groups[start : start + fit]))
+    notes = [*reasons(dict(zip(names, (g.metrics for g in score.groups), strict=True)))]
+    if notes:
+        console.print(Text(f"{NOTHING} no value:", style="dim"))
+    for note in notes:
+        console.print(Text(f"  {note}", style="dim"))
+
+
+def _score_table(groups: Sequence[Group]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("metric", no_wrap=True)
+    for group in groups:
+        table.add_column(
+            Text(_short(group_name(group.by))), justify="right", min_width=_GROUP_COLUMN - 2
+        )
+    table.add_column("", style="dim")
+    table.add_row("records", *(f"{group.records:,}" for group in groups), "", style="dim")
+    if any(group.errors for group in groups):
+        table.add_row("failed calls", *(f"{group.errors:,}" for group in groups), "", style="dim")
+    section = None
+    for name in groups[0].metrics:
+        metric = metric_named(name)
+        if section not in (None, _section(metric)):
+            table.add_section()
+        section = _section(metric)
+        values = [figure(group.metrics[name].value, metric.unit) for group in groups]
+        table.add_row(name, *values, metric.unit or "")
+    return table
+
+
+def _section(metric: Metric) -> str:
+    return metric.spec.split(",")[0].split(".")[0]
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= _GROUP_NAME else f"{name[: _GROUP_NAME - 1]}…"
+
+
+def catalogue_text(metrics: Sequence[Metric], console: Console | None = None) -> str:
+    """Every metric in a line."""
+
+    def show(out: Console) -> None:
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+        for head in ("metric", "says", "needs", "unit", "range", "better", "spec"):
+            table.add_column(head, no_wrap=head in ("metric", "range"))
+        for metric in metrics:
+            table.add_row(
+                metric.name,
+                metric.says,
+                Text("; ".join(map(str, metric.needs))),
+                metric.unit or "",
+                Text(range_text(metric)),
+                metric.better or "",
+                metric.spec,
+            )
+        out.print(table)
+
+    return _rendered(console, show)
+
+
+def metric_text(metric: Metric, console: Console | None = None) -> str:
+    """One metric in full."""
+
+    def show(out: Console) -> None:
+        out.print(Text(metric.name, style="bold"))
+        out.print(Text(metric.says))
+        table = Table(box=None, show_header=False, pad_edge=False)
+        table.add_column(style="dim", no_wrap=True)
+        table.add_column()
+        for label, text in metric_facts(metric):
+            table.add_row(label, Text(text))
+        out.print(table)
+
+    return _rendered(console, show)
+
+
+def metric_facts(metric: Metric) -> Iterator[tuple[str, str]]:
+    """All that is declared of a metric, in words."""
+    yield "formula", metric.formula
+    yield "needs", "; ".join(map(str, metric.needs))
+    yield "nulls", metric.nulls
+    yield "unit", metric.unit or "none"
+    yield "range", range_text(metric)
+    yield "better", metric.better or "neither"
+    yield "profiles", ", ".join(metric.profiles)
+    yield "spec", metric.spec
+    yield "version", str(metric.version)
+
+
+def range_text(metric: Metric) -> str:
+    """The range as [0, 1] or [0, ∞)."""
+    low, high = metric.range
+    return f"[{low:g}, ∞)" if high == float("inf") else f"[{low:g}, {high:g}]"
+
+
+def explanation_text(explanation: Explanation, console: Console | None = None) -> str:
+    """How a value came about, group by group."""
+
+    def show(out: Console) -> None:
+        out.print(Text(explanation.metric.name, style="bold"))
+        out.print(Text(explanation.metric.says))
+        out.print(Text(f"formula  {explanation.metric.formula}"))
+        for group in explanation.groups:
+            out.print()
+            _show_group(explanation.metric, group, out)
+
+    return _rendered(console, show)
+
+
+def _show_group(metric: Metric, group: GroupExplanation, out: Console) -> None:
+    if group.by:
+        out.print(Text(group_name(group.by), style="bold"))
+    out.print(Text(f"value    {NOTHING if group.value is None else repr(group.value)}"))
+    out.print(Text(f"         = {group.work}" if group.n else f"         {group.work}"))
+    out.print(Text(f"rows     {group.n:,} used of {group.records:,}"))
+    for reason, count in group.left_out.items():
+        out.print(Text(f"         {count:,} left out: {reason}"))
+    if group.table is not None and group.table.height:
+        shown = f"the {group.table.height} largest of {group.table_rows:,}"
+        out.print(Text(f"counted  {shown if group.table.height < group.table_rows else 'in all'}"))
+        out.print(_frame_table(group.table))
+    if group.weigh_most.height:
+        out.print(Text("rows that weigh most"))
+        out.print(_frame_table(group.weigh_most))
+
+
+def _frame_table(frame: pl.DataFrame) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for name, dtype in frame.schema.items():
+        table.add_column(name, justify="right" if dtype.is_numeric() else "left")
+    for row in frame.iter_rows():
+        table.add_row(*(Text(NOTHING if cell is None else printable(cell)) for cell in row))
+    return table
+
+
+def _rendered(console: Console | None, show: Callable[[Console], None]) -> str:
+    """What `show` prints, as plain text of a fixed width, or straight to the console given."""
+    if console is not None:
+        show(console)
+        return ""
+    out = io.StringIO()
+    show(Console(file=out, width=_PLAIN_WIDTH, highlight=False))
+    return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"

@@ -1,0 +1,227 @@
+"""From data to a score: choose the metrics, run an engine, turn totals into values."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from calipers.engines.outcome import Outcome
+from calipers.engines.plan import Plan, has
+from calipers.engines.totals import ERRORS, RECORDS, REPEATED
+from calipers.errors import DataError, UsageError, nearest
+from calipers.metrics import Metric, metric_named, metrics_of
+from calipers.metrics.declaration import Settings, Totals, is_met
+from calipers.records import FIELDS
+from calipers.results import Group, Input, Measured, Score
+from calipers.sinks import open_sinks
+from calipers.sources import Source, Wanted, open_sources
+
+HASHED_UP_TO = 64 << 20
+
+ENGINES = ("polars", "spark")
+
+Progress = Callable[[float], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Everything a user can ask of a score."""
+
+    by: tuple[str, ...] = ()
+    profile: str | None = None
+    metrics: tuple[str, ...] = ()
+    engine: str = "polars"
+    renames: Mapping[str, str] = field(default_factory=dict)
+    settings: Settings = field(default_factory=Settings)
+    on_bad: Literal["stop", "skip"] = "stop"
+    bad_rows: Path | None = None
+    per_sample: Path | None = None
+    hash_inputs: bool = False
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.settings.bins < 1:
+            raise UsageError("--bins must be at least 1", fix="10 is what the literature uses")
+        if self.settings.normalize not in ("numeric", "text"):
+            raise UsageError(
+                f"--normalize {self.settings.normalize}: no such way", fix="numeric or text"
+            )
+        if self.on_bad not in ("stop", "skip"):
+            raise UsageError(f"--on-bad {self.on_bad}: no such way", fix="stop or skip")
+        if self.bad_rows is not None and self.on_bad != "skip":
+            raise UsageError("--bad-rows needs --on-bad skip", fix="add --on-bad skip")
+        if self.engine not in ENGINES:
+            raise UsageError(f"no engine is called {self.engine}", fix=" or ".join(ENGINES))
+        for name in self.renames:
+            if name not in FIELDS:
+                raise UsageError(
+                    f"--map {name}=…: the record has no field {name}", fix=nearest(name, FIELDS)
+                )
+
+    def plan(self) -> Plan:
+        """What to measure: the metrics named, or those of the profile, or all there are."""
+        chosen = [metric_named(name) for name in self.metrics] or metrics_of(self.profile)
+        if not chosen:
+            raise UsageError(
+                f"the profile {self.profile} has no metrics yet", fix="see: calipers metrics"
+            )
+        return Plan(
+            tuple(dict.fromkeys(chosen)),
+            tuple(dict.fromkeys(self.by)),
+            self.settings,
+            also_watched=tuple(self.renames),
+        )
+
+
+def score_data(data: Any, options: Options, progress: Progress = lambda _: None) -> Score:
+    """Measure the records in `data`."""
+    plan = options.plan()
+    sources = open_sources(data)
+    outcome = run_engine(sources, plan, options, progress)
+    _check_fields(outcome, plan, sources, options.renames)
+    _check_ids(outcome)
+    return Score(
+        groups=tuple(_groups(outcome, plan, choose_present=not (options.profile or options.metrics))),
+        inputs=tuple(_inputs(sources, outcome, hash_all=options.hash_inputs)),
+        settings=asdict(options.settings),
+        notices=tuple(_notices(outcome)),
+        seed=options.seed,
+    )
+
+
+def run_engine(
+    sources: Sequence[Source], plan: Plan, options: Options, progress: Progress
+) -> Outcome:
+    """The engine asked for, over all sources."""
+    if options.engine == "spark":
+        from calipers.engines.spark import run  # noqa: PLC0415 (an extra)
+    else:
+        from calipers.engines.polars import run  # noqa: PLC0415 (only the engine in use)
+    wanted = Wanted(plan.fields, options.renames)
+    with open_sinks(
+        samples=options.per_sample,
+        bad_rows=options.bad_rows,
+        skip_bad=options.on_bad == "skip",
+        progress=progress,
+    ) as sinks:
+        return run(sources, wanted, plan, sinks)
+
+
+def _total(outcome: Outcome, name: str) -> int:
+    return int(sum(totals.get(name, 0) for totals in outcome.groups.values()))
+
+
+def _check_fields(
+    outcome: Outcome, plan: Plan, sources: Sequence[Source], renames: Mapping[str, str]
+) -> None:
+    """A field to group by or to rename that no record has is a mistake, not an empty group."""
+    if not _total(outcome, RECORDS):
+        return
+    asked = {name: f"--by {name}" for name in plan.by}
+    asked |= {name: f"--map {name}={theirs}" for name, theirs in renames.items()}
+    for name, option in asked.items():
+        if name in plan.watched and not _total(outcome, has(name)):
+            columns = {column for source in sources for column in source.columns()}
+            theirs = renames.get(name, name)
+            raise UsageError(
+                f"{option}: no record has a value in {theirs}", fix=nearest(theirs, columns)
+            )
+
+
+def _check_ids(outcome: Outcome) -> None:
+    records, with_id = _total(outcome, RECORDS), _total(outcome, has("id"))
+    if 0 < with_id < records:
+        raise DataError(
+            f"{records - with_id} of {records} records have no id, the others have one",
+            fix="give every record an id, or name the field that holds it: --map id=NAME",
+        )
+
+
+def _notices(outcome: Outcome) -> Iterator[str]:
+    records = _total(outcome, RECORDS)
+    if records and not _total(outcome, has("id")):
+        yield "no record has an id: rows are numbered, each a task of its own"
+    if repeated := _total(outcome, REPEATED):
+        yield (
+            f"{repeated} records repeat the id, model, tier and run of another; "
+            "they count as further runs"
+        )
+    if skipped := sum(reading.skipped for reading in outcome.readings):
+        yield f"{skipped} bad rows were left out"
+
+
+def _groups(outcome: Outcome, plan: Plan, *, choose_present: bool) -> list[Group]:
+    metrics = plan.metrics
+    if choose_present:
+        metrics = tuple(
+            metric
+            for metric in metrics
+            if all(is_met(need, lambda name: _total(outcome, has(name)) > 0) for need in metric.needs)
+        )
+    whole = [name for name in plan.by if _all_whole(outcome, name)]
+    groups = [
+        _group(_key(text, whole), totals, metrics) for text, totals in outcome.groups.items()
+    ]
+    return sorted(groups, key=lambda group: [_sort_key(value) for value in group.by.values()])
+
+
+def _all_whole(outcome: Outcome, name: str) -> bool:
+    """Say whether all of a field's numbers are whole, so that 1.0 may be shown as 1."""
+    values = [json.loads(text)[name] for text in outcome.groups]
+    numbers = [value for value in values if isinstance(value, float)]
+    return bool(numbers) and all(value.is_integer() for value in numbers)
+
+
+def _key(text: str, whole: Sequence[str]) -> dict[str, Any]:
+    key: dict[str, Any] = json.loads(text)
+    return {
+        name: int(value) if name in whole and isinstance(value, float) else value
+        for name, value in key.items()
+    }
+
+
+def _sort_key(value: Any) -> tuple[int, float, str]:
+    """Numbers by size, then texts, nulls last."""
+    if value is None:
+        return 2, 0.0, ""
+    return (1, 0.0, value) if isinstance(value, str) else (0, float(value), "")
+
+
+def _group(by: Mapping[str, Any], totals: Totals, metrics: Sequence[Metric]) -> Group:
+    records, errors = int(totals[RECORDS]), int(totals[ERRORS])
+    return Group(
+        by=by,
+        records=records,
+        errors=errors,
+        metrics={metric.name: _measured(metric, totals, records - errors) for metric in metrics},
+    )
+
+
+def _measured(metric: Metric, totals: Totals, called: int) -> Measured:
+    n = int(totals.get(metric.rows, 0))
+    extras = {name: int(totals.get(total, 0)) for name, total in metric.extras.items()}
+    if n:
+        return Measured(value=float(metric.value(totals)), n=n, missing=called - n, extras=extras)
+    reason = metric.empty if called else "every call failed"
+    return Measured(value=None, n=0, missing=called, reason=reason, extras=extras)
+
+
+def _inputs(sources: Sequence[Source], outcome: Outcome, *, hash_all: bool) -> Iterator[Input]:
+    for source, reading in zip(sources, outcome.readings, strict=True):
+        yield Input(
+            path=source.name,
+            rows=reading.rows,
+            sha256=_sha256(source.path, hash_all=hash_all),
+            skipped=reading.skipped,
+        )
+
+
+def _sha256(path: str | None, *, hash_all: bool) -> str | None:
+    if path is None or not (hash_all or Path(path).stat().st_size <= HASHED_UP_TO):
+        return None
+    with Path(path).open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

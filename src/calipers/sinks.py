@@ -1,0 +1,124 @@
+"""Files that fill up while an engine runs: per-sample values and bad rows.
+
+Both are written beside their place and moved there when whole, so that a run that fails leaves no
+half file behind.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import IO
+
+import polars as pl
+
+from calipers.errors import UsageError
+from calipers.sources import BadRow
+
+SAMPLE_SUFFIXES = (".parquet", ".jsonl")
+
+
+class FileSinks:
+    """Per-sample values and bad rows, each to its file if one is named."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        samples: Path | None,
+        bad_rows: IO[str] | None,
+        skip_bad: bool,
+        progress: Callable[[float], None],
+    ) -> None:
+        self.wants_samples = samples is not None
+        self._folder = folder
+        self._parts = 0
+        self._bad_rows = bad_rows
+        self._skip_bad = skip_bad
+        self._progress = progress
+
+    def samples(self, rows: pl.DataFrame) -> None:
+        """Keep a part; the parts become one file at the end."""
+        rows.write_parquet(self._folder / f"{self._parts:08}.parquet", compression="lz4")
+        self._parts += 1
+
+    def bad_rows(self, rows: Sequence[BadRow]) -> None:
+        """Stop at the first bad row, or write them down and go on."""
+        if rows and not self._skip_bad:
+            raise rows[0].error()
+        if self._bad_rows is not None:
+            self._bad_rows.writelines(
+                json.dumps(asdict(row), ensure_ascii=False) + "\n" for row in rows
+            )
+
+    def progress(self, share: float) -> None:
+        """Pass it on."""
+        self._progress(share)
+
+    def join_samples(self, path: Path) -> None:
+        """One file of all parts."""
+        if not self._parts:
+            pl.DataFrame().write_ndjson(path) if path.suffix == ".jsonl" else (
+                pl.DataFrame().write_parquet(path)
+            )
+            return
+        parts = pl.scan_parquet(self._folder / "*.parquet")
+        if path.suffix == ".jsonl":
+            parts.sink_ndjson(path)
+        else:
+            parts.sink_parquet(path)
+
+
+@contextmanager
+def open_sinks(
+    *,
+    samples: Path | None,
+    bad_rows: Path | None,
+    skip_bad: bool,
+    progress: Callable[[float], None],
+) -> Iterator[FileSinks]:
+    """Sinks whose files are complete when the block ends, and untouched when it fails."""
+    for path in (samples, bad_rows):
+        _check_place(path)
+    if samples is not None and samples.suffix not in SAMPLE_SUFFIXES:
+        raise UsageError(
+            f"--per-sample {samples}: unknown format",
+            fix=f"name a file that ends in {' or '.join(SAMPLE_SUFFIXES)}",
+        )
+    with tempfile.TemporaryDirectory(prefix="calipers-") as name:
+        folder = Path(name)
+        with _partial(bad_rows) as bad_file:
+            sinks = FileSinks(
+                folder, samples=samples, bad_rows=bad_file, skip_bad=skip_bad, progress=progress
+            )
+            yield sinks
+        if samples is not None:
+            beside = samples.with_name(f".{samples.name}.partial{samples.suffix}")
+            try:
+                sinks.join_samples(beside)
+                beside.replace(samples)
+            finally:
+                beside.unlink(missing_ok=True)
+
+
+@contextmanager
+def _partial(path: Path | None) -> Iterator[IO[str] | None]:
+    if path is None:
+        yield None
+        return
+    beside = path.with_name(f".{path.name}.partial")
+    try:
+        with beside.open("w", encoding="utf-8") as file:
+            yield file
+        beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def _check_place(path: Path | None) -> None:
+    if path is not None and not path.parent.is_dir():
+        raise UsageError(f"{path}: the folder {path.parent} does not exist", fix="create it first")

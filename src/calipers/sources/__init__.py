@@ -1,0 +1,127 @@
+"""Any log to records: what a user hands over becomes a list of sources to read from."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from glob import glob, has_magic
+from pathlib import Path
+from typing import IO, Any
+
+import polars as pl
+
+from calipers.errors import DataError, UsageError
+from calipers.sources.batch import CHECK, BadRow, Batch, Chunk, Source, UnusualRows, Wanted
+from calipers.sources.bytestream import decompressed
+from calipers.sources.jsonl import JsonLines, PipedJsonLines
+from calipers.sources.tables import Csv, Parquet, Rows, Table
+
+__all__ = [
+    "CHECK",
+    "BadRow",
+    "Batch",
+    "Chunk",
+    "Source",
+    "UnusualRows",
+    "Wanted",
+    "open_sources",
+]
+
+STDIN = "-"
+_PACKED = (".gz", ".zst", ".zstd")
+_READERS = {
+    ".jsonl": JsonLines,
+    ".ndjson": JsonLines,
+    ".json": JsonLines,
+    ".csv": Csv,
+    ".parquet": Parquet,
+    ".pq": Parquet,
+}
+
+
+def open_sources(data: Any) -> list[Source]:
+    """Sources of a path, a glob, a folder, `-`, a list of these, a list of dicts, or a table."""
+    if isinstance(data, str | Path):
+        return list(_of_path(str(data)))
+    if isinstance(data, Mapping):
+        raise UsageError(
+            "records are a list of dicts, one per row; this is one dict",
+            fix="wrap a single record: [record], or give columns as a data frame",
+        )
+    if (frame := _as_polars(data)) is not None:
+        return [Table(frame, "<table>")]
+    if isinstance(data, Iterable):
+        items = list(data)
+        if items and all(isinstance(item, str | Path) for item in items):
+            return [source for item in items for source in _of_path(str(item))]
+        return [Rows(items, "<records>")]
+    raise UsageError(
+        f"cannot read records from a {type(data).__name__}",
+        fix="give a path, a list of dicts, or a Polars, pandas or Arrow table",
+    )
+
+
+def _as_polars(data: Any) -> pl.LazyFrame | None:
+    if isinstance(data, pl.LazyFrame):
+        return data
+    if isinstance(data, pl.DataFrame):
+        return data.lazy()
+    if hasattr(data, "__arrow_c_stream__"):  # Arrow tables, pandas ≥ 2.2, DuckDB, …
+        return pl.DataFrame(data).lazy()
+    return None
+
+
+def _of_path(text: str) -> Iterator[Source]:
+    if text == STDIN:
+        yield _of_stdin(sys.stdin.buffer)
+        return
+    path = Path(text)
+    if has_magic(text) and not path.exists():
+        matches = sorted(glob(text, recursive=True))
+        if not matches:
+            raise DataError(f"{text}: no file matches", fix="check the pattern and the folder")
+        for match in matches:
+            yield _of_file(Path(match))
+    else:
+        yield _of_file(path)
+
+
+def _of_file(path: Path) -> Source:
+    if not path.exists():
+        beside = sorted(other.name for other in path.parent.glob("*") if _suffix(other) in _READERS)
+        there = f"the folder has: {', '.join(beside[:8])}" if beside else "check the path"
+        raise DataError(f"{path}: no such file", fix=there)
+    if path.is_dir():
+        if not any(path.rglob("*.parquet")):
+            raise DataError(
+                f"{path}: a folder without Parquet parts",
+                fix=f"name the files: '{path}/*.jsonl'",
+            )
+        return Parquet(path)
+    reader = _READERS.get(_suffix(path))
+    if reader is None:
+        raise UsageError(
+            f"{path}: unknown format {_suffix(path) or '(no suffix)'}",
+            fix=f"known: {', '.join(_READERS)}, the text formats also with .gz or .zst; "
+            "or pipe JSON lines in: calipers score - < FILE",
+        )
+    _refuse_unreadable(path)
+    return reader(path)
+
+
+def _refuse_unreadable(path: Path) -> None:
+    try:
+        path.open("rb").close()
+    except OSError as error:
+        raise DataError(f"{path}: {error.strerror}", fix="check the file's permissions") from error
+
+
+def _suffix(path: Path) -> str:
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    while suffixes and suffixes[-1] in _PACKED:
+        suffixes.pop()
+    return suffixes[-1] if suffixes else ""
+
+
+def _of_stdin(stream: IO[bytes]) -> Source:
+    return PipedJsonLines(stream, STDIN)

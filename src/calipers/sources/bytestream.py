@@ -1,0 +1,146 @@
+"""Bytes to blocks that end at a line's end: plain files by range, gzip, zstd and pipes in order.
+
+Lines end at `\\n` only: real strings hold U+2028 and other characters that `splitlines` breaks at.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, cast
+
+import zstandard
+
+from calipers.errors import DataError
+
+BLOCK_BYTES = 16 << 20
+_PEEK = 1 << 16
+_GZIP_MAGIC = b"\x1f\x8b"
+_ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+
+
+@dataclass(frozen=True, slots=True)
+class FileRange:
+    """Some whole lines of a plain file, read when asked for."""
+
+    path: Path
+    start: int
+    end: int
+
+    def load(self) -> bytes:
+        """The bytes."""
+        with self.path.open("rb", buffering=0) as file:
+            file.seek(self.start)
+            return file.read(self.end - self.start)
+
+    def lines_before(self) -> int:
+        """How many lines stand before this range; counted only when an error must name a line."""
+        count = 0
+        with self.path.open("rb") as file:
+            left = self.start
+            while left and (data := file.read(min(left, BLOCK_BYTES))):
+                count += data.count(b"\n")
+                left -= len(data)
+        return count
+
+
+@dataclass(frozen=True, slots=True)
+class HeldBlock:
+    """Some whole lines of a stream that can be read only once."""
+
+    data: bytes
+    first: int
+
+    def load(self) -> bytes:
+        """The bytes."""
+        return self.data
+
+    def lines_before(self) -> int:
+        """How many lines came before."""
+        return self.first
+
+
+Block = FileRange | HeldBlock
+
+
+def is_compressed(head: bytes) -> bool:
+    """Say whether the bytes begin as gzip or zstd do, whatever the file is called."""
+    return head.startswith((_GZIP_MAGIC, _ZSTD_MAGIC))
+
+
+def file_blocks(path: Path, size: int = BLOCK_BYTES) -> Iterator[tuple[Block, float]]:
+    """The file's lines in blocks, each with the share of the file that is behind it."""
+    total = path.stat().st_size
+    with path.open("rb") as file:
+        if is_compressed(file.read(4)):
+            file.seek(0)
+            for block in stream_blocks(decompressed(file), str(path), size):
+                yield block, min(1.0, file.tell() / max(total, 1))
+            return
+        start = 0
+        while start < total:
+            end = _line_end(file, start + size, total)
+            yield FileRange(path, start, end), end / total
+            start = end
+
+
+def _line_end(file: IO[bytes], position: int, total: int) -> int:
+    """The first line's end at or behind `position`."""
+    position -= 1
+    while position < total:
+        file.seek(position)
+        window = file.read(_PEEK)
+        found = window.find(b"\n")
+        if found >= 0:
+            return position + found + 1
+        position += len(window)
+    return total
+
+
+def stream_blocks(stream: IO[bytes], name: str, size: int = BLOCK_BYTES) -> Iterator[HeldBlock]:
+    """A stream's lines in blocks; a torn archive is a clear error."""
+    first = 0
+    rest: list[bytes] = []
+    while data := _read(stream, size, name):
+        cut = data.rfind(b"\n") + 1
+        if not cut:
+            rest.append(data)
+            continue
+        block = b"".join((*rest, data[:cut]))
+        yield HeldBlock(block, first)
+        first += block.count(b"\n")
+        rest = [data[cut:]]
+    if last := b"".join(rest):
+        yield HeldBlock(last, first)
+
+
+def decompressed(stream: IO[bytes]) -> IO[bytes]:
+    """The stream as it was before gzip or zstd; plain streams pass through."""
+    head, stream = _peek(stream)
+    if head.startswith(_GZIP_MAGIC):
+        return cast("IO[bytes]", gzip.GzipFile(fileobj=stream))
+    if head.startswith(_ZSTD_MAGIC):
+        return zstandard.ZstdDecompressor().stream_reader(stream, read_across_frames=True)
+    return stream
+
+
+def _peek(stream: IO[bytes]) -> tuple[bytes, IO[bytes]]:
+    if stream.seekable():
+        head = stream.read(4)
+        stream.seek(-len(head), os.SEEK_CUR)
+        return head, stream
+    buffered = stream if hasattr(stream, "peek") else os.fdopen(os.dup(stream.fileno()), "rb")
+    return buffered.peek(4)[:4], cast("IO[bytes]", buffered)
+
+
+def _read(stream: IO[bytes], size: int, name: str) -> bytes:
+    try:
+        return stream.read(size)
+    except (EOFError, OSError, zstandard.ZstdError) as error:
+        raise DataError(
+            f"{name}: the compressed data is damaged or cut short ({error})",
+            fix="get the file again, or decompress what is left of it by hand",
+        ) from error

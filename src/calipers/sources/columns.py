@@ -1,0 +1,123 @@
+"""Typed columns to the record's types, and which of their values a field refuses."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import polars as pl
+
+from calipers.records import BadValue, Field, Kind, Number, field_named
+from calipers.sources.batch import BadRow, Batch, Wanted
+
+_TRUE, _FALSE = ("true", "1"), ("false", "0")
+
+
+def conformed(
+    frame: pl.DataFrame, wanted: Wanted, source: str, first_row: int, *, parse: bool = False
+) -> Batch:
+    """The wanted columns in the record's types; rows that a field refuses are set apart.
+
+    With `parse`, numbers and booleans are read from text, as in CSV where all is text.
+    """
+    columns: list[pl.Series] = []
+    problems: dict[int, str] = {}
+    for name in wanted.fields:
+        field, theirs = field_named(name), wanted.theirs(name)
+        if theirs not in frame.columns:
+            columns.append(_nulls(name, frame.height, field.dtype))
+            continue
+        given = frame[theirs]
+        column, bad = _parsed(given, field) if parse else _typed(given, field)
+        columns.append(column.alias(name))
+        for index in bad.arg_true():
+            why = _why_refused(given[index], field, parse=parse)
+            problems.setdefault(index, f"{theirs}: {why}")
+    clean = pl.DataFrame(columns) if columns else pl.DataFrame(height=frame.height)
+    if not problems:
+        return Batch(clean)
+    keep = pl.Series(range(frame.height)).is_in(list(problems)).not_()
+    rows = (
+        BadRow(
+            source=source,
+            row=first_row + index,
+            problem=problems[index],
+            content=json.dumps(frame.row(index, named=True), default=str),
+        )
+        for index in sorted(problems)
+    )
+    return Batch(clean.filter(keep), tuple(rows))
+
+
+def _typed(column: pl.Series, field: Field) -> tuple[pl.Series, pl.Series]:
+    dtype = column.dtype
+    if dtype.is_float():
+        column = column.fill_nan(None)
+    everything = column.is_not_null()
+    nothing = everything & column.is_null()
+    if field.kind is Kind.NUMBER:
+        if dtype.is_numeric() or dtype == pl.Null:
+            return _within(column.cast(pl.Float64), field)
+        return _nulls(column.name, len(column), pl.Float64()), everything
+    if field.kind is Kind.BOOLEAN:
+        if dtype in (pl.Boolean, pl.Null):
+            return column.cast(pl.Boolean), nothing
+        return _nulls(column.name, len(column), pl.Boolean()), everything
+    if dtype.is_nested() or dtype in (pl.Binary, pl.Object):
+        if field.kind in (Kind.ANY, Kind.NESTED) and dtype != pl.Binary:
+            texts = [None if value is None else json.dumps(_plain(value)) for value in column]
+            return pl.Series(column.name, texts, dtype=pl.String), nothing
+        return _nulls(column.name, len(column), pl.String()), everything
+    if field.kind is Kind.SCALAR and (dtype.is_numeric() or dtype == pl.Boolean):
+        return column, nothing
+    return column.cast(pl.String), nothing
+
+
+def _parsed(column: pl.Series, field: Field) -> tuple[pl.Series, pl.Series]:
+    """A column of text cells."""
+    if field.kind is Kind.NUMBER:
+        numbers = column.str.strip_chars().cast(pl.Float64, strict=False)
+        unread = column.is_not_null() & numbers.is_null()
+        numbers, outside = _within(numbers.fill_nan(None), field)
+        return numbers, unread | outside
+    if field.kind is Kind.BOOLEAN:
+        words = column.str.strip_chars().str.to_lowercase()
+        flags = words.replace_strict(
+            {**dict.fromkeys(_TRUE, True), **dict.fromkeys(_FALSE, False)},
+            default=None,
+            return_dtype=pl.Boolean,
+        )
+        return flags, column.is_not_null() & flags.is_null()
+    return column, column.is_null() & column.is_not_null()
+
+
+def _within(numbers: pl.Series, field: Field) -> tuple[pl.Series, pl.Series]:
+    outside = numbers.to_frame(field.name).select(field.outside()).to_series()
+    return numbers, outside.fill_null(value=False)
+
+
+def _nulls(name: str, height: int, dtype: pl.DataType) -> pl.Series:
+    return pl.Series(name, [None], dtype=dtype).new_from_index(0, height)
+
+
+def _plain(value: Any) -> Any:
+    return value.to_list() if isinstance(value, pl.Series) else value
+
+
+def _why_refused(value: Any, field: Field, *, parse: bool) -> str:
+    value = _plain(value)
+    if parse and field.kind is Kind.NUMBER:
+        value = _as_number(value)
+    try:
+        field.read(value)
+    except BadValue as problem:
+        return str(problem)
+    return f"{value!r} is not {field.kind.value}"
+
+
+def _as_number(text: str) -> str:
+    try:
+        return text if math.isnan(float(text)) else Number(text.strip())
+    except ValueError:
+        return text

@@ -1,0 +1,200 @@
+"""JSON lines, fast and exact.
+
+Polars parses a block in one call. Where that call fails, or would bend a value (a number such as
+`1e3` in a text field must keep its spelling), the block is read again row by row.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache, cached_property, partial
+from itertools import islice
+from pathlib import Path
+from typing import IO, Any
+
+import polars as pl
+
+from calipers.errors import DataError
+from calipers.records import BadValue, Field, Kind, Number, field_named
+from calipers.sources.batch import CHECK, Batch, Chunk, Wanted, column_type
+from calipers.sources.bytestream import (
+    Block,
+    HeldBlock,
+    decompressed,
+    file_blocks,
+    stream_blocks,
+)
+from calipers.sources.rows import Numbered, checked, scalar_types
+
+_SNIFF_ROWS = 200
+_MAYBE_NOT_TEXT = r"^(?:-?[0-9]+(?:\.[0-9]+)?$|[\[{])"  # as Polars would write it
+_BOM = b"\xef\xbb\xbf"
+
+
+@dataclass(frozen=True)
+class JsonLinesChunk:
+    """Some whole lines; holds no file of its own, so that a cluster's workers can use it too."""
+
+    block: Block
+    source: str
+    wanted: Wanted
+    scalars: Mapping[str, pl.DataType]
+    done: float = 0.0
+
+    @cached_property
+    def _data(self) -> bytes:
+        return self.block.load()
+
+    def lazy(self) -> pl.LazyFrame:
+        """What Polars reads in one call."""
+        if not self._data.strip():
+            return self.exact().frame.lazy()
+        types = {name: column_type(name, self.scalars) for name in self.wanted.fields}
+        schema = {self.wanted.theirs(name): dtype for name, dtype in types.items()}
+        checks = {
+            f"{CHECK}{name}": check
+            for name, dtype in types.items()
+            if (check := _check(field_named(name), dtype)) is not None
+        }
+        return (
+            pl.scan_ndjson(self._data, schema=schema)
+            .select(pl.col(self.wanted.theirs(name)).alias(name) for name in types)
+            .with_columns(**checks)
+        )
+
+    def trusts(self, checks: pl.DataFrame) -> bool:
+        """Not with a number outside its range, nor where Polars bent a value into a text."""
+        for column in checks.iter_columns():
+            name = column.name.removeprefix(CHECK)
+            if column.any() and (
+                field_named(name).kind is Kind.NUMBER
+                or _bent(self.wanted.theirs(name)).search(self._data)
+            ):
+                return False
+        return True
+
+    def exact(self) -> Batch:
+        """Row by row."""
+        rows = numbered_rows(self._data, self.block.lines_before() + 1)
+        return checked(rows, self.wanted, self.source, self.scalars)
+
+
+def _check(field: Field, dtype: pl.DataType) -> pl.Expr | None:
+    """Mark the rows that need a second look."""
+    if field.kind is Kind.NUMBER:
+        return field.outside()
+    if dtype == pl.String and field.kind in (Kind.TEXT, Kind.SCALAR):
+        return pl.col(field.name).str.contains(_MAYBE_NOT_TEXT)
+    return None
+
+
+@cache
+def _bent(key: str) -> re.Pattern[bytes]:
+    """The key with a value that Polars would respell: a number with a point or exponent, a list."""
+    return re.compile(re.escape(json.dumps(key)).encode() + rb"\s*:\s*(?:-?\d+[.eE]|[\[{])")
+
+
+def numbered_rows(data: bytes, first_line: int) -> Iterator[Numbered]:
+    """Each line with its number: its fields, or what is wrong with it. Blank lines are passed."""
+    for number, line in enumerate(data.split(b"\n"), start=first_line):
+        if number == 1:
+            line = line.removeprefix(_BOM)
+        if line.strip():
+            text, row = _parsed(line)
+            yield number, text, row
+
+
+def _parsed(line: bytes) -> tuple[str, Mapping[str, Any] | BadValue]:
+    try:
+        text = line.decode()
+    except UnicodeDecodeError as error:
+        shown = line.decode(errors="replace")
+        return shown, BadValue(f"invalid UTF-8 at byte {error.start + 1} of the line")
+    try:
+        row = _LOADS(text)
+    except json.JSONDecodeError as error:
+        return text, BadValue(f"not JSON: {error.msg} at column {error.colno}")
+    except RecursionError:
+        return text, BadValue("not JSON: nested too deep")
+    if isinstance(row, dict):
+        return text, row
+    return text, BadValue("a JSON value, not an object with fields")
+
+
+def _first_wins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Of a key written twice the first counts, as in the fast path."""
+    return dict(reversed(pairs))
+
+
+def _constant(name: str) -> Number | None:
+    return None if name == "NaN" else Number(name)
+
+
+_LOADS = partial(
+    json.loads,
+    parse_float=Number,
+    parse_int=Number,
+    parse_constant=_constant,
+    object_pairs_hook=_first_wins,
+)
+
+
+class JsonLines:
+    """A file of JSON lines, plain or compressed."""
+
+    def __init__(self, path: Path, name: str | None = None) -> None:
+        self.path: str | None = str(path)
+        self.name = name or str(path)
+
+    def columns(self) -> list[str]:
+        """The keys seen in the first rows."""
+        return list(dict.fromkeys(key for row in self._head() for key in row))
+
+    def chunks(self, wanted: Wanted) -> Iterator[Chunk]:
+        """The file in blocks of whole lines."""
+        scalars = self.scalar_types(wanted)
+        for block, done in self._blocks():
+            yield JsonLinesChunk(block, self.name, wanted, scalars, done)
+
+    def scalar_types(self, wanted: Wanted) -> dict[str, pl.DataType]:
+        """The types that fields of any scalar have in the first rows."""
+        head = [
+            {name: row.get(wanted.theirs(name)) for name in wanted.fields} for row in self._head()
+        ]
+        return scalar_types(
+            head, (name for name in wanted.fields if field_named(name).kind is Kind.SCALAR)
+        )
+
+    def _blocks(self) -> Iterator[tuple[Block, float]]:
+        assert self.path is not None
+        return file_blocks(Path(self.path))
+
+    def _head(self) -> list[Mapping[str, Any]]:
+        block, _ = next(iter(self._blocks()), (HeldBlock(b"", 0), 1.0))
+        data = block.load()
+        if data.removeprefix(_BOM).lstrip()[:1] == b"[":
+            raise DataError(
+                f"{self.name}: a JSON array, not JSON lines (one object per line)",
+                fix="write a line per record: jq -c '.[]' FILE > records.jsonl",
+            )
+        rows = (row for _, _, row in numbered_rows(data, 1))
+        return [row for row in islice(rows, _SNIFF_ROWS) if not isinstance(row, BadValue)]
+
+
+class PipedJsonLines(JsonLines):
+    """JSON lines that arrive on standard input; read once, never kept."""
+
+    def __init__(self, stream: IO[bytes], name: str) -> None:
+        self.path = None
+        self.name = name
+        self._stream = stream_blocks(decompressed(stream), name)
+        self._first = next(self._stream, None)
+
+    def _blocks(self) -> Iterator[tuple[Block, float]]:
+        if self._first is not None:
+            yield self._first, 0.0
+        for block in self._stream:
+            yield block, 0.0

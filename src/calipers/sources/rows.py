@@ -1,0 +1,92 @@
+"""Rows as Python values to checked columns: slow, exact, and the authority on what is wrong.
+
+The fast readers hand a block over to this page whenever anything in it is unusual, so that every
+message names the row and the field, and no value is bent by a faster parser.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import polars as pl
+
+from calipers.records import BadValue, Field, Number, field_named
+from calipers.sources.batch import BadRow, Batch, Wanted, column_type
+
+Numbered = tuple[int, str, "Mapping[str, Any] | BadValue"]
+
+
+def checked(
+    rows: Iterable[Numbered], wanted: Wanted, source: str, scalars: Mapping[str, pl.DataType]
+) -> Batch:
+    """Numbered rows (row, its text, its fields or what is wrong with it) as a batch."""
+    readers = [(name, wanted.theirs(name), _reader(name, scalars)) for name in wanted.fields]
+    columns: dict[str, list[Any]] = {name: [] for name in wanted.fields}
+    bad: list[BadRow] = []
+    for number, text, row in rows:
+        try:
+            if isinstance(row, BadValue):
+                raise row
+            values = [_value(row, theirs, reader) for _, theirs, reader in readers]
+        except BadValue as problem:
+            bad.append(BadRow(source=source, row=number, problem=str(problem), content=text))
+            continue
+        for (name, _, _), value in zip(readers, values, strict=True):
+            columns[name].append(value)
+    schema = {name: column_type(name, scalars) for name in wanted.fields}
+    return Batch(pl.DataFrame(columns, schema=schema), tuple(bad))
+
+
+class _ScalarReader:
+    """A field of any scalar, once the first rows have shown which type it has."""
+
+    def __init__(self, name: str, dtype: pl.DataType) -> None:
+        self.name = name
+        self.dtype = dtype
+
+    def read(self, value: Any) -> Any:
+        if value is None:
+            return None
+        if self.dtype == pl.Boolean and isinstance(value, bool):
+            return value
+        if self.dtype.is_numeric() and isinstance(value, Number | int | float):
+            if not isinstance(value, bool):
+                return float(value)
+        elif self.dtype == pl.String:
+            return field_named("id").read(value)
+        raise BadValue(f"{value!r} is of another type than in the rows before")
+
+
+def _reader(name: str, scalars: Mapping[str, pl.DataType]) -> Field | _ScalarReader:
+    return _ScalarReader(name, scalars[name]) if name in scalars else field_named(name)
+
+
+def _value(row: Mapping[str, Any], theirs: str, reader: Field | _ScalarReader) -> Any:
+    try:
+        value = reader.read(row.get(theirs))
+    except BadValue as problem:
+        raise BadValue(f"{theirs}: {problem}") from None
+    if isinstance(value, str) and not value.isascii():
+        # A lone surrogate is legal in JSON and in no UTF-8 column.
+        return value.encode("utf-8", "replace").decode("utf-8")
+    return value
+
+
+def scalar_types(rows: Iterable[Mapping[str, Any]], names: Iterable[str]) -> dict[str, pl.DataType]:
+    """The type that each of `names` has in these rows: boolean, number, or text."""
+    rows = list(rows)
+    types: dict[str, pl.DataType] = {}
+    for name in names:
+        kinds = {_scalar_kind(row[name]) for row in rows if row.get(name) is not None}
+        types[name] = {
+            frozenset({bool}): pl.Boolean(),
+            frozenset({float}): pl.Float64(),
+        }.get(frozenset(kinds), pl.String())
+    return types
+
+
+def _scalar_kind(value: Any) -> type:
+    if isinstance(value, bool):
+        return bool
+    return float if isinstance(value, Number | int | float) else str

@@ -1,0 +1,165 @@
+"""Tables: Parquet files and folders, CSV, frames and lists in memory."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Any, TypeVar
+
+import polars as pl
+
+from calipers.errors import DataError
+from calipers.records import BadValue, Kind, field_named
+from calipers.sources.batch import Batch, Chunk, Decoded, Wanted
+from calipers.sources.bytestream import decompressed
+from calipers.sources.columns import conformed
+from calipers.sources.rows import checked, scalar_types
+
+CHUNK_ROWS = 50_000
+_SNIFF_ROWS = 200
+
+T = TypeVar("T")
+
+
+class Table:
+    """Columns with types of their own: a lazy Polars frame and a name to report rows by."""
+
+    parse = False  # whether numbers are to be read from text
+
+    def __init__(self, frame: pl.LazyFrame, name: str, path: str | None = None) -> None:
+        self.name = name
+        self.path = path
+        self._frame = frame
+
+    def columns(self) -> list[str]:
+        """The columns' names."""
+        return self._guarded(lambda: self._frame.collect_schema().names())
+
+    def chunks(self, wanted: Wanted) -> Iterator[Chunk]:
+        """The table in slices of rows, only the wanted columns of it."""
+        names = set(self.columns())
+        theirs = dict.fromkeys(wanted.theirs(name) for name in wanted.fields)
+        present = [name for name in theirs if name in names]
+        total = self._guarded(lambda: self._frame.select(pl.len()).collect().item())
+        if not present:
+            yield Decoded(partial(self._decode, pl.DataFrame(height=total), 1, wanted), 1.0)
+            return
+        row = 1
+        batches = self._guarded(
+            lambda: self._frame.select(present).collect_batches(
+                chunk_size=CHUNK_ROWS, maintain_order=True
+            )
+        )
+        while (frame := self._guarded(lambda: next(batches, None))) is not None:
+            done = (row - 1 + frame.height) / max(total, 1)
+            yield Decoded(partial(self._decode, frame, row, wanted), done)
+            row += frame.height
+
+    def _decode(self, frame: pl.DataFrame, first_row: int, wanted: Wanted) -> Batch:
+        return conformed(frame, wanted, self.name, first_row, parse=self.parse)
+
+    def _guarded(self, read: Callable[[], T]) -> T:
+        try:
+            return read()
+        except (pl.exceptions.PolarsError, OSError) as error:
+            raise self._unreadable(error) from error
+
+    def _unreadable(self, error: Exception) -> DataError:
+        return DataError(
+            f"{self.name}: cannot be read: {str(error).splitlines()[0]}",
+            fix="check that the file is whole and of the format that its name says",
+        )
+
+
+class Parquet(Table):
+    """A Parquet file, or a folder of parts (`key=value` folders become columns)."""
+
+    def __init__(self, path: Path, name: str | None = None) -> None:
+        is_folder = path.is_dir()
+        frame = pl.scan_parquet(
+            path / "**/*.parquet" if is_folder else path,
+            hive_partitioning=is_folder,
+            missing_columns="insert",
+            extra_columns="ignore",
+        )
+        super().__init__(frame, name or str(path), None if is_folder else str(path))
+
+
+class Csv(Table):
+    """A CSV file with a header; an empty cell is a null, the cells take the record's types."""
+
+    parse = True
+
+    def __init__(self, source: Path | bytes, name: str | None = None) -> None:
+        self._source = source
+        path = str(source) if isinstance(source, Path) else None
+        frame = pl.scan_csv(source, infer_schema=False)
+        super().__init__(frame, name or str(source), path)
+
+    def _unreadable(self, error: Exception) -> DataError:
+        ragged = self._first_ragged_row()
+        if ragged is None:
+            return super()._unreadable(error)
+        row, cells, expected = ragged
+        return DataError(
+            f"{self.name}:{row}: {cells} cells where the header has {expected}",
+            fix="quote cells that hold commas, quotes or line breaks, as RFC 4180 says",
+        )
+
+    def _first_ragged_row(self) -> tuple[int, int, int] | None:
+        raw = self._source.open("rb") if isinstance(self._source, Path) else io.BytesIO(self._source)
+        with raw, io.TextIOWrapper(decompressed(raw), errors="replace", newline="") as text:
+            try:
+                rows = csv.reader(text)
+                expected = len(next(rows, []))
+                for number, cells in enumerate(rows, start=1):
+                    if len(cells) > expected:
+                        return number, len(cells), expected
+            except (csv.Error, OSError, EOFError, gzip.BadGzipFile):
+                return None
+        return None
+
+
+class Rows:
+    """Records in memory, as a list of dicts."""
+
+    path: str | None = None
+
+    def __init__(self, rows: Sequence[Mapping[str, Any]], name: str) -> None:
+        self.name = name
+        self._rows = rows
+
+    def columns(self) -> list[str]:
+        """The keys of the first rows."""
+        head = islice(self._rows, _SNIFF_ROWS)
+        return list(dict.fromkeys(key for row in head if isinstance(row, Mapping) for key in row))
+
+    def chunks(self, wanted: Wanted) -> Iterator[Chunk]:
+        """The list in slices."""
+        head = [row for row in islice(self._rows, _SNIFF_ROWS) if isinstance(row, Mapping)]
+        named = [{name: row.get(wanted.theirs(name)) for name in wanted.fields} for row in head]
+        scalars = scalar_types(
+            named, (name for name in wanted.fields if field_named(name).kind is Kind.SCALAR)
+        )
+        for start in range(0, len(self._rows), CHUNK_ROWS):
+            rows = self._rows[start : start + CHUNK_ROWS]
+            done = (start + len(rows)) / len(self._rows)
+            yield Decoded(partial(self._decode, rows, start, wanted, scalars), done)
+
+    def _decode(
+        self,
+        rows: Sequence[Mapping[str, Any]],
+        start: int,
+        wanted: Wanted,
+        scalars: Mapping[str, pl.DataType],
+    ) -> Batch:
+        numbered = (
+            (number, repr(row), row if isinstance(row, Mapping) else BadValue("not a dict"))
+            for number, row in enumerate(rows, start=start + 1)
+        )
+        return checked(numbered, wanted, self.name, scalars)

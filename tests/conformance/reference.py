@@ -1,0 +1,475 @@
+"""Every reasoning metric in plain Python: slow, literal, and made to be checked against.
+
+Written from the definitions alone: ``Z`` is the reasoning document, ``D`` the page of decisions.
+A function gets the records of one group.
+
+>>> REFERENCES["accuracy"]([{"answer": "42.0", "target": "42"}], Options())
+Expected(value=1.0, n=1, missing=0, unanswered=0)
+>>> equations("so 3 + 4 = 7 apples, and 7 * 2 = 15")
+[True, False]
+"""
+
+import json
+import math
+import re
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from itertools import pairwise
+from typing import Any
+
+Record = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What a metric must be: ``n + missing + errors == records``."""
+
+    value: float | None
+    n: int
+    missing: int
+    unanswered: int | None = None
+
+
+@dataclass(frozen=True)
+class Options:
+    """The settings that move a number."""
+
+    normalize: str = "numeric"
+    bins: int = 10
+
+
+Reference = Callable[[list[Record], Options], Expected]
+
+# --- Fields: D, "Everywhere" ---
+
+
+def _field(record: Record, name: str) -> Any:
+    """The value of a field; absent and NaN are null."""
+    value = record.get(name)
+    return None if isinstance(value, float) and math.isnan(value) else value
+
+
+def _text(record: Record, name: str) -> str | None:
+    """A text field; a JSON number or boolean in it is read as its JSON text."""
+    value = _field(record, name)
+    return value if value is None or isinstance(value, str) else json.dumps(value)
+
+
+def _called(records: list[Record]) -> list[Record]:
+    """The records whose call did not fail."""
+    return [r for r in records if (e := _field(r, "error")) is None or e is False or e == ""]
+
+
+def _mean_of(per_row: Callable[[Record, Options], float | None]) -> Reference:
+    """The mean over the rows that have a value; null when none has."""
+
+    def reference(records: list[Record], options: Options) -> Expected:
+        rows = _called(records)
+        values = [value for row in rows if (value := per_row(row, options)) is not None]
+        n = len(values)
+        return Expected(math.fsum(values) / n if n else None, n, len(rows) - n)
+
+    return reference
+
+
+# --- Answers: Z 2 to Z 4 ---
+
+_PLAIN_DECIMAL = re.compile(r"([+-]?)([0-9]+|[0-9]{1,3}(?:,[0-9]{3})+|(?=\.[0-9]))(?:\.([0-9]*))?")
+
+
+def _normalize(text: str, options: Options) -> str:
+    """D, `normalize`: equal texts, or equal exact decimal values, give the same string."""
+    text = text.strip().lower()
+    number = _PLAIN_DECIMAL.fullmatch(text) if options.normalize == "numeric" else None
+    if number is None:
+        return text
+    whole = number[2].replace(",", "").lstrip("0")
+    part = (number[3] or "").rstrip("0")
+    sign = "-" if number[1] == "-" and (whole or part) else ""
+    return sign + (whole or "0") + ("." + part if part else "")
+
+
+def _answer(record: Record, options: Options) -> str | None:
+    answer = _text(record, "answer")
+    return None if answer is None else _normalize(answer, options)
+
+
+def _correct(record: Record, options: Options) -> bool | None:
+    """D: the recorded value wins; no target, undecided; a target and no answer, wrong."""
+    recorded: bool | None = _field(record, "correct")
+    target = _text(record, "target")
+    if recorded is not None or target is None:
+        return recorded
+    return _answer(record, options) == _normalize(target, options)
+
+
+def _wrong(record: Record, options: Options) -> float | None:
+    """Z 2.2 and, as 1 - ACC, Z 2.3."""
+    correct = _correct(record, options)
+    return None if correct is None else float(not correct)
+
+
+def _accuracy(records: list[Record], options: Options) -> Expected:
+    """Z 2.1."""
+    mean = _mean_of(_correct)(records, options)
+    open_rows = [row for row in _called(records) if _field(row, "correct") is None]
+    asked = [row for row in open_rows if _text(row, "target") is not None]
+    unanswered = sum(_text(row, "answer") is None for row in asked)
+    return Expected(mean.value, mean.n, mean.missing, unanswered)
+
+
+def _squared_error(record: Record, options: Options) -> float | None:
+    """Z 3.1."""
+    prob, correct = _field(record, "prob_correct"), _correct(record, options)
+    return None if prob is None or correct is None else float((prob - correct) ** 2)
+
+
+def _ece(records: list[Record], options: Options) -> Expected:
+    """Z 3.2 with D's bins, closed on the right; 0 is in the first."""
+    rows = _called(records)
+    bins: dict[int, list[tuple[float, bool]]] = {}
+    for row in rows:
+        prob, correct = _field(row, "prob_correct"), _correct(row, options)
+        if prob is not None and correct is not None:
+            index = next(k for k in range(1, options.bins + 1) if prob <= k / options.bins)
+            bins.setdefault(index, []).append((prob, correct))
+    n = sum(len(pairs) for pairs in bins.values())
+    gaps = [abs(math.fsum(p for p, _ in b) - sum(c for _, c in b)) for b in bins.values()]
+    return Expected(math.fsum(gaps) / n if n else None, n, len(rows) - n)
+
+
+def _entropy(answers: list[str]) -> float:
+    """Z 4.1, natural log."""
+    n = len(answers)
+    return math.fsum(count / n * math.log(n / count) for count in Counter(answers).values())
+
+
+def _normalized_entropy(answers: list[str]) -> float:
+    distinct = len(set(answers))
+    return _entropy(answers) / math.log(distinct) if distinct > 1 else 0.0
+
+
+def _of_answers(figure: Callable[[list[str]], float]) -> Reference:
+    def reference(records: list[Record], options: Options) -> Expected:
+        rows = _called(records)
+        answers = [answer for row in rows if (answer := _answer(row, options)) is not None]
+        n = len(answers)
+        return Expected(figure(answers) if n else None, n, len(rows) - n)
+
+    return reference
+
+
+# --- Chain of thought: Z 5 ---
+
+_STEP = re.compile(r"^\s*(\d+\.|-|\*)\s+")
+_PHRASES = ("actually", "sorry", "correction", "let me fix", "i made a mistake")
+
+
+def _lines(cot: str) -> list[str]:
+    return re.split(r"\r\n|\n|\r", cot)
+
+
+def _of_cot(figure: Callable[[str], float | None]) -> Reference:
+    return _mean_of(lambda row, _: None if (c := _text(row, "cot")) is None else figure(c))
+
+
+def _step_count(cot: str) -> float:
+    return sum(_STEP.match(line) is not None for line in _lines(cot))
+
+
+def _self_correcting(cot: str) -> float:
+    return any(phrase in cot.lower() for phrase in _PHRASES)
+
+
+def _ra_ratio(record: Record, _: Options) -> float | None:
+    """Z 5.4."""
+    cot, answer = _text(record, "cot"), _text(record, "answer")
+    if cot is None or answer is None:
+        return None
+    return len(cot.split()) / max(1, len(answer.split()))
+
+
+# --- Efficiency: Z 6 ---
+
+
+def _of_fields(*names: str) -> Reference:
+    """The mean of a field, or of the sum of several where all are there."""
+
+    def per_row(record: Record, _: Options) -> float | None:
+        values = [_field(record, name) for name in names]
+        return None if None in values else sum(values)
+
+    return _mean_of(per_row)
+
+
+def _latency_p95(records: list[Record], _: Options) -> Expected:
+    """Z 6.2: nearest rank, in integers."""
+    rows = _called(records)
+    known = sorted(ms for row in rows if (ms := _field(row, "latency_ms")) is not None)
+    n = len(known)
+    rank = -(-95 * n // 100)
+    return Expected(float(known[rank - 1]) if n else None, n, len(rows) - n)
+
+
+# --- Several runs of a task: Z 8, D "Beyond Z's single pass" ---
+
+Run = tuple[str | None, bool | None]  # normalised answer, correct
+
+
+def _over_tasks(figure: Callable[[list[Run]], float], *, needs: tuple[int, ...]) -> Reference:
+    """The mean over the tasks with two or more runs that have what is needed (0 or 1 of Run)."""
+
+    def reference(records: list[Record], options: Options) -> Expected:
+        rows = _called(records)
+        tasks: dict[str | int, list[Run]] = {}
+        for number, row in enumerate(rows):
+            run = _answer(row, options), _correct(row, options)
+            if all(run[need] is not None for need in needs):
+                task = _text(row, "id")  # without ids every row is a task of its own
+                tasks.setdefault(number if task is None else task, []).append(run)
+        values = [(figure(runs), len(runs)) for runs in tasks.values() if len(runs) > 1]
+        value = math.fsum(v for v, _ in values) / len(values) if values else None
+        n = sum(count for _, count in values)
+        return Expected(value, n, len(rows) - n)
+
+    return reference
+
+
+def _mode(runs: list[Run]) -> tuple[str, int]:
+    """The most common answer, of a tie the smallest, and how many runs gave it."""
+    counts = Counter(str(answer) for answer, _ in runs)
+    return min(counts.items(), key=lambda item: (-item[1], item[0]))
+
+
+def _mode_is_right(runs: list[Run]) -> float:
+    """It is, if more than half of the runs that gave it are correct."""
+    mode, count = _mode(runs)
+    return 2 * sum(correct is True for answer, correct in runs if answer == mode) > count
+
+
+# --- Equations in a chain of thought: D, `math_usr` ---
+
+# A mark lies within a line. Every mark is taken out of the text, with nothing in its place
+# ("= $<<2*3=6>>6" becomes "= $6"), whether or not it holds an equation.
+_MARK = re.compile(r"<<([^<>\r\n]*)>>")
+# `x` is a times sign, two or more `*` are a power, only between what can end and what can start
+# an operand: "12 x 3", "3x4", "2**3"; not in "2x + 3", and "**7**" is bold type.
+_TIMES_X = re.compile(r"([0-9%)]\s*)x(?=\s*[0-9.$(])")
+_POWER = re.compile(r"([0-9%)]\s*)\*{2,}(?=\s*[0-9.$(])")
+_TOKEN = re.compile(
+    r"""
+    # Digits, dots and commas that touch are one number or none: not "6,6" nor "1.2.3"; those at
+    # the end are left out ("7." ends a sentence). Beside a letter, `_` or a foreign digit it is
+    # none either: "a3", "3rd", "5²". `$` and `%` must touch it.
+    (?P<number> \$? (?<![\w.,]) (?:[0-9]+ | [0-9]{1,3}(?:,[0-9]{3})+ | (?=\.[0-9])) (?:\.[0-9]+)?
+        (?! [.,]*[0-9] | \w) %? )
+    # Not in the grammar, but it makes what is beside it a part of something larger.
+  | (?P<foreign> \^ | √ | \\(?:times|cdot|div)(?![A-Za-z]) )
+    # After an operand it multiplies ("25% of 80 = 0.25 * 80"), else it is a word.
+  | (?P<of> of\b )
+    # After an operand a binary operator. Else a sign if it touches its operand and no word: in
+    # "so -3 + 5" and "2 * -3", not in "y - 3", "y-3" and "2 * - 3".
+  | (?P<sign> (?<!\w) [-+−–] (?=[0-9.$(]) )
+  | (?P<operator> (?<!\*) \* (?!\*) | [-+−–×·/÷] )
+  | (?P<word> \w+ ) | (?P<open> \( ) | (?P<close> \) ) | (?P<equals> = ) | (?P<other> \S )
+    """,
+    re.VERBOSE,
+)
+_MINUS, _TIMES, _OVER = "-−–", "*×·", "/÷"
+
+
+@dataclass(frozen=True)
+class _Token:
+    kind: str
+    text: str
+    start: int
+    end: int
+
+
+def _tokens(line: str) -> list[_Token]:
+    line = _POWER.sub(r"\1^", _TIMES_X.sub(r"\1×", line))
+    tokens: list[_Token] = []
+    for match in _TOKEN.finditer(line):
+        kind = str(match.lastgroup)
+        after_operand = bool(tokens) and tokens[-1].kind in {"number", "close"}
+        if kind == "sign" and after_operand:
+            kind = "operator"
+        if kind == "of" and not after_operand:
+            kind = "word"
+        tokens.append(_Token(kind, match[0], *match.span()))
+    return tokens
+
+
+class _NoExpressionError(Exception):
+    """The tokens are no arithmetic expression of numbers."""
+
+
+Value = Fraction | None  # None: divided by zero
+
+
+def _sum(rest: list[_Token]) -> Value:
+    """product (± product)*; `rest` is read from its end."""
+    value = _product(rest)
+    while rest and rest[-1].kind == "operator" and rest[-1].text in "+" + _MINUS:
+        value = _apply(rest.pop().text, value, _product(rest))
+    return value
+
+
+def _product(rest: list[_Token]) -> Value:
+    """factor (× or ÷ factor)*."""
+    value = _factor(rest)
+    while rest and rest[-1].kind == "operator" and rest[-1].text in _TIMES + _OVER:
+        value = _apply(rest.pop().text, value, _factor(rest))
+    return value
+
+
+def _factor(rest: list[_Token]) -> Value:
+    """number, or sign factor, or ( sum )."""
+    token = rest.pop() if rest else None
+    if token and token.kind == "number":
+        return Fraction(Decimal(re.sub("[$,%]", "", token.text)))
+    if token and token.kind == "sign":
+        return _apply(token.text, Fraction(0), _factor(rest))
+    if token and token.kind == "open":
+        value = _sum(rest)
+        if rest and rest.pop().kind == "close":
+            return value
+    raise _NoExpressionError
+
+
+def _apply(operator: str, a: Value, b: Value) -> Value:
+    if a is None or b is None or (operator in _OVER and b == 0):
+        return None
+    if operator in _OVER:
+        return a / b
+    if operator in _TIMES:
+        return a * b
+    return a - b if operator in _MINUS else a + b
+
+
+@dataclass(frozen=True)
+class _Side:
+    value: Value
+    has_operator: bool  # signs and parentheses are none
+    decimals: int  # the most of any number in it
+
+
+def _side(tokens: list[_Token]) -> _Side | None:
+    """The tokens as one side of an equation; None if they are not wholly an expression."""
+    rest = tokens[::-1]
+    try:
+        value = _sum(rest)
+    except _NoExpressionError:
+        return None
+    decimals = [len(t.text.strip("%").partition(".")[2]) for t in tokens if t.kind == "number"]
+    has_operator = any(token.kind == "operator" for token in tokens)
+    return None if rest else _Side(value, has_operator, max(decimals))
+
+
+def _left_side(tokens: list[_Token]) -> _Side | None:
+    """The longest expression that ends at the `=`, unless it is the tail of something larger."""
+    for start in range(len(tokens)):
+        if side := _side(tokens[start:]):
+            return None if start and _is_tail(tokens[start - 1], tokens[start]) else side
+    return None
+
+
+def _right_side(tokens: list[_Token]) -> _Side | None:
+    """The longest expression that starts after the `=`, unless it is the head of a larger one."""
+    for end in range(len(tokens), 0, -1):
+        if side := _side(tokens[:end]):
+            return None if tokens[end:] and _is_head(tokens[end - 1], tokens[end]) else side
+    return None
+
+
+def _is_tail(before: _Token, first: _Token) -> bool:
+    """Does it follow an operator, or touch a word, a number or a closing bracket?
+
+    So in "5 cards + 2 + 3 =", "y + 2 + 3 =", "2^3 + 1 ="; "sqrt(9 + 16) =", "2(3 + 4) =".
+    """
+    operand = before.kind in {"word", "number", "close"} or before.text in {"]", "}"}
+    return before.kind in {"operator", "foreign", "of"} or (operand and before.end == first.start)
+
+
+def _is_head(last: _Token, after: _Token) -> bool:
+    """Is an operator after it, or does a word, a number or an opening parenthesis touch it?
+
+    A minus or `/` is a dash or a unit there ("= 7 - so", "= $5/hour"), "of" a word ("= 3 of them").
+    """
+    operand = after.kind in {"word", "number", "open"}
+    operator = after.kind == "operator" and after.text not in _MINUS + "/"
+    return operator or after.kind == "foreign" or (operand and last.end == after.start)
+
+
+def _is_right(left: _Side, right: _Side) -> bool:
+    """Exact without decimals on the right, else within half a unit of the last, ends included."""
+    if left.value is None or right.value is None:
+        return False
+    half_unit = Fraction(1, 2 * 10**right.decimals) if right.decimals else 0
+    return abs(left.value - right.value) <= half_unit
+
+
+def _parts(line: str) -> list[list[_Token]]:
+    """The tokens between the equals signs; "==" and "<=" thus join no two expressions."""
+    parts: list[list[_Token]] = [[]]
+    for token in _tokens(line):
+        if token.kind == "equals":
+            parts.append([])
+        else:
+            parts[-1].append(token)
+    return parts
+
+
+def _in_mark(mark: str) -> list[bool]:
+    """A mark counts if each of its sides is wholly an expression, with or without an operator."""
+    sides = [_side(part) for part in _parts(mark)]
+    return [_is_right(a, b) for a, b in pairwise(sides) if a and b] if all(sides) else []
+
+
+def _in_line(line: str) -> list[bool]:
+    """A list marker at the start (the pattern of a step) is no minus and no times sign."""
+    parts = _parts(_STEP.sub("", line))
+    pairs = [(_left_side(a), _right_side(b)) for a, b in pairwise(parts)]
+    return [_is_right(a, b) for a, b in pairs if a and b and (a.has_operator or b.has_operator)]
+
+
+def equations(cot: str) -> list[bool]:
+    """Is each equation right? First those in marks, then those in the text without the marks."""
+    in_marks = [_in_mark(mark) for mark in _MARK.findall(cot)]
+    in_text = [_in_line(line) for line in _lines(_MARK.sub("", cot))]
+    return [right for group in in_marks + in_text for right in group]
+
+
+def _wrong_equations(cot: str) -> float | None:
+    """A row without an equation is left out, as one without a CoT is."""
+    verdicts = equations(cot)
+    return verdicts.count(False) / len(verdicts) if verdicts else None
+
+
+REFERENCES: dict[str, Reference] = {
+    "accuracy": _accuracy,
+    "usr": _mean_of(_wrong),
+    "error_rate": _mean_of(_wrong),
+    "brier": _mean_of(_squared_error),
+    "ece": _ece,
+    "sce": _of_answers(_entropy),
+    "sce_normalized": _of_answers(_normalized_entropy),
+    "cot_tokens_mean": _of_cot(lambda cot: len(cot.split())),
+    "cot_chars_mean": _of_cot(len),
+    "step_count_mean": _of_cot(_step_count),
+    "ra_ratio_mean": _mean_of(_ra_ratio),
+    "self_correction_rate": _of_cot(_self_correcting),
+    "prompt_tokens_mean": _of_fields("prompt_tokens"),
+    "completion_tokens_mean": _of_fields("completion_tokens"),
+    "total_tokens_mean": _of_fields("prompt_tokens", "completion_tokens"),
+    "latency_mean_ms": _of_fields("latency_ms"),
+    "latency_p95_ms": _latency_p95,
+    "answer_entropy": _over_tasks(lambda runs: _entropy([str(a) for a, _ in runs]), needs=(0,)),
+    "determinism_index": _over_tasks(lambda runs: _mode(runs)[1] / len(runs), needs=(0,)),
+    "mode_accuracy": _over_tasks(_mode_is_right, needs=(0, 1)),
+    "stability": _over_tasks(lambda runs: len({c for _, c in runs}) == 1, needs=(1,)),
+    "math_usr": _of_cot(_wrong_equations),
+}
