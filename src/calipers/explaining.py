@@ -14,7 +14,8 @@ import narwhals as nw
 import polars as pl
 
 from calipers.engines.plan import FAILED, Plan, has
-from calipers.engines.polars import measured_batches, numbered, totals
+from calipers.engines.batches import numbered
+from calipers.engines.polars import measured_batches, totals
 from calipers.engines.store import Store
 from calipers.engines.totals import ERRORS, RECORDS, keyed, summed
 from calipers.metrics import Metric

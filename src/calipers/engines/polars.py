@@ -6,12 +6,12 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import narwhals as nw
 import polars as pl
 
+from calipers.engines.batches import MeasuredBatch, measured_chunk, numbered
 from calipers.engines.outcome import Outcome, Reading, Sinks
 from calipers.engines.plan import Plan, coarse
 from calipers.engines.ranks import KEY, Tally, select_rank
@@ -26,39 +26,16 @@ from calipers.engines.totals import (
     summed,
 )
 from calipers.metrics.declaration import GROUP, TASK, Aggregate, Frame, Rank
-from calipers.sources import CHECK, BadRow, Chunk, Source, UnusualRows, Wanted
+from calipers.sources import Chunk, Source, Wanted
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class MeasuredBatch:
-    """Some rows with their features, the bad rows among them, and how far we are."""
-
-    rows: pl.DataFrame
-    bad: tuple[BadRow, ...]
-    done: float
 
 
 def measured_batches(
     chunks: Iterable[Chunk], plan: Plan, *, columns: Sequence[str]
 ) -> Iterator[MeasuredBatch]:
-    """Each chunk's rows with the columns asked for, in order; read and measured in one go."""
-
-    def work(chunk: Chunk) -> MeasuredBatch:
-        try:
-            lazy = chunk.lazy()
-            checks = [name for name in lazy.collect_schema() if name.startswith(CHECK)]
-            rows = plan.measured(lazy).select(*columns, *checks).collect()
-            if chunk.trusts(rows.select(checks)):
-                return MeasuredBatch(rows.drop(checks), (), chunk.done)
-        except (pl.exceptions.PolarsError, UnusualRows):
-            pass
-        batch = chunk.exact()
-        rows = plan.measured(batch.frame.lazy()).select(*columns).collect()
-        return MeasuredBatch(rows, batch.bad, chunk.done)
-
-    yield from _in_order(work, chunks)
+    """Each chunk's rows with the columns asked for, in order, several chunks at work at a time."""
+    return _in_order(lambda chunk: measured_chunk(chunk, plan, columns), chunks)
 
 
 def _in_order(work: Callable[[Any], T], items: Iterable[Any]) -> Iterator[T]:
@@ -99,12 +76,6 @@ def run(sources: Sequence[Source], wanted: Wanted, plan: Plan, sinks: Sinks) -> 
                 sinks.progress((len(readings) + batch.done) / len(sources))
             readings.append(reading)
         return Outcome(totals(store, plan), tuple(readings))
-
-
-def numbered(rows: pl.DataFrame, last: int) -> pl.DataFrame:
-    """The rows with a number, from 1, where there is no id; `last` is the number of the last."""
-    number = pl.int_range(last - rows.height + 1, last + 1, dtype=pl.Int64).cast(pl.String)
-    return rows.with_columns(pl.coalesce("id", number))
 
 
 def totals(store: Store, plan: Plan) -> GroupTotals:

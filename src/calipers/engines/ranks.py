@@ -31,6 +31,8 @@ def select_rank(
     rank: Rank, counts: Mapping[str, int], tally: Tally, join_small: JoinSmall
 ) -> dict[str, float]:
     """Each group's value at the rank; `counts` says how many values a group has, at least one."""
+    if not counts:
+        return {}
     value = nw.col(rank.feature.name)
     key = nw.col(coarse(rank.feature))
     steps = [key // _DIGIT, key, value] if sum(counts.values()) > _FEW else [value]

@@ -161,12 +161,7 @@ class JsonLines:
 
     def scalar_types(self, wanted: Wanted) -> dict[str, pl.DataType]:
         """The types that fields of any scalar have in the first rows."""
-        head = [
-            {name: row.get(wanted.theirs(name)) for name in wanted.fields} for row in self._head()
-        ]
-        return scalar_types(
-            head, (name for name in wanted.fields if field_named(name).kind is Kind.SCALAR)
-        )
+        return scalar_types(self._head(), wanted)
 
     def _blocks(self) -> Iterator[tuple[Block, float]]:
         assert self.path is not None

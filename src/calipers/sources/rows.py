@@ -6,12 +6,12 @@ message names the row and the field, and no value is bent by a faster parser.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import polars as pl
 
-from calipers.records import BadValue, Field, Number, field_named
+from calipers.records import BadValue, Field, Kind, Number, field_named
 from calipers.sources.batch import BadRow, Batch, Wanted, column_type
 
 Numbered = tuple[int, str, "Mapping[str, Any] | BadValue"]
@@ -73,16 +73,14 @@ def _value(row: Mapping[str, Any], theirs: str, reader: Field | _ScalarReader) -
     return value
 
 
-def scalar_types(rows: Iterable[Mapping[str, Any]], names: Iterable[str]) -> dict[str, pl.DataType]:
-    """The type that each of `names` has in these rows: boolean, number, or text."""
-    rows = list(rows)
+def scalar_types(rows: Sequence[Mapping[str, Any]], wanted: Wanted) -> dict[str, pl.DataType]:
+    """The type that each wanted field of any scalar has in these rows: boolean, number, or text."""
     types: dict[str, pl.DataType] = {}
-    for name in names:
-        kinds = {_scalar_kind(row[name]) for row in rows if row.get(name) is not None}
-        types[name] = {
-            frozenset({bool}): pl.Boolean(),
-            frozenset({float}): pl.Float64(),
-        }.get(frozenset(kinds), pl.String())
+    for name in wanted.fields:
+        if field_named(name).kind is Kind.SCALAR:
+            values = (row.get(wanted.theirs(name)) for row in rows)
+            kinds = {_scalar_kind(value) for value in values if value is not None}
+            types[name] = _SCALAR_TYPES[kinds.pop()] if len(kinds) == 1 else pl.String()
     return types
 
 
@@ -90,3 +88,10 @@ def _scalar_kind(value: Any) -> type:
     if isinstance(value, bool):
         return bool
     return float if isinstance(value, Number | int | float) else str
+
+
+_SCALAR_TYPES: dict[type, pl.DataType] = {
+    bool: pl.Boolean(),
+    float: pl.Float64(),
+    str: pl.String(),
+}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
@@ -14,7 +15,7 @@ from typing import Any, TypeVar
 import polars as pl
 
 from calipers.errors import DataError
-from calipers.records import BadValue, Kind, field_named
+from calipers.records import BadValue
 from calipers.sources.batch import Batch, Chunk, Decoded, Wanted
 from calipers.sources.bytestream import decompressed
 from calipers.sources.columns import conformed
@@ -59,6 +60,10 @@ class Table:
             done = (row - 1 + frame.height) / max(total, 1)
             yield Decoded(partial(self._decode, frame, row, wanted), done)
             row += frame.height
+
+    def frame(self) -> pl.DataFrame:
+        """The whole table."""
+        return self._guarded(self._frame.collect)
 
     def _decode(self, frame: pl.DataFrame, first_row: int, wanted: Wanted) -> Batch:
         return conformed(frame, wanted, self.name, first_row, parse=self.parse)
@@ -141,15 +146,20 @@ class Rows:
 
     def chunks(self, wanted: Wanted) -> Iterator[Chunk]:
         """The list in slices."""
-        head = [row for row in islice(self._rows, _SNIFF_ROWS) if isinstance(row, Mapping)]
-        named = [{name: row.get(wanted.theirs(name)) for name in wanted.fields} for row in head]
-        scalars = scalar_types(
-            named, (name for name in wanted.fields if field_named(name).kind is Kind.SCALAR)
-        )
+        scalars = self.scalar_types(wanted)
         for start in range(0, len(self._rows), CHUNK_ROWS):
             rows = self._rows[start : start + CHUNK_ROWS]
             done = (start + len(rows)) / len(self._rows)
             yield Decoded(partial(self._decode, rows, start, wanted, scalars), done)
+
+    def scalar_types(self, wanted: Wanted) -> dict[str, pl.DataType]:
+        """The types that fields of any scalar have in the first rows."""
+        head = [row for row in islice(self._rows, _SNIFF_ROWS) if isinstance(row, Mapping)]
+        return scalar_types(head, wanted)
+
+    def as_lines(self) -> Iterator[str]:
+        """The rows as JSON lines, for workers elsewhere."""
+        return (json.dumps(row, default=str) for row in self._rows)
 
     def _decode(
         self,

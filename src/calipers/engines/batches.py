@@ -1,0 +1,41 @@
+"""A chunk of a source, read and measured in one go: the step that runs in threads and workers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from calipers.engines.plan import Plan
+from calipers.sources import CHECK, BadRow, Chunk, UnusualRows
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredBatch:
+    """Some rows with their features, the bad rows among them, and how far we are."""
+
+    rows: pl.DataFrame
+    bad: tuple[BadRow, ...]
+    done: float
+
+
+def measured_chunk(chunk: Chunk, plan: Plan, columns: Sequence[str]) -> MeasuredBatch:
+    """The fast way where its checks hold, else row by row."""
+    try:
+        lazy = chunk.lazy()
+        checks = [name for name in lazy.collect_schema() if name.startswith(CHECK)]
+        rows = plan.measured(lazy).select(*columns, *checks).collect()
+        if chunk.trusts(rows.select(checks)):
+            return MeasuredBatch(rows.drop(checks), (), chunk.done)
+    except (pl.exceptions.PolarsError, UnusualRows):
+        pass
+    batch = chunk.exact()
+    rows = plan.measured(batch.frame.lazy()).select(*columns).collect()
+    return MeasuredBatch(rows, batch.bad, chunk.done)
+
+
+def numbered(rows: pl.DataFrame, last: int) -> pl.DataFrame:
+    """The rows with a number, from 1, where there is no id; `last` is the number of the last."""
+    number = pl.int_range(last - rows.height + 1, last + 1, dtype=pl.Int64).cast(pl.String)
+    return rows.with_columns(pl.coalesce("id", number))

@@ -1,0 +1,285 @@
+"""The engine for a cluster: the same features inside the workers, the same aggregates natively.
+
+Workers run the very code of the Polars engine on Arrow batches, so that no regular expression or
+number can be read differently. Totals are plain Spark group-bys through Narwhals: no group has to
+fit on one worker, and only totals reach the driver.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import narwhals as nw
+import polars as pl
+
+from calipers.engines.batches import measured_chunk, numbered
+from calipers.engines.outcome import Outcome, Reading, Sinks
+from calipers.engines.plan import Plan
+from calipers.engines.ranks import select_rank
+from calipers.engines.totals import (
+    GroupTotals,
+    add_totals,
+    housekeeping,
+    keyed,
+    merged,
+    rank_counts,
+)
+from calipers.errors import DataError, MissingExtraError, UsageError
+from calipers.metrics.declaration import GROUP, Frame
+from calipers.sources import BadRow, Chunk, Source, Wanted
+from calipers.sources.batch import Decoded
+from calipers.sources.bytestream import HeldBlock
+from calipers.sources.columns import conformed
+from calipers.sources.jsonl import JsonLines, JsonLinesChunk, PipedJsonLines
+from calipers.sources.tables import Csv, Rows, Table
+
+try:
+    from pyspark.errors import PySparkException
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import functions as F  # noqa: N812 (as everyone writes it)
+except ImportError as error:
+    raise MissingExtraError("--engine spark needs PySpark", extra="spark") from error
+
+SOURCE = "_source"
+BAD = {"_bad_row": pl.Int64(), "_bad_problem": pl.String(), "_bad_content": pl.String()}
+
+_SPARK_TYPES = {
+    pl.String: "string",
+    pl.Int64: "bigint",
+    pl.Float64: "double",
+    pl.Boolean: "boolean",
+}
+
+
+def run(sources: Sequence[Source], wanted: Wanted, plan: Plan, sinks: Sinks) -> Outcome:
+    """Measure every source in the workers and add up in the cluster."""
+    spark = _session()
+    kept = plan.sample_columns if sinks.wants_samples else {}
+    types = {name: _type_of(name, plan) for name in kept.values()}
+    schema = {**plan.schema, **types, **BAD}
+    try:
+        tables = [_measured(spark, source, wanted, plan, schema) for source in sources]
+        rows = tables[0]
+        for other in tables[1:]:
+            rows = rows.unionAll(other)
+        rows = rows.persist()
+        try:
+            readings = _readings(rows, sources, wanted, sinks)
+            good = rows.filter(F.col("_bad_problem").isNull())
+            if kept:
+                _write_samples(good, kept, sinks)
+            return Outcome(_totals(spark, good, plan), readings)
+        finally:
+            rows.unpersist()
+    except PySparkException as error:
+        raise DataError(
+            f"Spark gave up: {_last_line(error)}",
+            fix="try --engine polars on a part of the data to see the row in question",
+        ) from error
+
+
+def _session() -> SparkSession:
+    """The session at hand, or one on this machine that keeps quiet."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        return active
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.shuffle.partitions": str(2 * (os.cpu_count() or 1)),
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
+    }
+    builder = SparkSession.builder.appName("calipers")
+    if "SPARK_REMOTE" not in os.environ and "PYSPARK_GATEWAY_PORT" not in os.environ:
+        for name, value in settings.items():
+            builder = builder.config(name, value)
+    try:
+        session = builder.getOrCreate()
+    except (PySparkException, RuntimeError, OSError) as error:
+        raise UsageError(
+            f"Spark does not start: {_last_line(error)}",
+            fix="install Java 17 and let JAVA_HOME point to it, or use --engine polars",
+        ) from error
+    session.sparkContext.setLogLevel("ERROR")
+    return session
+
+
+def _last_line(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    named = [line for line in lines if line.startswith("calipers.")]
+    return (named or lines or [type(error).__name__])[-1][:300]
+
+
+def _type_of(name: str, plan: Plan) -> pl.DataType:
+    """The type of a per-sample column; what is no feature is a text."""
+    return plan.schema.get(name, pl.String())
+
+
+def _measured(
+    spark: SparkSession,
+    source: Source,
+    wanted: Wanted,
+    plan: Plan,
+    schema: dict[str, pl.DataType],
+) -> DataFrame:
+    raw, chunk_of = _raw(spark, source, wanted)
+    work = partial(_work, chunk_of=chunk_of, plan=plan, schema=schema)
+    declared = ", ".join(f"`{name}` {_SPARK_TYPES[type(dtype)]}" for name, dtype in schema.items())
+    return raw.mapInArrow(work, declared).withColumn(SOURCE, F.lit(source.name))
+
+
+def _raw(
+    spark: SparkSession, source: Source, wanted: Wanted
+) -> tuple[DataFrame, Callable[[pl.DataFrame], Chunk]]:
+    """The source as Spark reads it, and how a worker makes a chunk of some of its rows."""
+    if isinstance(source, PipedJsonLines):
+        raise UsageError("--engine spark cannot read standard input", fix="name a file or folder")
+    if isinstance(source, JsonLines):
+        lines = spark.read.text(source.name, lineSep="\n")
+        chunk_of = partial(
+            _lines_chunk, name=source.name, wanted=wanted, scalars=source.scalar_types(wanted)
+        )
+        return lines, chunk_of
+    if isinstance(source, Rows):
+        lines = spark.createDataFrame([(line,) for line in source.as_lines()], "value string")
+        chunk_of = partial(
+            _lines_chunk, name=source.name, wanted=wanted, scalars=source.scalar_types(wanted)
+        )
+        return lines, chunk_of
+    table = _table(spark, source)
+    names = {wanted.theirs(name) for name in wanted.fields}
+    present = [name for name in table.columns if name in names]
+    rows = table.select(*(f"`{name}`" for name in present)) if present else table
+    parse = isinstance(source, Csv)
+    return rows, partial(_rows_chunk, name=source.name, wanted=wanted, parse=parse)
+
+
+def _table(spark: SparkSession, source: Source) -> DataFrame:
+    if isinstance(source, Csv):
+        options = {"header": True, "escape": '"', "multiLine": True, "inferSchema": False}
+        return spark.read.options(**options).csv(source.name)
+    if isinstance(source, Table) and source.name == "<table>":
+        return spark.createDataFrame(source.frame().to_arrow())
+    return spark.read.parquet(source.name)
+
+
+def _lines_chunk(
+    rows: pl.DataFrame, *, name: str, wanted: Wanted, scalars: dict[str, pl.DataType]
+) -> Chunk:
+    data = rows.to_series().str.join("\n").cast(pl.Binary).item() or b""
+    return JsonLinesChunk(HeldBlock(data, 0), name, wanted, scalars)
+
+
+def _rows_chunk(rows: pl.DataFrame, *, name: str, wanted: Wanted, parse: bool) -> Chunk:
+    return Decoded(partial(conformed, rows, wanted, name, 1, parse=parse), 0.0)
+
+
+def _work(
+    batches: Iterable[Any],
+    chunk_of: Callable[[pl.DataFrame], Chunk],
+    plan: Plan,
+    schema: dict[str, pl.DataType],
+) -> Iterator[Any]:
+    """In a worker: Arrow batches of raw rows to Arrow batches of features and bad rows."""
+    features = [name for name in schema if name not in BAD]
+    for batch in batches:
+        rows = pl.DataFrame(batch)
+        measured = measured_chunk(chunk_of(rows), plan, features)
+        bad = pl.DataFrame(
+            [(row.row, row.problem, row.content) for row in measured.bad], schema=BAD, orient="row"
+        )
+        table = pl.concat([measured.rows, bad], how="diagonal").select(
+            pl.col(name).cast(dtype) for name, dtype in schema.items()
+        )
+        yield from table.to_arrow(compat_level=pl.CompatLevel.oldest()).to_batches()
+
+
+def _readings(
+    rows: DataFrame, sources: Sequence[Source], wanted: Wanted, sinks: Sinks
+) -> tuple[Reading, ...]:
+    """How many rows each source gave; the first bad row stops, as on one machine."""
+    counts = {
+        row[SOURCE]: Reading(row["rows"], row["bad"])
+        for row in rows.groupBy(SOURCE)
+        .agg(
+            F.count_if(F.col("_bad_problem").isNull()).alias("rows"),
+            F.count("_bad_problem").alias("bad"),
+        )
+        .collect()
+    }
+    for source in sources:
+        if counts.get(source.name, Reading()).skipped:
+            sinks.bad_rows(_located(rows, source, wanted))
+    sinks.progress(1.0)
+    return tuple(counts.get(source.name, Reading()) for source in sources)
+
+
+def _located(rows: DataFrame, source: Source, wanted: Wanted) -> Sequence[BadRow]:
+    """The bad rows of a source with their line numbers, which only a reader in order knows."""
+    if source.path is not None or isinstance(source, Rows):
+        return [bad for chunk in source.chunks(wanted) for bad in chunk.exact().bad]
+    bad = rows.filter((F.col(SOURCE) == source.name) & F.col("_bad_problem").isNotNull())
+    return [
+        BadRow(
+            source=source.name,
+            row=row["_bad_row"],
+            problem=row["_bad_problem"],
+            content=row["_bad_content"],
+        )
+        for row in bad.select(*BAD).toLocalIterator()
+    ]
+
+
+def _write_samples(rows: DataFrame, kept: dict[str, str], sinks: Sinks) -> None:
+    """Per-sample values, by way of a folder that driver and workers share."""
+    with tempfile.TemporaryDirectory(prefix="calipers-") as name:
+        folder = Path(name, "samples")
+        columns = [F.col(own).alias(f"_out_{sample}") for sample, own in kept.items()]
+        rows.select(*columns).write.parquet(folder.as_uri())
+        written = 0
+        for part in sorted(folder.glob("part-*.parquet")):
+            frame = pl.read_parquet(part)
+            written += frame.height
+            sinks.samples(numbered(frame.rename(lambda n: n.removeprefix("_out_")), written))
+
+
+def _totals(spark: SparkSession, good: DataFrame, plan: Plan) -> GroupTotals:
+    groups: GroupTotals = {}
+    rows = nw.from_native(good)
+    for aggregate in merged((*housekeeping(plan), *plan.aggregates)):
+        table = keyed(rows, aggregate)
+        for finish in aggregate.finish or (_as_it_is,):
+            add_totals(groups, _collected(finish(table)))
+    for rank in plan.ranks:
+        values = select_rank(
+            rank,
+            rank_counts(groups, rank),
+            lambda count: _collected(count(rows)),
+            partial(_join_small, spark=spark),
+        )
+        for group, value in values.items():
+            groups[group][rank.value_name] = value
+    return groups
+
+
+def _as_it_is(table: Frame) -> Frame:
+    return table
+
+
+def _join_small(rows: Frame, few: pl.DataFrame, *, spark: SparkSession) -> Frame:
+    types = ", ".join(f"`{name}` {_SPARK_TYPES[type(dtype)]}" for name, dtype in few.schema.items())
+    return rows.join(nw.from_native(spark.createDataFrame(few.rows(), types)), on=GROUP)
+
+
+def _collected(frame: Frame) -> pl.DataFrame:
+    """A small table of the cluster's, on the driver."""
+    native: DataFrame = frame.to_native()
+    return pl.DataFrame([row.asDict() for row in native.collect()], infer_schema_length=None)
