@@ -1,0 +1,42 @@
+# Every target sets itself up: all it needs is Python 3.11+ and make.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: demo test test-fast lint types bench clean
+
+demo: $(STAMP)  ## Answer the example's tasks with its embedded solver and print the score table
+	$(BIN)/python examples/arithmetic/answer_tasks.py -o build/demo.jsonl
+	$(BIN)/calipers score build/demo.jsonl --by model
+
+test: $(VENV)/.test  ## All tests; the ones that need Java or shared data are skipped where there is none
+	$(BIN)/pytest
+
+lint: $(VENV)/.lint
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.lint $(VENV)/.test
+	$(BIN)/mypy
+
+bench: $(VENV)/.test  ## Figures as ratios to named peers, measured in the same run
+	$(BIN)/python -m benchmarks
+
+$(STAMP): pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check -e .
+	mkdir -p build
+	touch $@
+
+$(VENV)/.test: $(STAMP)
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[spark,tokenizers]' \
+		'hypothesis>=6.130,<7' 'pytest>=8.3,<10' 'pytest-xdist>=3.6,<4'
+	touch $@
+
+$(VENV)/.lint: $(STAMP)
+	$(BIN)/pip install --quiet --disable-pip-version-check 'mypy>=1.15,<3' 'ruff>=0.11,<1'
+	touch $@
+
+clean:
+	rm -rf $(VENV) build .pytest_cache .mypy_cache .ruff_cache .hypothesis

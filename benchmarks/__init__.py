@@ -1,0 +1,1 @@
+"""Every figure as a ratio to a named peer that is measured in the same run."""

@@ -1,0 +1,73 @@
+"""`python -m benchmarks`: measure, print the table, exit with 1 where a bar is missed.
+
+Contestants take turns in processes of their own, and the best round of each counts. Starting
+Python and importing modules are off the clock, except where starting is what is measured.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from benchmarks.figures import Figure, table
+from benchmarks.memory import of_ten_times_the_rows
+from benchmarks.scoring import against_python, against_reading, of_equations, of_repeats
+from benchmarks.setup import FULL_ROWS, Setup
+from benchmarks.startup import of_help
+
+BENCHMARKS: dict[str, Callable[[Setup], Iterator[Figure]]] = {
+    "startup": of_help,
+    "read": against_reading,
+    "python": against_python,
+    "equations": of_equations,
+    "repeats": of_repeats,
+    "memory": of_ten_times_the_rows,
+}
+
+
+def main() -> int:
+    arguments = _arguments()
+    with TemporaryDirectory(prefix="calipers-benchmarks-") as temporary:
+        folder: Path = arguments.data or Path(temporary)
+        folder.mkdir(parents=True, exist_ok=True)
+        setup = Setup(folder, arguments.rows, arguments.rounds)
+        figures: list[Figure] = []
+        for name in arguments.only or BENCHMARKS:
+            print(name, file=sys.stderr)
+            figures += BENCHMARKS[name](setup)
+    print(f"{setup.rows:,} records, the best of {setup.rounds} rounds by turns\n")
+    print(table(figures))
+    if not setup.is_full:
+        print(f"\nIn parentheses: the bar is set for {FULL_ROWS:,} records.")
+    if arguments.json:
+        report = {
+            "rows": setup.rows,
+            "rounds": setup.rounds,
+            "figures": [figure.to_dict() for figure in figures],
+        }
+        arguments.json.write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n")
+    return int(any(figure.is_missed for figure in figures))
+
+
+def _arguments() -> Namespace:
+    parser = ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("--rows", type=int, help=f"records to score (default {FULL_ROWS:,})")
+    parser.add_argument("--rounds", type=int, help="rounds, of which the best counts (default 3)")
+    parser.add_argument("--quick", action="store_true", help="100,000 records, 2 rounds")
+    parser.add_argument(
+        "--only", action="append", choices=BENCHMARKS, help="only this one (repeatable)"
+    )
+    parser.add_argument("--data", type=Path, metavar="FOLDER", help="keep the records there")
+    parser.add_argument("--json", type=Path, metavar="PATH", help="write the figures to a file")
+    arguments = parser.parse_args()
+    arguments.rows = arguments.rows or (100_000 if arguments.quick else FULL_ROWS)
+    arguments.rounds = arguments.rounds or (2 if arguments.quick else 3)
+    return arguments
+
+
+if __name__ == "__main__":
+    sys.exit(main())

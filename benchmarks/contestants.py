@@ -1,0 +1,91 @@
+"""The programs that are measured, each in a process of its own.
+
+`python -m benchmarks.contestants NAME FILE [METRIC…]` prints the seconds that the work took and the
+numbers it gave, as JSON. Starting Python and importing modules are off the clock for all alike.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from time import perf_counter
+
+Values = dict[str, dict[str, float | None]]  # by model and metric
+Work = Callable[[Path, Sequence[str]], Values]
+
+
+def calipers() -> Work:
+    """`calipers score FILE --by model --metric …`; all metrics where none is named."""
+    from calipers.api import score  # noqa: PLC0415
+
+    def work(path: Path, metrics: Sequence[str]) -> Values:
+        result = score(path, by="model", metrics=metrics)
+        return {
+            group.by["model"]: {name: each.value for name, each in group.metrics.items()}
+            for group in result.groups
+        }
+
+    return work
+
+
+def polars_read() -> Work:
+    """Read the file with Polars, and no more."""
+    import polars as pl  # noqa: PLC0415
+
+    def work(path: Path, _: Sequence[str]) -> Values:
+        pl.read_ndjson(path)
+        return {}
+
+    return work
+
+
+def plain_python() -> Work:
+    """Score as the straightforward program does."""
+    from benchmarks.plain_python import score  # noqa: PLC0415
+
+    return lambda path, _: score(path)
+
+
+def lean_python() -> Work:
+    """Score as the one-pass program does."""
+    from benchmarks.lean_python import score  # noqa: PLC0415
+
+    return lambda path, _: score(path)
+
+
+def reference_equations() -> Work:
+    """Compute `math_usr` alone, with the plain reference that the conformance tests trust."""
+    from tests.conformance.reference import equations  # noqa: PLC0415
+
+    def work(path: Path, _: Sequence[str]) -> Values:
+        shares: dict[str, list[float]] = defaultdict(list)
+        with path.open(encoding="utf-8") as lines:
+            for line in lines:
+                row = json.loads(line)
+                if verdicts := equations(row["cot"]):
+                    shares[row["model"]].append(verdicts.count(False) / len(verdicts))
+        return {model: {"math_usr": sum(each) / len(each)} for model, each in shares.items()}
+
+    return work
+
+
+CONTESTANTS: dict[str, Callable[[], Work]] = {
+    entry.__name__: entry
+    for entry in (calipers, polars_read, plain_python, lean_python, reference_equations)
+}
+
+
+def main() -> None:
+    name, path, *metrics = sys.argv[1:]
+    work = CONTESTANTS[name]()
+    started = perf_counter()
+    values = work(Path(path), metrics)
+    seconds = perf_counter() - started
+    json.dump({"seconds": seconds, "values": values}, sys.stdout)
+
+
+if __name__ == "__main__":
+    main()
