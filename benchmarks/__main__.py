@@ -7,6 +7,7 @@ Python and importing modules are off the clock, except where starting is what is
 from __future__ import annotations
 
 import json
+import os
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterator
@@ -18,6 +19,8 @@ from benchmarks.memory import of_ten_times_the_rows
 from benchmarks.scoring import against_python, against_reading, of_equations, of_repeats
 from benchmarks.setup import FULL_ROWS, Setup
 from benchmarks.startup import of_help
+
+BUSY = 0.5  # processes at work per core, before we begin
 
 BENCHMARKS: dict[str, Callable[[Setup], Iterator[Figure]]] = {
     "startup": of_help,
@@ -36,6 +39,7 @@ def main() -> int:
         folder.mkdir(parents=True, exist_ok=True)
         setup = Setup(folder, arguments.rows, arguments.rounds)
         figures: list[Figure] = []
+        _warn_if_busy()
         for name in arguments.only or BENCHMARKS:
             print(name, file=sys.stderr)
             figures += BENCHMARKS[name](setup)
@@ -51,6 +55,16 @@ def main() -> int:
         }
         arguments.json.write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n")
     return int(any(figure.is_missed for figure in figures))
+
+
+def _warn_if_busy() -> None:
+    load, cores = os.getloadavg()[0], os.cpu_count() or 1
+    if load > BUSY * cores:
+        print(
+            f"note: the machine is busy (load {load:.1f} on {cores} cores), "
+            "which costs those most that use all cores",
+            file=sys.stderr,
+        )
 
 
 def _arguments() -> Namespace:

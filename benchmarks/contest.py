@@ -26,6 +26,7 @@ class Run:
     """What a contestant took, and the numbers it gave."""
 
     seconds: float
+    cpu_seconds: float
     peak_bytes: int
     values: Values
 
@@ -49,11 +50,16 @@ def _run(name: str, path: Path, metrics: tuple[str, ...]) -> Run:
     if process.returncode:
         raise SystemExit(f"{name} failed on {path.name} with exit code {process.returncode}")
     result = json.loads(output)
-    return Run(result["seconds"], usage.ru_maxrss * _MAXRSS_UNIT, result["values"])
+    return Run(
+        seconds=result["seconds"],
+        cpu_seconds=result["cpu_seconds"],
+        peak_bytes=usage.ru_maxrss * _MAXRSS_UNIT,
+        values=result["values"],
+    )
 
 
 def by_turns(times: int, **runners: Runner) -> dict[str, Run]:
-    """Each contestant's shortest time and largest peak over so many rounds."""
+    """Each contestant's shortest times and largest peak over so many rounds."""
     runs: dict[str, list[Run]] = {name: [] for name in runners}
     for _ in range(times):
         for name, runner in runners.items():
@@ -62,6 +68,7 @@ def by_turns(times: int, **runners: Runner) -> dict[str, Run]:
     return {
         name: Run(
             seconds=min(run.seconds for run in each),
+            cpu_seconds=min(run.cpu_seconds for run in each),
             peak_bytes=max(run.peak_bytes for run in each),
             values=each[-1].values,
         )

@@ -1,7 +1,8 @@
 """The programs that are measured, each in a process of its own.
 
-`python -m benchmarks.contestants NAME FILE [METRIC…]` prints the seconds that the work took and the
-numbers it gave, as JSON. Starting Python and importing modules are off the clock for all alike.
+`python -m benchmarks.contestants NAME FILE [METRIC…]` prints the seconds that the work took, on the
+clock and of the processors, and the numbers it gave, as JSON. Starting Python and importing modules
+are off the clock for all alike.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, process_time
 
 Values = dict[str, dict[str, float | None]]  # by model and metric
 Work = Callable[[Path, Sequence[str]], Values]
@@ -81,10 +82,10 @@ CONTESTANTS: dict[str, Callable[[], Work]] = {
 def main() -> None:
     name, path, *metrics = sys.argv[1:]
     work = CONTESTANTS[name]()
-    started = perf_counter()
+    started, cpu_started = perf_counter(), process_time()
     values = work(Path(path), metrics)
-    seconds = perf_counter() - started
-    json.dump({"seconds": seconds, "values": values}, sys.stdout)
+    seconds, cpu = perf_counter() - started, process_time() - cpu_started
+    json.dump({"seconds": seconds, "cpu_seconds": cpu, "values": values}, sys.stdout)
 
 
 if __name__ == "__main__":

@@ -180,11 +180,12 @@ def _equation(random: Random) -> str:
     off = random.random() < _WRONG_EQUATIONS
     product = a * b + off
     thing = random.choice(_THINGS)
+    total = (a + b) * c + off
     return random.choice(
         (
             f"{random.choice(_NAMES)} has {a} * {b} = {product} {thing}, {random.choice(_WAYS)}.",
             f"That makes {a}*{b} = <<{a}*{b}={product}>>{product} {thing} in all.",
-            f"Together ({a} + {b}) {_TIMES} {c} = {a + b} {_TIMES} {c} = {(a + b) * c + off} {thing}.",
+            f"Together ({a} + {b}) {_TIMES} {c} = {a + b} {_TIMES} {c} = {total} {thing}.",
             f"Each costs ${a}.50, so {c} of them cost {c} x ${a}.50 = ${c * a + c / 2 + off:,.2f}.",
         )
     )

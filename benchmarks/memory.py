@@ -40,5 +40,5 @@ def of_ten_times_the_rows(setup: Setup) -> Iterator[Figure]:
     yield Figure(
         name="Parquet, all metrics: time per row, 10 times the rows / rows",
         value=many.seconds / few.seconds / TIMES,
-        detail=f"{versus(many.seconds, few.seconds)} / {TIMES}",
+        detail=versus(many, few),
     )

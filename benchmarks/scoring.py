@@ -48,12 +48,12 @@ def against_python(setup: Setup) -> Iterator[Figure]:
         value=plain.seconds / ours.seconds,
         bar=FASTER_THAN_PLAIN_PYTHON,
         binding=setup.is_full,
-        detail=f"{versus(plain.seconds, ours.seconds)}, {_size(path)}",
+        detail=f"{versus(plain, ours)}, {_size(path)}",
     )
     yield Figure(
         name="lean one-pass Python / calipers",
         value=lean.seconds / ours.seconds,
-        detail=versus(lean.seconds, ours.seconds),
+        detail=versus(lean, ours),
     )
     for name, peer in (("plain", plain), ("lean", lean)):
         yield Figure(
@@ -72,10 +72,10 @@ def against_reading(setup: Setup) -> Iterator[Figure]:
         polars=contestant("polars_read", path),
         calipers=contestant("calipers", path, *METRICS),
     )
-    ours, reading = runs["calipers"].seconds, runs["polars"].seconds
+    ours, reading = runs["calipers"], runs["polars"]
     yield Figure(
         name="calipers / Polars read_ndjson",
-        value=ours / reading,
+        value=ours.seconds / reading.seconds,
         bar=OF_READING,
         binding=setup.is_full,
         detail=f"{versus(ours, reading)}, {_size(path)}",
@@ -89,10 +89,10 @@ def of_equations(setup: Setup) -> Iterator[Figure]:
         without=contestant("calipers", path, *METRICS),
         with_math_usr=contestant("calipers", path, *METRICS, "math_usr"),
     )
-    costly, base = runs["with_math_usr"].seconds, runs["without"].seconds
+    costly, base = runs["with_math_usr"], runs["without"]
     yield Figure(
         name="no “=” in the cots: with math_usr / without",
-        value=costly / base,
+        value=costly.seconds / base.seconds,
         detail=versus(costly, base),
     )
     path = setup.file("equations", ".jsonl", max(setup.rows // EQUATION_SHARE, 1))
@@ -106,16 +106,16 @@ def of_equations(setup: Setup) -> Iterator[Figure]:
         math_usr=contestant("calipers", path, "math_usr"),
     )
     alone, reference = runs["math_usr"], runs["peer"]
-    costly, base = runs["with_math_usr"].seconds, runs["without"].seconds
+    costly, base = runs["with_math_usr"], runs["without"]
     yield Figure(
         name="equations in the cots: with math_usr / without",
-        value=costly / base,
+        value=costly.seconds / base.seconds,
         detail=f"{versus(costly, base)}, {_size(path)}",
     )
     yield Figure(
         name=f"equations in the cots: {peer} / math_usr",
         value=reference.seconds / alone.seconds,
-        detail=versus(reference.seconds, alone.seconds),
+        detail=versus(reference, alone),
     )
     if has_reference:
         yield Figure(
@@ -133,10 +133,10 @@ def of_repeats(setup: Setup) -> Iterator[Figure]:
         unique=contestant("calipers", setup.file("plain", ".parquet")),
         repeated=contestant("calipers", setup.file("repeats", ".parquet")),
     )
-    repeated, unique = runs["repeated"].seconds, runs["unique"].seconds
+    repeated, unique = runs["repeated"], runs["unique"]
     yield Figure(
         name="Parquet, all metrics: 5 runs a task / 1 run",
-        value=repeated / unique,
+        value=repeated.seconds / unique.seconds,
         detail=versus(repeated, unique),
     )
 

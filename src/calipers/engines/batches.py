@@ -23,16 +23,19 @@ class MeasuredBatch:
 def measured_chunk(chunk: Chunk, plan: Plan, columns: Sequence[str]) -> MeasuredBatch:
     """The fast way where its checks hold, else row by row."""
     try:
-        lazy = chunk.lazy()
-        checks = [name for name in lazy.collect_schema() if name.startswith(CHECK)]
-        rows = plan.measured(lazy).select(*columns, *checks).collect()
-        if chunk.trusts(rows.select(checks)):
-            return MeasuredBatch(rows.drop(checks), (), chunk.done)
+        records = chunk.lazy().collect()
+        checks = [name for name in records.columns if name.startswith(CHECK)]
+        if chunk.trusts(records.select(checks)):
+            return MeasuredBatch(_measured(records.drop(checks), plan, columns), (), chunk.done)
     except (pl.exceptions.PolarsError, UnusualRows):
         pass
     batch = chunk.exact()
-    rows = plan.measured(batch.frame.lazy()).select(*columns).collect()
-    return MeasuredBatch(rows, batch.bad, chunk.done)
+    return MeasuredBatch(_measured(batch.frame, plan, columns), batch.bad, chunk.done)
+
+
+def _measured(records: pl.DataFrame, plan: Plan, columns: Sequence[str]) -> pl.DataFrame:
+    # The in-memory engine: a batch function sees the whole batch once, not in many small pieces.
+    return plan.measured(records.lazy()).select(*columns).collect(engine="in-memory")
 
 
 def numbered(rows: pl.DataFrame, last: int) -> pl.DataFrame:

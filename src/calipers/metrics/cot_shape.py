@@ -14,11 +14,20 @@ _NULLS = "a row without a cot is left out; an empty cot has length 0"
 
 # Within one line: the white space around a step's mark must not reach over the line's end.
 _INLINE_SPACE = f"[{re.escape(PYTHON_SPACE.replace(chr(10), '').replace(chr(13), ''))}]"
-_STEP = rf"(?:^|[\r\n]){_INLINE_SPACE}*(?:\d+\.|-|\*){_INLINE_SPACE}"
+_STEP = rf"{_INLINE_SPACE}*(?:\d+\.|-|\*){_INLINE_SPACE}"
 
-_CORRECTIONS = ("actually", "sorry", "correction", "let me fix", "i made a mistake")
-# Python's lower() turns the Kelvin sign into k; no other letter outside ASCII matters here.
-_KELVIN = "i made a mista\u212ae"
+# In ASCII only, as Python's lower() would find them; it also turns the Kelvin sign into k.
+_CORRECTION = (
+    r"(?i-u:actually|sorry|correction|let me fix|i made a mistake)"
+    r"|(?i-u:i made a mista)\x{212a}(?i-u:e)"
+)
+
+
+def _steps(_: Settings) -> pl.Expr:
+    """The first line apart: a pattern that begins with a line's end is searched twice as fast."""
+    text = pl.col("cot").str
+    return text.contains(f"^{_STEP}").cast(pl.Int64) + text.count_matches(rf"[\r\n]{_STEP}")
+
 
 cot_tokens = Feature(
     name="cot_tokens",
@@ -38,16 +47,14 @@ step_count = Feature(
     name="step_count",
     reads=("cot",),
     dtype=pl.Int64(),
-    expression=lambda _: pl.col("cot").str.count_matches(_STEP),
+    expression=_steps,
 )
 
 self_correcting = Feature(
     name="self_correcting",
     reads=("cot",),
     dtype=pl.Boolean(),
-    expression=lambda _: pl.col("cot").str.contains_any(
-        [*_CORRECTIONS, _KELVIN], ascii_case_insensitive=True
-    ),
+    expression=lambda _: pl.col("cot").str.contains(_CORRECTION),
 )
 
 

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 WHITESPACE = "whitespace"
 
+Array = np.ndarray[Any, Any]
+_WINDOW = 1 << 18  # bytes that stay in the processor's cache
+
 _WORD = f"[^{re.escape(PYTHON_SPACE)}]+"  # what str.split() leaves
 _WIDE_SPACE = f"[{''.join(space for space in PYTHON_SPACE if not space.isascii())}]"
 
@@ -50,16 +53,32 @@ def _words(texts: pl.Series) -> pl.Series:
     return counts.set(texts.is_null(), None) if texts.null_count() else counts
 
 
-def _starts_per_text(texts: pl.Series, sizes: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    joined = texts.str.join("").cast(pl.Binary).item() or b""
-    data = np.frombuffer(joined, dtype=np.uint8)
+def _starts_per_text(texts: pl.Series, sizes: Array) -> Array:
+    """How many words start in each text, from all bytes of all texts at once."""
+    data = np.frombuffer(texts.str.join("").cast(pl.Binary).item() or b"", dtype=np.uint8)
     ends = np.concatenate(([0], np.cumsum(sizes, dtype=np.int64)))
-    is_space = (data == ord(" ")) | (data - 9 < 5) | (data - 28 < 4)  # wraps below: bytes
+    is_space = np.empty(len(data), dtype=np.bool_)
+    for begin in range(0, len(data), _WINDOW):
+        window, found = data[begin : begin + _WINDOW], is_space[begin : begin + _WINDOW]
+        np.equal(window, ord(" "), out=found)
+        found |= window - 9 < 5  # \t to \r; bytes wrap around below 0
+        found |= window - 28 < 4  # \x1c to \x1f
     is_start = np.empty(len(data), dtype=np.bool_)
     is_start[1:] = is_space[:-1]
     is_start[ends[:-1][sizes > 0]] = True
-    starts = np.flatnonzero(np.greater(is_start, is_space, out=is_start))
-    return np.diff(np.searchsorted(starts, ends))
+    np.greater(is_start, is_space, out=is_start)
+    return np.diff(_set_before(is_start, ends))
+
+
+def _set_before(flags: Array, positions: Array) -> Array:
+    """How many flags are set before each position: counted by 64 at a time."""
+    packed = np.packbits(flags, bitorder="little")
+    words = np.zeros(len(flags) // 64 + 1, dtype=np.uint64)
+    words.view(np.uint8)[: len(packed)] = packed
+    before = np.concatenate(([0], np.cumsum(np.bitwise_count(words), dtype=np.int64)))
+    word, bit = positions >> 6, (positions & 63).astype(np.uint64)
+    rest = words[word] & ((np.uint64(1) << bit) - np.uint64(1))
+    return before[word] + np.bitwise_count(rest)
 
 
 def _model_tokens(texts: pl.Series, name: str) -> pl.Series:

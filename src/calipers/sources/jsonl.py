@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property, partial
 from itertools import islice
@@ -32,6 +32,7 @@ from calipers.sources.rows import Numbered, checked, scalar_types
 _SNIFF_ROWS = 200
 _MAYBE_NOT_TEXT = r"^(?:-?[0-9]+(?:\.[0-9]+)?$|[\[{])"  # as Polars would write it
 _BOM = b"\xef\xbb\xbf"
+_SHORT_TEXTS = ("answer", "target")  # short, and often numbers written as strings
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,7 @@ class JsonLinesChunk:
     source: str
     wanted: Wanted
     scalars: Mapping[str, pl.DataType]
+    strings: frozenset[str] = frozenset()  # text fields that hold nothing but JSON strings so far
     done: float = 0.0
 
     @cached_property
@@ -53,15 +55,25 @@ class JsonLinesChunk:
         if not self._data.strip():
             return self.exact().frame.lazy()
         types = {name: column_type(name, self.scalars) for name in self.wanted.fields}
-        schema = {self.wanted.theirs(name): dtype for name, dtype in types.items()}
+        # Polars refuses all but strings in a categorical column: that spares a check. Categories
+        # of its own go with the block.
+        strict = pl.Categorical(pl.Categories.random())
+        schema = {
+            self.wanted.theirs(name): strict if name in self.strings else dtype
+            for name, dtype in types.items()
+        }
         checks = {
             f"{CHECK}{name}": check
             for name, dtype in types.items()
-            if (check := _check(field_named(name), dtype)) is not None
+            if name not in self.strings
+            and (check := _check(field_named(name), dtype)) is not None
         }
         return (
             pl.scan_ndjson(self._data, schema=schema)
-            .select(pl.col(self.wanted.theirs(name)).alias(name) for name in types)
+            .select(
+                pl.col(self.wanted.theirs(name)).cast(dtype).alias(name)
+                for name, dtype in types.items()
+            )
             .with_columns(**checks)
         )
 
@@ -142,6 +154,11 @@ _LOADS = partial(
 )
 
 
+def _only_strings(rows: Sequence[Mapping[str, Any]], key: str) -> bool:
+    values = [row[key] for row in rows if row.get(key) is not None]
+    return bool(values) and all(type(value) is str for value in values)
+
+
 class JsonLines:
     """A file of JSON lines, plain or compressed."""
 
@@ -155,9 +172,11 @@ class JsonLines:
 
     def chunks(self, wanted: Wanted) -> Iterator[Chunk]:
         """The file in blocks of whole lines."""
-        scalars = self.scalar_types(wanted)
+        head = self._head()
+        scalars = scalar_types(head, wanted)
+        strings = frozenset(name for name in _SHORT_TEXTS if _only_strings(head, wanted.theirs(name)))
         for block, done in self._blocks():
-            yield JsonLinesChunk(block, self.name, wanted, scalars, done)
+            yield JsonLinesChunk(block, self.name, wanted, scalars, strings, done)
 
     def scalar_types(self, wanted: Wanted) -> dict[str, pl.DataType]:
         """The types that fields of any scalar have in the first rows."""
