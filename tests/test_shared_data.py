@@ -109,9 +109,7 @@ def test_msp_confidence() -> None:
 @pytest.mark.parametrize("engine", ENGINES)
 def test_efficiency(engine: str) -> None:
     figures = expected()["efficiency"]
-    (group,) = cal.score(
-        FOLDER / "efficiency/llm_calls_tokens_latency.jsonl", engine=engine
-    ).groups
+    (group,) = cal.score(FOLDER / "efficiency/llm_calls_tokens_latency.jsonl", engine=engine).groups
     assert group.records == figures["n"]
     assert group.metrics["total_tokens_mean"].n == figures["n_with_tokens"]
     for name in (

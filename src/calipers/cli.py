@@ -60,7 +60,9 @@ def reading_options(command: F) -> F:
     """The options of every command that reads records."""
     for option in reversed(
         (
-            click.option("--by", multiple=True, metavar="FIELD", help="Group by FIELD (repeatable)."),
+            click.option(
+                "--by", multiple=True, metavar="FIELD", help="Group by FIELD (repeatable)."
+            ),
             click.option(
                 "--map",
                 "renames",
@@ -145,7 +147,9 @@ def score(
     else:
         _write(output, _score_as_text(result, output_format))
     if not result.records:
-        click.echo(f"{click.style('empty', fg='yellow')}: no records in {', '.join(files)}", err=True)
+        click.echo(
+            f"{click.style('empty', fg='yellow')}: no records in {', '.join(files)}", err=True
+        )
     sys.exit(result.exit_code)
 
 
@@ -154,10 +158,8 @@ def score(
 @click.argument("files", nargs=-1, required=True, metavar="FILES…")
 @reading_options
 @click.option("--rows", default=5, show_default=True, help="How many of the rows that weigh most.")
-def explain(
-    metric: str, files: tuple[str, ...], renames: tuple[str, ...], **options: Any
-) -> None:
-    """Show how METRIC came to its value: formula, rows used and left out, the rows that weigh most."""
+def explain(metric: str, files: tuple[str, ...], renames: tuple[str, ...], **options: Any) -> None:
+    """Show how METRIC came to its value, with the rows left out and those that weigh most."""
     from calipers.api import explain as explain_metric  # noqa: PLC0415 (loads Polars)
     from calipers.reporting.terminal import explanation_text  # noqa: PLC0415
 
@@ -168,12 +170,23 @@ def explain(
 @app.command(name="metrics")
 @click.argument("name", required=False)
 @click.option("--profile", type=click.Choice(PROFILES), help="Only the metrics of one family.")
-def list_metrics(name: str | None, profile: str | None) -> None:
+@click.option(
+    "--format",
+    "output_format",
+    type=click.Choice(("table", "json", "markdown")),
+    default="table",
+    show_default=True,
+)
+def list_metrics(name: str | None, profile: str | None, output_format: str) -> None:
     """List every metric, or show NAME in full."""
     from calipers.metrics import metric_named, metrics_of  # noqa: PLC0415 (loads Polars)
+    from calipers.reporting.catalogue import as_json, as_markdown  # noqa: PLC0415
     from calipers.reporting.terminal import catalogue_text, metric_text  # noqa: PLC0415
 
-    if name is None:
+    chosen = metrics_of(profile) if name is None else [metric_named(name)]
+    if output_format != "table":
+        click.echo(as_json(chosen) if output_format == "json" else as_markdown(chosen), nl=False)
+    elif name is None:
         catalogue_text(metrics_of(profile), _console())
     else:
         metric_text(metric_named(name), _console())
@@ -220,7 +233,9 @@ def _write(path: Path, text: str) -> None:
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise UsageError(f"{path}: {error.strerror}", fix="check the folder and its rights") from error
+        raise UsageError(
+            f"{path}: {error.strerror}", fix="check the folder and its rights"
+        ) from error
 
 
 @contextmanager
@@ -253,7 +268,7 @@ def main() -> None:
     """Run the command line; what nobody foresaw is still a message, with a way to report it."""
     try:
         app(standalone_mode=True)
-    except Exception as error:  # noqa: BLE001 (the last line of defence)
+    except Exception as error:  # the last line of defence
         click.echo(f"error: {type(error).__name__}: {error}", err=True)
         click.echo("  this is a bug in calipers; CALIPERS_DEBUG=1 shows where", err=True)
         import os  # noqa: PLC0415

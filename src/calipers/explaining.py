@@ -13,8 +13,8 @@ from typing import Any
 import narwhals as nw
 import polars as pl
 
-from calipers.engines.plan import FAILED, Plan, has
 from calipers.engines.batches import numbered
+from calipers.engines.plan import FAILED, Plan, has
 from calipers.engines.polars import measured_batches, totals
 from calipers.engines.store import Store
 from calipers.engines.totals import ERRORS, RECORDS, keyed, summed
@@ -119,9 +119,7 @@ def _filled(work: str, group: Totals) -> str:
     return re.sub(r"\{(\w+)\}", lambda match: f"{group[match[1]]!r}", work)
 
 
-def _left_out(
-    text: str, group: Totals, metric: Metric, n: int, store: Store
-) -> dict[str, int]:
+def _left_out(text: str, group: Totals, metric: Metric, n: int, store: Store) -> dict[str, int]:
     """Why rows were left out: each reason with its number of rows; a row can have two reasons."""
     unused = pl.any_horizontal(pl.col(feature.name).is_null() for feature in metric.features)
     lacking = {f"without {need}": ~_row_meets(need) for need in metric.needs}
@@ -148,8 +146,7 @@ def _row_meets(need: Need) -> pl.Expr:
 def _largest(counted: pl.DataFrame, metric: Metric) -> pl.DataFrame:
     assert isinstance(metric.aggregate, Aggregate)
     first = next(iter(metric.aggregate.totals))
-    shown = counted.select(pl.exclude("^_.*$")).sort(first, descending=True).head(_TABLE_ROWS)
-    return shown
+    return counted.select(pl.exclude("^_.*$")).sort(first, descending=True).head(_TABLE_ROWS)
 
 
 def _weigh_most(
@@ -171,5 +168,7 @@ def _weigh_most(
             own = own.join(counted, on=list(metric.aggregate.keys))
         weighed = own.with_columns(metric.influence(group).alias("_weight"))
         found.append(weighed.filter(pl.col("_weight").is_not_null()).top_k(rows, by="_weight"))
-    best = pl.concat(found).top_k(rows, by="_weight").sort("_weight", "id", descending=[True, False])
+    best = (
+        pl.concat(found).top_k(rows, by="_weight").sort("_weight", "id", descending=[True, False])
+    )
     return best.select("id", *names)

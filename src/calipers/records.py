@@ -18,13 +18,15 @@ from typing import Any
 
 import polars as pl
 
+_SHOWN = 60  # characters of a bad value in a message
+
 
 class BadValue(ValueError):  # noqa: N818 (reads as a sentence: "raise BadValue")
     """A value that its field cannot hold; the text says why."""
 
 
 class Number(str):
-    """A JSON number as it was written: a text field keeps the spelling, a number field its value."""
+    """A JSON number as it was written: text fields keep the spelling, number fields the value."""
 
     __slots__ = ()
 
@@ -109,7 +111,7 @@ def _json_type(value: Any) -> str:
 
 def _shown(value: Any) -> str:
     text = str(value) if isinstance(value, Number) else json.dumps(value, default=str)
-    return text if len(text) <= 60 else f"{text[:57]}…"
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
 
 
 _TEXTS = "id model tier category capability input target answer cot"

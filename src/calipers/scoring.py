@@ -85,7 +85,9 @@ def score_data(data: Any, options: Options, progress: Progress = lambda _: None)
     _check_fields(outcome, plan, sources, options.renames)
     _check_ids(outcome)
     return Score(
-        groups=tuple(_groups(outcome, plan, choose_present=not (options.profile or options.metrics))),
+        groups=tuple(
+            _groups(outcome, plan, choose_present=not (options.profile or options.metrics))
+        ),
         inputs=tuple(_inputs(sources, outcome, hash_all=options.hash_inputs)),
         settings=asdict(options.settings),
         notices=tuple(_notices(outcome)),
@@ -160,12 +162,12 @@ def _groups(outcome: Outcome, plan: Plan, *, choose_present: bool) -> list[Group
         metrics = tuple(
             metric
             for metric in metrics
-            if all(is_met(need, lambda name: _total(outcome, has(name)) > 0) for need in metric.needs)
+            if all(
+                is_met(need, lambda name: _total(outcome, has(name)) > 0) for need in metric.needs
+            )
         )
     whole = [name for name in plan.by if _all_whole(outcome, name)]
-    groups = [
-        _group(_key(text, whole), totals, metrics) for text, totals in outcome.groups.items()
-    ]
+    groups = [_group(_key(text, whole), totals, metrics) for text, totals in outcome.groups.items()]
     return sorted(groups, key=lambda group: [_sort_key(value) for value in group.by.values()])
 
 

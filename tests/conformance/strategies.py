@@ -13,13 +13,21 @@ NUMBERS = (
 ).split()
 
 _assigned = st.characters(exclude_categories=("Cs", "Cn", "Co"))
-_spaces = st.sampled_from(list(" \t\n\r\x0b\x0c\x1c\x1d\x1e\x1f\x85\xa0\u1680\u2003\u2028\u2029\u3000"))
+_spaces = st.sampled_from(
+    list(" \t\n\r\x0b\x0c\x1c\x1d\x1e\x1f\x85\xa0\u1680\u2003\u2028\u2029\u3000")
+)
 _fragments = st.sampled_from(
     [
         *("1. ", "2.", "- ", "* ", "-", "*", "\n", "\r\n", "\r", "\n\n", "  ", "12. first", "٣. "),
         *("Actually", "SORRY", "correction", "let me fix", "I made a mistake", "mista\u212ae"),
         *("2 + 3 = 5", "2 + 3 = 6", "10 / 4 = 2.5", "<<16-3=13>>13", "<<2*2=5>>", "7 x 6 = 42"),
-        *("$5 + $2.50 = $7.50", "1/3 = 0.33", "(2 + 3) * 4 = 20 = 5 * 4", "1,000 − 1 = 999", "x = 5"),
+        *(
+            "$5 + $2.50 = $7.50",
+            "1/3 = 0.33",
+            "(2 + 3) * 4 = 20 = 5 * 4",
+            "1,000 − 1 = 999",
+            "x = 5",
+        ),
         *("word", "über", "数学", "🙂", "I", "i̇", "İ", "ß", "Σ", "ς"),
     ]
 )

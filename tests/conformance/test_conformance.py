@@ -17,7 +17,11 @@ from tests.engines_at_hand import needs_spark
 
 Groups = list[list[dict[str, Any]]]
 
-_REUSED_FOLDER = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large]
+_REUSED_FOLDER = [
+    HealthCheck.function_scoped_fixture,
+    HealthCheck.too_slow,
+    HealthCheck.data_too_large,
+]
 
 
 def test_every_reasoning_metric_has_a_reference() -> None:
@@ -47,9 +51,7 @@ def test_polars_agrees_with_plain_python_on_files(groups: Groups, tmp_path: Path
 @settings(max_examples=4, deadline=None, suppress_health_check=_REUSED_FOLDER)
 def test_spark_agrees_with_plain_python(groups: Groups, tmp_path: Path) -> None:
     files = _written(groups, tmp_path)
-    _compare(
-        cal.score(files, by="case", profile="reasoning", engine="spark"), groups, Options()
-    )
+    _compare(cal.score(files, by="case", profile="reasoning", engine="spark"), groups, Options())
 
 
 def _written(groups: Groups, folder: Path) -> list[Path]:

@@ -1,1 +1,1 @@
-"""Run the declarations: on this machine with Polars, on a cluster with Spark, to the same numbers."""
+"""Run the declarations: here with Polars, on a cluster with Spark, to the same numbers."""

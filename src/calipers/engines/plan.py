@@ -110,7 +110,7 @@ class Plan:
         return columns | {name: name for name in (*listed, *texts) if name not in columns}
 
     def measured(self, records: pl.LazyFrame) -> pl.LazyFrame:
-        """The records with every feature beside them; `schema` names the compact table's columns."""
+        """The records with every feature beside them; `schema` names the compact columns."""
         frame = records.with_columns(
             self._group().alias(GROUP),
             _hash(*_IDENTITY_FIELDS).alias(IDENTITY),

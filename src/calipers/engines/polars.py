@@ -60,7 +60,7 @@ def run(sources: Sequence[Source], wanted: Wanted, plan: Plan, sinks: Sinks) -> 
     columns = list(plan.schema)
     kept = plan.sample_columns if sinks.wants_samples else {}
     extra = [name for name in dict.fromkeys(kept.values()) if name not in plan.schema]
-    readings = []
+    readings: list[Reading] = []
     with Store(plan.schema) as store:
         for source in sources:
             reading = Reading()
@@ -72,7 +72,9 @@ def run(sources: Sequence[Source], wanted: Wanted, plan: Plan, sinks: Sinks) -> 
                 store.add(batch.rows.select(columns))
                 if kept:
                     rows = batch.rows.select(pl.col(own).alias(name) for name, own in kept.items())
-                    sinks.samples(numbered(rows, sum(each.rows for each in readings) + reading.rows))
+                    sinks.samples(
+                        numbered(rows, sum(each.rows for each in readings) + reading.rows)
+                    )
                 sinks.progress((len(readings) + batch.done) / len(sources))
             readings.append(reading)
         return Outcome(totals(store, plan), tuple(readings))

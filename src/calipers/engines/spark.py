@@ -164,8 +164,7 @@ def _raw(
 
 def _table(spark: SparkSession, source: Source) -> DataFrame:
     if isinstance(source, Csv):
-        options = {"header": True, "escape": '"', "multiLine": True, "inferSchema": False}
-        return spark.read.options(**options).csv(source.name)
+        return spark.read.csv(source.name, header=True, escape='"', multiLine=True)
     if isinstance(source, Table) and source.name == "<table>":
         return spark.createDataFrame(source.frame().to_arrow())
     return spark.read.parquet(source.name)

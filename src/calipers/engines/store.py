@@ -27,7 +27,7 @@ class Store:
     def __init__(self, schema: dict[str, pl.DataType], *, held_bytes: int = HELD_BYTES) -> None:
         self._schema = schema
         self._held: list[pl.DataFrame] = []
-        self._held_size = 0
+        self._held_size = 0.0
         self._held_bytes = held_bytes
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._written = 0
@@ -63,10 +63,10 @@ class Store:
                 folder.mkdir(exist_ok=True)
                 share.drop("_part").write_ipc(folder / f"{self._written:06}.arrow")
             self._written += 1
-        self._held_size = 0
+        self._held_size = 0.0
 
     def _some_held(self) -> Iterator[pl.DataFrame]:
-        size = 0
+        size = 0.0
         while self._held and size < SPILL_BYTES:
             rows = self._held.pop(0)
             size += rows.estimated_size()
@@ -81,7 +81,4 @@ class Store:
         if self._held:
             self._spill()
         for folder in sorted(Path(self._folder.name).iterdir()):
-            yield pl.concat(
-                pl.read_ipc(file, columns=names)
-                for file in sorted(folder.iterdir())
-            )
+            yield pl.concat(pl.read_ipc(file, columns=names) for file in sorted(folder.iterdir()))

@@ -82,9 +82,7 @@ class Feature:
 
 def recorded(name: str) -> Feature:
     """The record's own number, as a feature."""
-    return Feature(
-        name=name, reads=(name,), dtype=pl.Float64(), expression=lambda _: pl.col(name)
-    )
+    return Feature(name=name, reads=(name,), dtype=pl.Float64(), expression=lambda _: pl.col(name))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

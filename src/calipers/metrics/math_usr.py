@@ -21,9 +21,7 @@ wrong_equations = Feature(
     name="math_usr",
     reads=("cot",),
     dtype=pl.Float64(),
-    expression=lambda _: pl.col("cot").map_batches(
-        _wrong_share, return_dtype=pl.Float64
-    ),
+    expression=lambda _: pl.col("cot").map_batches(_wrong_share, return_dtype=pl.Float64),
 )
 
 math_usr = mean(

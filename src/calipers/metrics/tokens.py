@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 WHITESPACE = "whitespace"
 
 Array = np.ndarray[Any, Any]
+_SPACE_RANGES = ((ord("\t"), ord("\r")), (ord("\x1c"), ord("\x1f")))  # beside the space
 _WINDOW = 1 << 18  # bytes that stay in the processor's cache
 
 _WORD = f"[^{re.escape(PYTHON_SPACE)}]+"  # what str.split() leaves
@@ -61,13 +62,14 @@ def _starts_per_text(texts: pl.Series, sizes: Array) -> Array:
     for begin in range(0, len(data), _WINDOW):
         window, found = data[begin : begin + _WINDOW], is_space[begin : begin + _WINDOW]
         np.equal(window, ord(" "), out=found)
-        found |= window - 9 < 5  # \t to \r; bytes wrap around below 0
-        found |= window - 28 < 4  # \x1c to \x1f
+        for first, last in _SPACE_RANGES:
+            found |= window - first <= last - first  # bytes wrap around below 0
     is_start = np.empty(len(data), dtype=np.bool_)
     is_start[1:] = is_space[:-1]
     is_start[ends[:-1][sizes > 0]] = True
     np.greater(is_start, is_space, out=is_start)
-    return np.diff(_set_before(is_start, ends))
+    counts: Array = np.diff(_set_before(is_start, ends))
+    return counts
 
 
 def _set_before(flags: Array, positions: Array) -> Array:
@@ -78,7 +80,8 @@ def _set_before(flags: Array, positions: Array) -> Array:
     before = np.concatenate(([0], np.cumsum(np.bitwise_count(words), dtype=np.int64)))
     word, bit = positions >> 6, (positions & 63).astype(np.uint64)
     rest = words[word] & ((np.uint64(1) << bit) - np.uint64(1))
-    return before[word] + np.bitwise_count(rest)
+    total: Array = before[word] + np.bitwise_count(rest)
+    return total
 
 
 def _model_tokens(texts: pl.Series, name: str) -> pl.Series:

@@ -38,9 +38,7 @@ def group_name(by: Mapping[str, Any]) -> str:
 def printable(value: object) -> str:
     """A text from outside without control characters: it must not drive the terminal."""
     text = str(value).lower() if isinstance(value, bool) else str(value)
-    return "".join(
-        character if character.isprintable() else "\ufffd" for character in text
-    )
+    return "".join(character if character.isprintable() else "\ufffd" for character in text)
 
 
 def reasons(groups: Mapping[str, Mapping[str, Measured]]) -> list[str]:

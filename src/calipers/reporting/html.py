@@ -9,7 +9,7 @@ from calipers.metrics import metric_named
 from calipers.reporting.figures import figure, group_name, reasons
 
 if TYPE_CHECKING:
-    from calipers.results import Score
+    from calipers.results import Measured, Score
 
 
 def score_html(score: Score) -> str:
@@ -21,7 +21,7 @@ def score_html(score: Score) -> str:
     for name in score.groups[0].metrics:
         metric = metric_named(name)
         cells = "".join(
-            f'<td style="text-align:right" title="{escape(measured.reason or f"n = {measured.n}")}">'
+            f'<td style="text-align:right" title="{escape(_hover(measured))}">'
             f"{figure(measured.value, metric.unit)}</td>"
             for measured in (group.metrics[name] for group in score.groups)
         )
@@ -39,3 +39,7 @@ def score_html(score: Score) -> str:
         f'<tr><th style="text-align:left">records</th>{counts}<td></td></tr>{"".join(rows)}'
         f"</tbody></table>{f'<ul>{notes}</ul>' if notes else ''}"
     )
+
+
+def _hover(measured: Measured) -> str:
+    return measured.reason or f"n = {measured.n}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from rich import box
@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from calipers.metrics import metric_named
+from calipers.reporting.catalogue import facts, range_text
 from calipers.reporting.figures import NOTHING, figure, group_name, printable, reasons
 
 if TYPE_CHECKING:
@@ -81,22 +82,27 @@ def _short(name: str) -> str:
 
 
 def catalogue_text(metrics: Sequence[Metric], console: Console | None = None) -> str:
-    """Every metric in a line."""
+    """Every metric: what it says, its formula, what it needs and what it leaves out."""
 
     def show(out: Console) -> None:
-        table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-        for head in ("metric", "says", "needs", "unit", "range", "better", "spec"):
-            table.add_column(head, no_wrap=head in ("metric", "range"))
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_lines=False)
+        table.add_column("metric", no_wrap=True)
+        table.add_column("what it says")
         for metric in metrics:
-            table.add_row(
-                metric.name,
+            value = (range_text(metric), metric.unit, metric.better and f"{metric.better} is better")
+            left = Text.assemble((metric.name, "bold"), "\n", (f"{metric.spec}", "dim"))
+            right = Text.assemble(
                 metric.says,
-                Text("; ".join(map(str, metric.needs))),
-                metric.unit or "",
-                Text(range_text(metric)),
-                metric.better or "",
-                metric.spec,
+                ("\nformula ", "dim"),
+                metric.formula,
+                ("\nneeds   ", "dim"),
+                "; ".join(map(str, metric.needs)),
+                ("\nnulls   ", "dim"),
+                metric.nulls,
+                ("\nvalue   ", "dim"),
+                ", ".join(filter(None, value)),
             )
+            table.add_row(left, right, end_section=True)
         out.print(table)
 
     return _rendered(console, show)
@@ -111,30 +117,11 @@ def metric_text(metric: Metric, console: Console | None = None) -> str:
         table = Table(box=None, show_header=False, pad_edge=False)
         table.add_column(style="dim", no_wrap=True)
         table.add_column()
-        for label, text in metric_facts(metric):
+        for label, text in facts(metric).items():
             table.add_row(label, Text(text))
         out.print(table)
 
     return _rendered(console, show)
-
-
-def metric_facts(metric: Metric) -> Iterator[tuple[str, str]]:
-    """All that is declared of a metric, in words."""
-    yield "formula", metric.formula
-    yield "needs", "; ".join(map(str, metric.needs))
-    yield "nulls", metric.nulls
-    yield "unit", metric.unit or "none"
-    yield "range", range_text(metric)
-    yield "better", metric.better or "neither"
-    yield "profiles", ", ".join(metric.profiles)
-    yield "spec", metric.spec
-    yield "version", str(metric.version)
-
-
-def range_text(metric: Metric) -> str:
-    """The range as [0, 1] or [0, ∞)."""
-    low, high = metric.range
-    return f"[{low:g}, ∞)" if high == float("inf") else f"[{low:g}, {high:g}]"
 
 
 def explanation_text(explanation: Explanation, console: Console | None = None) -> str:
@@ -146,12 +133,12 @@ def explanation_text(explanation: Explanation, console: Console | None = None) -
         out.print(Text(f"formula  {explanation.metric.formula}"))
         for group in explanation.groups:
             out.print()
-            _show_group(explanation.metric, group, out)
+            _show_group(group, out)
 
     return _rendered(console, show)
 
 
-def _show_group(metric: Metric, group: GroupExplanation, out: Console) -> None:
+def _show_group(group: GroupExplanation, out: Console) -> None:
     if group.by:
         out.print(Text(group_name(group.by), style="bold"))
     out.print(Text(f"value    {NOTHING if group.value is None else repr(group.value)}"))

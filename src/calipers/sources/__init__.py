@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from glob import glob, has_magic
 from pathlib import Path
 from typing import IO, Any
@@ -12,7 +12,6 @@ import polars as pl
 
 from calipers.errors import DataError, UsageError
 from calipers.sources.batch import CHECK, BadRow, Batch, Chunk, Source, UnusualRows, Wanted
-from calipers.sources.bytestream import decompressed
 from calipers.sources.jsonl import JsonLines, PipedJsonLines
 from calipers.sources.tables import Csv, Parquet, Rows, Table
 
@@ -29,7 +28,7 @@ __all__ = [
 
 STDIN = "-"
 _PACKED = (".gz", ".zst", ".zstd")
-_READERS = {
+_READERS: dict[str, Callable[[Path], Source]] = {
     ".jsonl": JsonLines,
     ".ndjson": JsonLines,
     ".json": JsonLines,
@@ -77,7 +76,7 @@ def _of_path(text: str) -> Iterator[Source]:
         return
     path = Path(text)
     if has_magic(text) and not path.exists():
-        matches = sorted(glob(text, recursive=True))
+        matches = sorted(glob(text, recursive=True))  # noqa: PTH207 (the pattern may be absolute)
         if not matches:
             raise DataError(f"{text}: no file matches", fix="check the pattern and the folder")
         for match in matches:

@@ -60,7 +60,10 @@ class Chunk(Protocol):
     columns that `lazy` gave. Where it says no, or where the fast way fails, `exact` decides.
     """
 
-    done: float  # the share of the source that is behind us after this chunk
+    @property
+    def done(self) -> float:
+        """The share of the source that is behind us after this chunk."""
+        ...
 
     def lazy(self) -> pl.LazyFrame:
         """The wanted fields, and columns named `_check_…`."""

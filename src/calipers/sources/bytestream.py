@@ -1,11 +1,12 @@
 """Bytes to blocks that end at a line's end: plain files by range, gzip, zstd and pipes in order.
 
-Lines end at `\\n` only: real strings hold U+2028 and other characters that `splitlines` breaks at.
+Lines end at a line feed only: real strings hold U+2028 and more that `splitlines` breaks at.
 """
 
 from __future__ import annotations
 
 import gzip
+import io
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -132,8 +133,8 @@ def _peek(stream: IO[bytes]) -> tuple[bytes, IO[bytes]]:
         head = stream.read(4)
         stream.seek(-len(head), os.SEEK_CUR)
         return head, stream
-    buffered = stream if hasattr(stream, "peek") else os.fdopen(os.dup(stream.fileno()), "rb")
-    return buffered.peek(4)[:4], cast("IO[bytes]", buffered)
+    piped = cast("io.BufferedReader", stream)
+    return piped.peek(4)[:4], stream
 
 
 def _read(stream: IO[bytes], size: int, name: str) -> bytes:

@@ -64,14 +64,20 @@ def _typed(column: pl.Series, field: Field) -> tuple[pl.Series, pl.Series]:
         if dtype in (pl.Boolean, pl.Null):
             return column.cast(pl.Boolean), nothing
         return _nulls(column.name, len(column), pl.Boolean()), everything
-    if dtype.is_nested() or dtype in (pl.Binary, pl.Object):
-        if field.kind in (Kind.ANY, Kind.NESTED) and dtype != pl.Binary:
-            texts = [None if value is None else json.dumps(_plain(value)) for value in column]
-            return pl.Series(column.name, texts, dtype=pl.String), nothing
-        return _nulls(column.name, len(column), pl.String()), everything
     if field.kind is Kind.SCALAR and (dtype.is_numeric() or dtype == pl.Boolean):
         return column, nothing
-    return column.cast(pl.String), nothing
+    texts = _texts(column, field)
+    return texts, everything & texts.is_null()
+
+
+def _texts(column: pl.Series, field: Field) -> pl.Series:
+    """The column as text; null where it holds what the field does not take."""
+    if not (column.dtype.is_nested() or column.dtype in (pl.Binary, pl.Object)):
+        return column.cast(pl.String)
+    if field.kind in (Kind.ANY, Kind.NESTED) and column.dtype != pl.Binary:
+        texts = [None if value is None else json.dumps(_plain(value)) for value in column]
+        return pl.Series(column.name, texts, dtype=pl.String)
+    return _nulls(column.name, len(column), pl.String())
 
 
 def _parsed(column: pl.Series, field: Field) -> tuple[pl.Series, pl.Series]:

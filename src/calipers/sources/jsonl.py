@@ -65,8 +65,7 @@ class JsonLinesChunk:
         checks = {
             f"{CHECK}{name}": check
             for name, dtype in types.items()
-            if name not in self.strings
-            and (check := _check(field_named(name), dtype)) is not None
+            if name not in self.strings and (check := _check(field_named(name), dtype)) is not None
         }
         return (
             pl.scan_ndjson(self._data, schema=schema)
@@ -111,12 +110,11 @@ def _bent(key: str) -> re.Pattern[bytes]:
 
 def numbered_rows(data: bytes, first_line: int) -> Iterator[Numbered]:
     """Each line with its number: its fields, or what is wrong with it. Blank lines are passed."""
+    if first_line == 1:
+        data = data.removeprefix(_BOM)
     for number, line in enumerate(data.split(b"\n"), start=first_line):
-        if number == 1:
-            line = line.removeprefix(_BOM)
         if line.strip():
-            text, row = _parsed(line)
-            yield number, text, row
+            yield number, *_parsed(line)
 
 
 def _parsed(line: bytes) -> tuple[str, Mapping[str, Any] | BadValue]:
@@ -174,7 +172,9 @@ class JsonLines:
         """The file in blocks of whole lines."""
         head = self._head()
         scalars = scalar_types(head, wanted)
-        strings = frozenset(name for name in _SHORT_TEXTS if _only_strings(head, wanted.theirs(name)))
+        strings = frozenset(
+            name for name in _SHORT_TEXTS if _only_strings(head, wanted.theirs(name))
+        )
         for block, done in self._blocks():
             yield JsonLinesChunk(block, self.name, wanted, scalars, strings, done)
 

@@ -117,7 +117,9 @@ class Csv(Table):
         )
 
     def _first_ragged_row(self) -> tuple[int, int, int] | None:
-        raw = self._source.open("rb") if isinstance(self._source, Path) else io.BytesIO(self._source)
+        raw = (
+            self._source.open("rb") if isinstance(self._source, Path) else io.BytesIO(self._source)
+        )
         with raw, io.TextIOWrapper(decompressed(raw), errors="replace", newline="") as text:
             try:
                 rows = csv.reader(text)
