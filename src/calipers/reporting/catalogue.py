@@ -39,7 +39,7 @@ def as_json(metrics: Sequence[Metric]) -> str:
 
 def as_markdown(metrics: Sequence[Metric]) -> str:
     """The reference page of the documentation."""
-    lines = ["# Metrics", "", "Made from the declarations: `calipers metrics --format markdown`.", ""]
+    lines = ["# Metrics", "", "Written by `calipers metrics --format markdown`.", ""]
     for metric in metrics:
         lines += [f"## {metric.name}", "", metric.says, "", "| | |", "|---|---|"]
         lines += [f"| {label} | {_cell(text)} |" for label, text in facts(metric).items()]

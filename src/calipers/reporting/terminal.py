@@ -89,7 +89,8 @@ def catalogue_text(metrics: Sequence[Metric], console: Console | None = None) ->
         table.add_column("metric", no_wrap=True)
         table.add_column("what it says")
         for metric in metrics:
-            value = (range_text(metric), metric.unit, metric.better and f"{metric.better} is better")
+            direction = f"{metric.better} is better" if metric.better else None
+            value = (range_text(metric), metric.unit, direction)
             left = Text.assemble((metric.name, "bold"), "\n", (f"{metric.spec}", "dim"))
             right = Text.assemble(
                 metric.says,
