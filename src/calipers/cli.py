@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from calipers.errors import EXIT_ERROR, CalipersError, UsageError
+from calipers.errors import EXIT_ERROR, EXIT_INCOMPLETE, CalipersError, UsageError
 from calipers.version import __version__
 
 if TYPE_CHECKING:
@@ -35,6 +35,9 @@ class KindGroup(click.Group):
         except CalipersError as error:
             _say_error(error)
             ctx.exit(error.exit_code)
+        except KeyboardInterrupt:
+            click.echo("stopped: nothing was written", err=True)
+            ctx.exit(EXIT_INCOMPLETE)
         except BrokenPipeError:
             sys.stderr.close()  # the reader has seen enough, as in `calipers metrics | head`
             ctx.exit(0)

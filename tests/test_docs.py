@@ -1,0 +1,41 @@
+"""The documentation says what the code does."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from calipers.metrics import metrics_of
+from calipers.records import FIELDS
+from calipers.reporting.catalogue import as_markdown
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def test_the_metrics_page_is_what_the_declarations_say() -> None:
+    page = (ROOT / "docs/metrics.md").read_text(encoding="utf-8")
+    assert page == as_markdown(metrics_of(None)), (
+        "write it anew: calipers metrics --format markdown > docs/metrics.md"
+    )
+
+
+def test_the_records_page_names_every_field() -> None:
+    page = (ROOT / "docs/records.md").read_text(encoding="utf-8")
+    named = {word for cell in re.findall(r"`([a-z_ ]+)`", page) for word in cell.split()}
+    assert set(FIELDS) <= named
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#]+)\)", page.read_text(encoding="utf-8")):
+        if "://" not in target:
+            assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_python_in_the_documentation_runs(page: Path) -> None:
+    for code in re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL):
+        exec(compile(code, str(page), "exec"), {})
