@@ -49,6 +49,8 @@ except ImportError as error:
 SOURCE = "_source"
 BAD = {"_bad_row": pl.Int64(), "_bad_problem": pl.String(), "_bad_content": pl.String()}
 
+_QUIET = Path(__file__).with_name("log4j2.properties")
+
 _SPARK_TYPES = {
     pl.String: "string",
     pl.Int64: "bigint",
@@ -96,6 +98,7 @@ def _session() -> SparkSession:
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.shuffle.partitions": str(2 * (os.cpu_count() or 1)),
         "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_QUIET.as_uri()}",
     }
     builder = SparkSession.builder.appName("calipers")
     if "SPARK_REMOTE" not in os.environ and "PYSPARK_GATEWAY_PORT" not in os.environ:

@@ -1,0 +1,113 @@
+"""What is particular to Spark: formats, bad rows, samples, many rows; figures are conformance's."""
+
+from __future__ import annotations
+
+import io
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+import calipers as cal
+from calipers.engines import ranks
+from tests.engines_at_hand import needs_spark
+
+pytestmark = needs_spark
+
+
+def _rows(count: int) -> list[dict[str, Any]]:
+    chance = random.Random(5)
+    return [
+        {
+            "id": f"t{number % 40}",
+            "model": chance.choice(["a", "b", None]),
+            "run": number // 40,
+            "answer": chance.choice(["7", "7.0", "8", None]),
+            "target": "7",
+            "cot": chance.choice(["1. 3 + 4 = 7", "- 3 + 4 = 8\n\nsorry", None]),
+            "prob_correct": round(chance.random(), 3),
+            "latency_ms": round(chance.expovariate(0.01), 2),
+        }
+        for number in range(count)
+    ]
+
+
+def _values(score: cal.Score) -> list[tuple[Any, dict[str, Any]]]:
+    return [
+        (dict(group.by), {name: each.value for name, each in group.metrics.items()})
+        for group in score.groups
+    ]
+
+
+def _same(ours: cal.Score, theirs: cal.Score) -> None:
+    assert [by for by, _ in _values(ours)] == [by for by, _ in _values(theirs)]
+    for (_, left), (_, right) in zip(_values(ours), _values(theirs), strict=True):
+        assert left == pytest.approx(right, rel=1e-9)
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".csv", ".parquet"])
+def test_every_format_gives_what_polars_gives(suffix: str, tmp_path: Path) -> None:
+    frame = pl.DataFrame(_rows(300), infer_schema_length=None)
+    path = tmp_path / f"rows{suffix}"
+    if suffix == ".jsonl":
+        frame.write_ndjson(path)
+    elif suffix == ".csv":
+        frame.write_csv(path)
+    else:
+        frame.write_parquet(path)
+    here = cal.score(path, by=["model"])
+    there = cal.score(path, by=["model"], engine="spark")
+    _same(here, there)
+    assert here.inputs == there.inputs
+    assert here.notices == there.notices
+
+
+def test_tables_and_lists_in_memory() -> None:
+    rows = _rows(120)
+    here = cal.score(rows, by="model")
+    _same(here, cal.score(rows, by="model", engine="spark"))
+    frame = pl.DataFrame(rows, infer_schema_length=None)
+    _same(here, cal.score(frame, by="model", engine="spark"))
+
+
+def test_ranks_are_found_by_digits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ranks, "_FEW", 0)
+    rows = _rows(400)
+    expected = sorted(row["latency_ms"] for row in rows)[379]
+    for engine in ("polars", "spark"):
+        (group,) = cal.score(rows, metrics=["latency_p95_ms"], engine=engine).groups
+        assert group.metrics["latency_p95_ms"].value == expected
+
+
+def test_a_bad_row_is_named_by_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    lines = [json.dumps(row) for row in _rows(50)]
+    lines[30] = '{"id": "x", "prob_correct": 2}'
+    path.write_text("\n".join(lines), encoding="utf-8")
+    with pytest.raises(cal.DataError, match=r"rows\.jsonl:31: prob_correct: 2 is outside"):
+        cal.score(path, engine="spark")
+    left = cal.score(path, engine="spark", on_bad="skip", bad_rows=tmp_path / "bad.jsonl")
+    assert left.records == 49
+    assert left.inputs[0].skipped == 1
+    (bad,) = (tmp_path / "bad.jsonl").read_text(encoding="utf-8").splitlines()
+    assert json.loads(bad)["row"] == 31
+
+
+def test_samples_are_those_of_polars(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in _rows(80)), encoding="utf-8")
+    frames = []
+    for engine in ("polars", "spark"):
+        samples = tmp_path / f"{engine}.parquet"
+        cal.score(path, by="model", engine=engine, per_sample=samples)
+        frames.append(pl.read_parquet(samples))
+    assert frames[0].equals(frames[1].select(frames[0].columns))
+
+
+def test_standard_input_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b'{"answer": "7"}')))
+    with pytest.raises(cal.UsageError, match="standard input"):
+        cal.score("-", engine="spark")
