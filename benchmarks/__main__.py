@@ -17,8 +17,8 @@ from tempfile import TemporaryDirectory
 from benchmarks.figures import Figure, table
 from benchmarks.memory import of_ten_times_the_rows
 from benchmarks.scoring import against_python, against_reading, of_equations, of_repeats
-from benchmarks.setup import FULL_ROWS, Setup
 from benchmarks.startup import of_help
+from benchmarks.workload import FULL_ROWS, Setup
 
 BUSY = 0.5  # processes at work per core, before we begin
 
@@ -53,7 +53,7 @@ def main() -> int:
             "rounds": setup.rounds,
             "figures": [figure.to_dict() for figure in figures],
         }
-        arguments.json.write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n")
+        arguments.json.write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n", "utf-8")
     return int(any(figure.is_missed for figure in figures))
 
 

@@ -25,8 +25,9 @@ POOL = 2_000
 MODELS = ("atlas-small", "atlas-large", "borealis", "cirrus-mini")
 RUNS = 5  # of a task, where tasks have several
 
-_NAMES = ("Amélie", "Ben", "Chidi", "Dana", "Émile", "Farah", "Grete", "Hiro", "Zoë", "Łukasz")
-_THINGS = ("apples", "marbles", "tickets", "pages", "crêpes", "stamps", "litres", "jalapeños")
+_NAMES = ("Anna", "Ben", "Chidi", "Dana", "Emil", "Farah", "Grete", "Hiro", "Isla", "Jonas")
+_ACCENTED_NAMES = ("Amélie", "Łukasz", "Zoë")
+_THINGS = ("apples", "marbles", "tickets", "pages", "pancakes", "stamps", "litres", "peppers")
 _VERBS = ("buys", "sells", "packs", "counts", "borrows", "gives away", "orders", "finds")
 _WAYS = (
     "so we add the two amounts together",
@@ -37,6 +38,7 @@ _WAYS = (
     "as the question asks only for the total",
 )
 _CORRECTIONS = ("Actually, that leaves one out.", "Sorry, the first amount was the larger one.")
+_ACCENTED = 0.05  # of the lines, so that about a quarter of the texts are not all ASCII
 _CORRECTED = 0.04  # of the paragraphs
 _WRONG_EQUATIONS = 0.1
 _TIMES = "\N{MULTIPLICATION SIGN}"
@@ -143,8 +145,12 @@ def _answers(rng: np.random.Generator, targets: Whole) -> pl.DataFrame:
     )
 
 
+def _name(random: Random) -> str:
+    return random.choice(_ACCENTED_NAMES if random.random() < _ACCENTED else _NAMES)
+
+
 def _question(random: Random) -> str:
-    name, thing = random.choice(_NAMES), random.choice(_THINGS)
+    name, thing = _name(random), random.choice(_THINGS)
     first, second = random.randint(2, 90), random.randint(2, 90)
     return (
         f"{name} {random.choice(_VERBS)} {first} {thing} on Monday and {second} more on Tuesday. "
@@ -169,7 +175,7 @@ def _pool(random: Random, line: LineWriter, *, numbered: bool) -> pl.Series:
 
 def _sentence(random: Random) -> str:
     return (
-        f"{random.choice(_NAMES)} {random.choice(_VERBS)} {random.randint(2, 900)} "
+        f"{_name(random)} {random.choice(_VERBS)} {random.randint(2, 900)} "
         f"{random.choice(_THINGS)}, {random.choice(_WAYS)}."
     )
 
@@ -183,7 +189,7 @@ def _equation(random: Random) -> str:
     total = (a + b) * c + off
     return random.choice(
         (
-            f"{random.choice(_NAMES)} has {a} * {b} = {product} {thing}, {random.choice(_WAYS)}.",
+            f"{_name(random)} has {a} * {b} = {product} {thing}, {random.choice(_WAYS)}.",
             f"That makes {a}*{b} = <<{a}*{b}={product}>>{product} {thing} in all.",
             f"Together ({a} + {b}) {_TIMES} {c} = {a + b} {_TIMES} {c} = {total} {thing}.",
             f"Each costs ${a}.50, so {c} of them cost {c} x ${a}.50 = ${c * a + c / 2 + off:,.2f}.",

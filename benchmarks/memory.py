@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from benchmarks.contest import by_turns, contestant
 from benchmarks.figures import Bar, Figure, versus
-from benchmarks.setup import Setup
+from benchmarks.workload import Setup
 
 TIMES = 10
 FLAT = Bar(1.3)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from benchmarks.contest import ROOT, by_turns, contestant, largest_difference
 from benchmarks.figures import Bar, Figure, versus
-from benchmarks.setup import Setup
+from benchmarks.workload import Setup
 
 METRICS = (  # Z 2 to Z 6
     "accuracy",

@@ -10,7 +10,7 @@ from time import perf_counter
 
 from benchmarks.contest import ROOT
 from benchmarks.figures import Bar, Figure
-from benchmarks.setup import Setup
+from benchmarks.workload import Setup
 
 ROUNDS = 10
 ABOVE_PYTHON_MS = Bar(150)

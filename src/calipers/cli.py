@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -39,8 +40,15 @@ class KindGroup(click.Group):
             click.echo("stopped: nothing was written", err=True)
             ctx.exit(EXIT_INCOMPLETE)
         except BrokenPipeError:
-            sys.stderr.close()  # the reader has seen enough, as in `calipers metrics | head`
+            # The reader has seen enough, as in `calipers metrics | head`; what is left in the
+            # buffer must not fail once more when Python ends.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             ctx.exit(0)
+        except OSError as error:
+            place = f"{error.filename}: " if error.filename else ""
+            fix = "check the space left and the rights, here and in the folder for temporary files"
+            _say_error(UsageError(f"{place}{error.strerror or error}", fix=fix))
+            ctx.exit(EXIT_ERROR)
 
 
 def _say_error(error: CalipersError) -> None:
@@ -150,10 +158,12 @@ def score(
     else:
         _write(output, _score_as_text(result, output_format))
     if not result.records:
-        click.echo(
-            f"{click.style('empty', fg='yellow')}: no records in {', '.join(files)}", err=True
-        )
+        _say_empty(files)
     sys.exit(result.exit_code)
+
+
+def _say_empty(files: tuple[str, ...]) -> None:
+    click.echo(f"{click.style('empty', fg='yellow')}: no records in {', '.join(files)}", err=True)
 
 
 @app.command()
@@ -168,6 +178,9 @@ def explain(metric: str, files: tuple[str, ...], renames: tuple[str, ...], **opt
 
     result = explain_metric(metric, list(files), rename=_renames(renames), **options)
     explanation_text(result, _console())
+    if not result.groups:
+        _say_empty(files)
+    sys.exit(result.exit_code)
 
 
 @app.command(name="metrics")
@@ -206,11 +219,9 @@ def _renames(pairs: tuple[str, ...]) -> dict[str, str]:
 
 
 def _console() -> Console:
-    from rich.console import Console  # noqa: PLC0415
+    from calipers.reporting.terminal import stdout_console  # noqa: PLC0415
 
-    if sys.stdout.isatty():
-        return Console(highlight=False)
-    return Console(highlight=False, width=120)
+    return stdout_console()
 
 
 def _print_score(result: Score, output_format: str) -> None:
@@ -274,8 +285,6 @@ def main() -> None:
     except Exception as error:  # the last line of defence
         click.echo(f"error: {type(error).__name__}: {error}", err=True)
         click.echo("  this is a bug in calipers; CALIPERS_DEBUG=1 shows where", err=True)
-        import os  # noqa: PLC0415
-
         if os.environ.get("CALIPERS_DEBUG"):
             raise
         sys.exit(EXIT_ERROR)

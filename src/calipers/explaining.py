@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,9 +17,10 @@ from calipers.engines.plan import FAILED, Plan, has
 from calipers.engines.polars import measured_batches, totals
 from calipers.engines.store import Store
 from calipers.engines.totals import ERRORS, RECORDS, keyed, summed
+from calipers.errors import EXIT_INCOMPLETE, EXIT_PASS
 from calipers.metrics import Metric
 from calipers.metrics.declaration import GROUP, Aggregate, Need, Totals
-from calipers.scoring import Options
+from calipers.scoring import Options, check_fields, sorted_keys
 from calipers.sources import Wanted, open_sources
 
 _TABLE_ROWS = 20
@@ -49,6 +49,11 @@ class Explanation:
     metric: Metric
     groups: tuple[GroupExplanation, ...]
 
+    @property
+    def exit_code(self) -> int:
+        """What the command line gives back: 3 when there was nothing to explain."""
+        return EXIT_PASS if self.groups else EXIT_INCOMPLETE
+
     def __str__(self) -> str:
         from calipers.reporting.terminal import explanation_text  # noqa: PLC0415 (loads rich)
 
@@ -61,7 +66,8 @@ def explain_data(data: Any, options: Options, *, rows: int) -> Explanation:
     metric = plan.metrics[0]
     read = 0
     with Store({**plan.schema, "id": pl.String()}) as store:
-        for source in open_sources(data):
+        sources = open_sources(data)
+        for source in sources:
             chunks = source.chunks(Wanted(plan.fields, options.renames))
             columns = [*plan.schema, "id"]
             for batch in measured_batches(chunks, plan, columns=columns):
@@ -70,9 +76,11 @@ def explain_data(data: Any, options: Options, *, rows: int) -> Explanation:
                 read += batch.rows.height
                 store.add(numbered(batch.rows, read))
         groups = totals(store, plan)
+        check_fields(groups, plan, sources, options.renames)
         table = _keyed_table(store, metric)
         explained = [
-            _explained(text, groups[text], plan, store, table, rows) for text in sorted(groups)
+            _explained(text, key, groups[text], plan, store, table, rows)
+            for text, key in sorted_keys(groups, plan.by).items()
         ]
     return Explanation(metric=metric, groups=tuple(explained))
 
@@ -91,6 +99,7 @@ def _keyed_table(store: Store, metric: Metric) -> pl.DataFrame | None:
 
 def _explained(
     text: str,
+    by: Mapping[str, Any],
     group: Totals,
     plan: Plan,
     store: Store,
@@ -101,7 +110,7 @@ def _explained(
     n = int(group.get(metric.rows, 0))
     counted = None if table is None else table.filter(pl.col(GROUP) == text).drop(GROUP)
     return GroupExplanation(
-        by=json.loads(text),
+        by=by,
         value=float(metric.value(group)) if n else None,
         records=int(group[RECORDS]),
         errors=int(group[ERRORS]),
@@ -120,10 +129,14 @@ def _filled(work: str, group: Totals) -> str:
 
 
 def _left_out(text: str, group: Totals, metric: Metric, n: int, store: Store) -> dict[str, int]:
-    """Why rows were left out: each reason with its number of rows; a row can have two reasons."""
+    """Why rows were left out: each reason with its number of rows, a row under its first."""
     unused = pl.any_horizontal(pl.col(feature.name).is_null() for feature in metric.features)
-    lacking = {f"without {need}": ~_row_meets(need) for need in metric.needs}
     mask = (pl.col(GROUP) == text) & ~pl.col(FAILED) & unused
+    lacking: dict[str, pl.Expr] = {}
+    so_far = pl.lit(value=True)
+    for need in metric.needs:
+        lacking[f"without {need}"] = so_far & ~_row_meets(need)
+        so_far = so_far & _row_meets(need)
     counts: dict[str, int] = dict.fromkeys(lacking, 0)
     for part in store.parts():
         found = part.filter(mask).select(

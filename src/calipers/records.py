@@ -12,10 +12,12 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 _SHOWN = 60  # characters of a bad value in a message
@@ -38,8 +40,8 @@ class Kind(Enum):
     NUMBER = "number"
     BOOLEAN = "true or false"
     SCALAR = "text, number or boolean"  # typed as the data has it
-    NESTED = "list or object"
-    ANY = "anything"  # kept as JSON text
+    NESTED = "list or object"  # kept as JSON text
+    ANY = "anything"  # a text as it is, the rest as JSON text
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,8 @@ class Field:
 
     def read(self, value: Any) -> Any:
         """Give `value` as this field holds it, None for a null, or raise BadValue."""
+        if isinstance(value, np.generic):
+            value = value.item()
         if value is None or (isinstance(value, float) and math.isnan(value)):
             return None
         if self.kind is Kind.NUMBER:
@@ -61,11 +65,9 @@ class Field:
             if isinstance(value, bool):
                 return value
             raise BadValue(f"{_shown(value)} is not true or false")
-        if self.kind is Kind.ANY:
-            return value if isinstance(value, str) else json.dumps(value)
-        if self.kind is Kind.NESTED:
-            return value
-        return _text(value)
+        if self.kind is Kind.ANY and isinstance(value, str):
+            return str(value)
+        return _json(value) if self.kind in (Kind.ANY, Kind.NESTED) else _text(value)
 
     def _number(self, value: Any) -> float:
         if isinstance(value, Number) or (
@@ -98,19 +100,43 @@ class Field:
 
 
 def _text(value: Any) -> str:
+    if isinstance(value, Number | bool | int | float):
+        text = _json(value)
+        if text in ("Infinity", "-Infinity"):
+            raise BadValue(f"{text} is not a finite number")
+        return text
     if isinstance(value, str):
-        return str(value)
-    if isinstance(value, bool | int | float):
-        return json.dumps(value)
-    raise BadValue(f"{_shown(value)} is a {_json_type(value)}, not a text")
+        return value
+    raise BadValue(f"{_shown(value)} is {_json_type(value)}, not a text")
 
 
 def _json_type(value: Any) -> str:
-    return "list" if isinstance(value, list | tuple) else "object"
+    return "a list" if isinstance(value, list | tuple) else "an object"
+
+
+def _json(value: Any) -> str:
+    """JSON text, its numbers as they were written."""
+    try:
+        return _encoded(value)
+    except RecursionError:
+        raise BadValue("nested too deep") from None
+
+
+def _encoded(value: Any) -> str:
+    if isinstance(value, Number):
+        return str(value)
+    if isinstance(value, Mapping):
+        pairs = (f"{json.dumps(str(key))}: {_encoded(part)}" for key, part in value.items())
+        return f"{{{', '.join(pairs)}}}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_encoded, value))}]"
+    if isinstance(value, float) and math.isnan(value):
+        return "null"
+    return json.dumps(value, default=str)
 
 
 def _shown(value: Any) -> str:
-    text = str(value) if isinstance(value, Number) else json.dumps(value, default=str)
+    text = _json(value)
     return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from calipers.engines.outcome import Outcome
 from calipers.engines.plan import Plan, has
-from calipers.engines.totals import ERRORS, RECORDS, REPEATED
+from calipers.engines.totals import ERRORS, RECORDS, REPEATED, GroupTotals
 from calipers.errors import DataError, UsageError, nearest
 from calipers.metrics import Metric, metric_named, metrics_of
 from calipers.metrics.declaration import Settings, Totals, is_met
@@ -82,7 +82,7 @@ def score_data(data: Any, options: Options, progress: Progress = lambda _: None)
     plan = options.plan()
     sources = open_sources(data)
     outcome = run_engine(sources, plan, options, progress)
-    _check_fields(outcome, plan, sources, options.renames)
+    check_fields(outcome.groups, plan, sources, options.renames)
     _check_ids(outcome)
     return Score(
         groups=tuple(
@@ -113,20 +113,20 @@ def run_engine(
         return run(sources, wanted, plan, sinks)
 
 
-def _total(outcome: Outcome, name: str) -> int:
-    return int(sum(totals.get(name, 0) for totals in outcome.groups.values()))
+def _total(groups: GroupTotals, name: str) -> int:
+    return int(sum(totals.get(name, 0) for totals in groups.values()))
 
 
-def _check_fields(
-    outcome: Outcome, plan: Plan, sources: Sequence[Source], renames: Mapping[str, str]
+def check_fields(
+    groups: GroupTotals, plan: Plan, sources: Sequence[Source], renames: Mapping[str, str]
 ) -> None:
     """A field to group by or to rename that no record has is a mistake, not an empty group."""
-    if not _total(outcome, RECORDS):
+    if not _total(groups, RECORDS):
         return
     asked = {name: f"--by {name}" for name in plan.by}
     asked |= {name: f"--map {name}={theirs}" for name, theirs in renames.items()}
     for name, option in asked.items():
-        if name in plan.watched and not _total(outcome, has(name)):
+        if name in plan.watched and not _total(groups, has(name)):
             columns = {column for source in sources for column in source.columns()}
             theirs = renames.get(name, name)
             raise UsageError(
@@ -135,7 +135,7 @@ def _check_fields(
 
 
 def _check_ids(outcome: Outcome) -> None:
-    records, with_id = _total(outcome, RECORDS), _total(outcome, has("id"))
+    records, with_id = _total(outcome.groups, RECORDS), _total(outcome.groups, has("id"))
     if 0 < with_id < records:
         raise DataError(
             f"{records - with_id} of {records} records have no id, the others have one",
@@ -144,10 +144,10 @@ def _check_ids(outcome: Outcome) -> None:
 
 
 def _notices(outcome: Outcome) -> Iterator[str]:
-    records = _total(outcome, RECORDS)
-    if records and not _total(outcome, has("id")):
+    records = _total(outcome.groups, RECORDS)
+    if records and not _total(outcome.groups, has("id")):
         yield "no record has an id: rows are numbered, each a task of its own"
-    if repeated := _total(outcome, REPEATED):
+    if repeated := _total(outcome.groups, REPEATED):
         yield (
             f"{repeated} records repeat the id, model, tier and run of another; "
             "they count as further runs"
@@ -163,34 +163,36 @@ def _groups(outcome: Outcome, plan: Plan, *, choose_present: bool) -> list[Group
             metric
             for metric in metrics
             if all(
-                is_met(need, lambda name: _total(outcome, has(name)) > 0) for need in metric.needs
+                is_met(need, lambda name: _total(outcome.groups, has(name)) > 0)
+                for need in metric.needs
             )
         )
-    whole = [name for name in plan.by if _all_whole(outcome, name)]
-    groups = [_group(_key(text, whole), totals, metrics) for text, totals in outcome.groups.items()]
-    return sorted(groups, key=lambda group: [_sort_key(value) for value in group.by.values()])
+    return [
+        _group(key, outcome.groups[text], metrics)
+        for text, key in sorted_keys(outcome.groups, plan.by).items()
+    ]
 
 
-def _all_whole(outcome: Outcome, name: str) -> bool:
+def sorted_keys(groups: Iterable[str], by: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Each group's fields, from the text that stands for it, in the order to show them."""
+    keys: dict[str, dict[str, Any]] = {text: json.loads(text) for text in groups}
+    whole = [name for name in by if _all_whole(key[name] for key in keys.values())]
+    for key in keys.values():
+        key |= {name: int(key[name]) for name in whole if isinstance(key[name], float)}
+    return dict(sorted(keys.items(), key=lambda item: [_sort_key(item[1][name]) for name in by]))
+
+
+def _all_whole(values: Iterable[Any]) -> bool:
     """Say whether all of a field's numbers are whole, so that 1.0 may be shown as 1."""
-    values = [json.loads(text)[name] for text in outcome.groups]
     numbers = [value for value in values if isinstance(value, float)]
     return bool(numbers) and all(value.is_integer() for value in numbers)
-
-
-def _key(text: str, whole: Sequence[str]) -> dict[str, Any]:
-    key: dict[str, Any] = json.loads(text)
-    return {
-        name: int(value) if name in whole and isinstance(value, float) else value
-        for name, value in key.items()
-    }
 
 
 def _sort_key(value: Any) -> tuple[int, float, str]:
     """Numbers by size, then texts, nulls last."""
     if value is None:
         return 2, 0.0, ""
-    return (1, 0.0, value) if isinstance(value, str) else (0, float(value), "")
+    return (1, 0.0, value) if isinstance(value, str) else (0, value, "")
 
 
 def _group(by: Mapping[str, Any], totals: Totals, metrics: Sequence[Metric]) -> Group:

@@ -37,6 +37,7 @@ class FileSinks:
         self.wants_samples = samples is not None
         self._folder = folder
         self._parts = 0
+        self._schemas: list[pl.Schema] = []
         self._bad_rows = bad_rows
         self._skip_bad = skip_bad
         self._progress = progress
@@ -45,6 +46,8 @@ class FileSinks:
         """Keep a part; the parts become one file at the end."""
         rows.write_parquet(self._folder / f"{self._parts:08}.parquet", compression="lz4")
         self._parts += 1
+        if rows.schema not in self._schemas:
+            self._schemas.append(rows.schema)
 
     def bad_rows(self, rows: Sequence[BadRow]) -> None:
         """Stop at the first bad row, or write them down and go on."""
@@ -66,11 +69,22 @@ class FileSinks:
                 pl.DataFrame().write_parquet(path)
             )
             return
+        self._unify()
         parts = pl.scan_parquet(self._folder / "*.parquet")
         if path.suffix == ".jsonl":
             parts.sink_ndjson(path)
         else:
             parts.sink_parquet(path)
+
+    def _unify(self) -> None:
+        """Give all parts the same types: a field may be text in one source only."""
+        if len(self._schemas) == 1:
+            return
+        empty = (pl.DataFrame(schema=schema) for schema in self._schemas)
+        common = pl.concat(empty, how="vertical_relaxed").schema
+        for number in range(self._parts):
+            path = self._folder / f"{number:08}.parquet"
+            pl.read_parquet(path).cast(common).write_parquet(path, compression="lz4")
 
 
 @contextmanager
@@ -120,5 +134,9 @@ def _partial(path: Path | None) -> Iterator[IO[str] | None]:
 
 
 def _check_place(path: Path | None) -> None:
-    if path is not None and not path.parent.is_dir():
+    if path is None:
+        return
+    if not path.parent.is_dir():
         raise UsageError(f"{path}: the folder {path.parent} does not exist", fix="create it first")
+    if path.is_dir():
+        raise UsageError(f"{path}: a folder, not a file", fix="name a file in it")

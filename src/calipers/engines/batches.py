@@ -35,7 +35,7 @@ def measured_chunk(chunk: Chunk, plan: Plan, columns: Sequence[str]) -> Measured
 
 def _measured(records: pl.DataFrame, plan: Plan, columns: Sequence[str]) -> pl.DataFrame:
     # The in-memory engine: a batch function sees the whole batch once, not in many small pieces.
-    return plan.measured(records.lazy()).select(*columns).collect(engine="in-memory")
+    return plan.measured(records).select(*columns).collect(engine="in-memory")
 
 
 def numbered(rows: pl.DataFrame, last: int) -> pl.DataFrame:

@@ -109,9 +109,9 @@ class Plan:
         columns = {"id": "id", **{name: _kept(name) for name in self.by if name != "id"}}
         return columns | {name: name for name in (*listed, *texts) if name not in columns}
 
-    def measured(self, records: pl.LazyFrame) -> pl.LazyFrame:
+    def measured(self, records: pl.DataFrame) -> pl.LazyFrame:
         """The records with every feature beside them; `schema` names the compact columns."""
-        frame = records.with_columns(
+        frame = records.lazy().with_columns(
             self._group().alias(GROUP),
             _hash(*_IDENTITY_FIELDS).alias(IDENTITY),
             (pl.col("error").is_not_null() & ~pl.col("error").is_in(_NOT_AN_ERROR)).alias(FAILED),
@@ -119,10 +119,12 @@ class Plan:
             *(pl.col(name).alias(_kept(name)) for name in self.by),
         )
         task = pl.when(pl.col("id").is_not_null()).then(_hash(GROUP, "id"))
-        read = sorted({name for feature in self.features for name in feature.fields()} - {"id"})
-        frame = frame.with_columns(
-            task.alias(TASK), *(pl.when(~pl.col(FAILED)).then(pl.col(name)) for name in read)
-        )
+        frame = frame.with_columns(task.alias(TASK))
+        if records["error"].null_count() < records.height:
+            read = {name for feature in self.features for name in feature.fields()} - {"id"}
+            frame = frame.with_columns(
+                pl.when(~pl.col(FAILED)).then(pl.col(name)) for name in sorted(read)
+            )
         for layer in _layers(self.features):
             frame = frame.with_columns(
                 feature.expression(self.settings).cast(feature.dtype).alias(feature.name)

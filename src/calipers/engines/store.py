@@ -73,12 +73,18 @@ class Store:
             yield rows
 
     def parts(self, columns: Sequence[str] | None = None) -> Iterator[pl.DataFrame]:
-        """Each part, or some columns of it; all rows of a task are in one part."""
+        """Each part, or some columns of it; all rows of a task are in one part.
+
+        A part is one piece of memory: a sum over it does not show where batches began and ended.
+        """
         names = list(columns or self._schema)
         if self._folder is None:
-            yield pl.concat([pl.DataFrame(schema=self._schema), *self._held]).select(names)
+            if len(self._held) != 1:
+                self._held = [pl.concat([pl.DataFrame(schema=self._schema), *self._held]).rechunk()]
+            yield self._held[0].select(names)
             return
         if self._held:
             self._spill()
         for folder in sorted(Path(self._folder.name).iterdir()):
-            yield pl.concat(pl.read_ipc(file, columns=names) for file in sorted(folder.iterdir()))
+            files = sorted(folder.iterdir())
+            yield pl.concat(pl.read_ipc(file, columns=names) for file in files).rechunk()

@@ -79,7 +79,7 @@ def add_totals(groups: GroupTotals, table: pl.DataFrame) -> None:
 def summed(tables: Iterable[pl.DataFrame], keys: list[str]) -> pl.DataFrame:
     """The sum of additive tables, always in the same order."""
     rows = pl.concat(tables)
-    return rows.group_by(keys, maintain_order=True).agg(pl.exclude(keys).sum())
+    return rows.group_by(keys, maintain_order=True).agg(pl.exclude(keys).sum()).sort(keys)
 
 
 def rank_counts(groups: GroupTotals, rank: Rank) -> dict[str, int]:

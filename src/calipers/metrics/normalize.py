@@ -21,20 +21,20 @@ _PLAIN_NUMBER = r"^(?:0|-?[1-9][0-9]*(?:\.[0-9]*[1-9])?|-?0\.[0-9]*[1-9])$"
 _KEY_CHARS = 64
 
 
-def normalize(text: pl.Expr, settings: Settings) -> pl.Expr:
-    """The text as it is compared."""
-    text = text.str.strip_chars(PYTHON_SPACE).str.to_lowercase()
+def normalize(texts: pl.Series, settings: Settings) -> pl.Series:
+    """Texts as they are compared."""
+    texts = texts.str.strip_chars(PYTHON_SPACE).str.to_lowercase()
     if settings.normalize == "text":
-        return text
-    is_other_spelling = text.str.contains(_NUMBER) & ~text.str.contains(_PLAIN_NUMBER)
-    # Null for all the rest, so that only these few are taken apart.
-    return pl.coalesce(_plain(pl.when(is_other_spelling).then(text)), text)
+        return texts
+    is_other_spelling = texts.str.contains(_NUMBER) & ~texts.str.contains(_PLAIN_NUMBER)
+    rows = is_other_spelling.arg_true()
+    return texts.scatter(rows, _plain(texts.gather(rows))) if len(rows) else texts
 
 
-def _plain(number: pl.Expr) -> pl.Expr:
+def _plain(numbers: pl.Series) -> pl.Series:
     """One spelling per value: no plus, no commas, no zeros that say nothing, no minus zero."""
     return (
-        number.str.replace_all(",", "", literal=True)
+        numbers.str.replace_all(",", "", literal=True)
         .str.strip_prefix("+")
         .str.replace(r"^(-?)\.", "${1}0.")
         .str.replace(r"^(-?)0+([0-9])", "${1}${2}")
@@ -48,7 +48,9 @@ def _normalized(field: str) -> Feature:
         name=f"_normalized_{field}",
         reads=(field,),
         dtype=pl.String(),
-        expression=lambda settings: normalize(pl.col(field), settings),
+        expression=lambda settings: pl.col(field).map_batches(
+            lambda texts: normalize(texts, settings), return_dtype=pl.String
+        ),
         stored=False,
         listed=False,
     )

@@ -6,9 +6,9 @@ import math
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
-    from calipers.results import Measured
+    from calipers.results import Group
 
 NOTHING = "—"
 _SMALL = 10_000
@@ -41,13 +41,13 @@ def printable(value: object) -> str:
     return "".join(character if character.isprintable() else "\ufffd" for character in text)
 
 
-def reasons(groups: Mapping[str, Mapping[str, Measured]]) -> list[str]:
+def reasons(groups: Sequence[Group]) -> list[str]:
     """Why values are null: one line per metric and reason, with the groups it holds for."""
     found: dict[tuple[str, str], list[str]] = {}
-    for group, metrics in groups.items():
-        for name, measured in metrics.items():
+    for group in groups:
+        for name, measured in group.metrics.items():
             if measured.reason is not None:
-                found.setdefault((name, measured.reason), []).append(group)
+                found.setdefault((name, measured.reason), []).append(group_name(group.by))
     return [
         f"{name}: {reason}" + ("" if len(names) == len(groups) else f" ({', '.join(names)})")
         for (name, reason), names in found.items()

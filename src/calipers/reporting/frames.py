@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -13,12 +14,25 @@ if TYPE_CHECKING:
     from calipers.results import Score
 
 
+_TYPES = {
+    "metric": pl.String(),
+    "value": pl.Float64(),
+    "low": pl.Float64(),
+    "high": pl.Float64(),
+    "stderr": pl.Float64(),
+    "interval": pl.String(),
+    "n": pl.Int64(),
+    "missing": pl.Int64(),
+    "reason": pl.String(),
+}
+
+
 def score_frame(score: Score) -> pl.DataFrame:
     """A row per group and metric; the group's fields come first."""
     names = list(score.groups[0].by) if score.groups else []
     rows = [
         {
-            **{name: group.by[name] for name in names},
+            **{_column(name): group.by[name] for name in names},
             "metric": metric,
             "value": measured.value,
             "low": measured.low,
@@ -32,20 +46,14 @@ def score_frame(score: Score) -> pl.DataFrame:
         for group in score.groups
         for metric, measured in group.metrics.items()
     ]
-    types = {
-        "metric": pl.String(),
-        "value": pl.Float64(),
-        "low": pl.Float64(),
-        "high": pl.Float64(),
-        "stderr": pl.Float64(),
-        "interval": pl.String(),
-        "n": pl.Int64(),
-        "missing": pl.Int64(),
-        "reason": pl.String(),
-    }
     if not rows:
-        return pl.DataFrame(schema=types)
-    return pl.DataFrame(rows, schema_overrides=types, infer_schema_length=None)
+        return pl.DataFrame(schema=_TYPES)
+    return pl.DataFrame(rows, schema_overrides=_TYPES, infer_schema_length=None)
+
+
+def _column(field: str) -> str:
+    """The column of a field that was grouped by: none of it may hide one of ours."""
+    return f"by_{field}" if field in _TYPES else field
 
 
 def score_csv(score: Score) -> str:
@@ -69,11 +77,10 @@ def score_markdown(score: Score) -> str:
         values = [figure(group.metrics[name].value, unit) for group in score.groups]
         label = f"{name} ({unit})" if unit else name
         lines.append(f"| {label} | {' | '.join(values)} |")
-    named = {group_name(group.by): group.metrics for group in score.groups}
-    notes = [*reasons(named), *score.notices]
+    notes = [*reasons(score.groups), *score.notices]
     return "\n".join([*lines, "", *(f"- {_cell(note)}" for note in notes)]) + "\n"
 
 
 def _cell(text: str) -> str:
-    """Text from outside inside a Markdown table: no new column, no HTML."""
-    return printable(text).replace("|", "\\|").replace("<", "&lt;").replace("`", "\\`")
+    """Text from outside inside a Markdown table: no new column, no link, no HTML."""
+    return re.sub(r"[\\|`\[\]]", r"\\\g<0>", printable(text)).replace("<", "&lt;")

@@ -32,8 +32,8 @@ def score_html(score: Score) -> str:
     counts = "".join(
         f'<td style="text-align:right">{group.records:,}</td>' for group in score.groups
     )
-    named = {group_name(group.by): group.metrics for group in score.groups}
-    notes = "".join(f"<li>{escape(note)}</li>" for note in (*reasons(named), *score.notices))
+    listed = (*reasons(score.groups), *score.notices)
+    notes = "".join(f"<li>{escape(note)}</li>" for note in listed)
     return (
         f"<table><thead><tr><th>metric</th>{heads}<th></th></tr></thead><tbody>"
         f'<tr><th style="text-align:left">records</th>{counts}<td></td></tr>{"".join(rows)}'

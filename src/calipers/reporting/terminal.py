@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,22 @@ _GROUP_NAME = 28
 _PLAIN_WIDTH = 120
 
 
+class _StdoutConsole(Console):
+    """A console that leaves it to the command line what a broken pipe means."""
+
+    def on_broken_pipe(self) -> None:
+        """Let the error through; rich would exit with 1."""
+        raise BrokenPipeError
+
+
+def stdout_console() -> Console:
+    """Standard output, with a fixed width where nobody is looking."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # not every terminal knows a dash or a Δ
+    width = None if sys.stdout.isatty() else _PLAIN_WIDTH
+    return _StdoutConsole(highlight=False, width=width)
+
+
 def score_text(score: Score, console: Console | None = None) -> str:
     """The score as tables with a column per group, and the reasons for nulls below."""
     return _rendered(console, lambda out: show_score(score, out))
@@ -44,7 +61,7 @@ def show_score(score: Score, console: Console) -> None:
     fit = max(1, room // (max(_GROUP_COLUMN, widest) + 2))
     for start in range(0, len(names), fit):
         console.print(_score_table(score.groups[start : start + fit]))
-    notes = [*reasons(dict(zip(names, (g.metrics for g in score.groups), strict=True)))]
+    notes = reasons(score.groups)
     if notes:
         console.print(Text(f"{NOTHING} no value:", style="dim"))
     for note in notes:

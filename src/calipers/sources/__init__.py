@@ -6,13 +6,14 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from glob import glob, has_magic
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import polars as pl
 
 from calipers.errors import DataError, UsageError
 from calipers.sources.batch import CHECK, BadRow, Batch, Chunk, Source, UnusualRows, Wanted
 from calipers.sources.jsonl import JsonLines, PipedJsonLines
+from calipers.sources.parquet_folder import ParquetFolder, parquet_parts
 from calipers.sources.tables import Csv, Parquet, Rows, Table
 
 __all__ = [
@@ -66,14 +67,23 @@ def _as_polars(data: Any) -> pl.LazyFrame | None:
     if isinstance(data, pl.DataFrame):
         return data.lazy()
     if hasattr(data, "__arrow_c_stream__"):  # Arrow tables, pandas ≥ 2.2, DuckDB, …
-        return pl.DataFrame(data).lazy()
+        try:
+            return pl.DataFrame(data).lazy()
+        except (TypeError, ValueError, NotImplementedError, pl.exceptions.PolarsError) as error:
+            raise DataError(
+                f"<table>: cannot be read: {str(error).splitlines()[0]}",
+                fix="give every column one type and a name of its own, "
+                "or hand over a list of dicts: df.to_dict('records')",
+            ) from error
     return None
 
 
 def _of_path(text: str) -> Iterator[Source]:
     if text == STDIN:
-        yield _of_stdin(sys.stdin.buffer)
+        yield _of_stdin()
         return
+    if not text:
+        raise UsageError("an empty path", fix="name a file, a glob, a folder, or - for stdin")
     path = Path(text)
     if has_magic(text) and not path.exists():
         matches = sorted(glob(text, recursive=True))  # noqa: PTH207 (the pattern may be absolute)
@@ -86,17 +96,18 @@ def _of_path(text: str) -> Iterator[Source]:
 
 
 def _of_file(path: Path) -> Source:
+    _refuse_unreachable(path)
     if not path.exists():
         beside = sorted(other.name for other in path.parent.glob("*") if _suffix(other) in _READERS)
         there = f"the folder has: {', '.join(beside[:8])}" if beside else "check the path"
         raise DataError(f"{path}: no such file", fix=there)
     if path.is_dir():
-        if not any(path.rglob("*.parquet")):
+        if not parquet_parts(path):
             raise DataError(
                 f"{path}: a folder without Parquet parts",
                 fix=f"name the files: '{path}/*.jsonl'",
             )
-        return Parquet(path)
+        return ParquetFolder(path)
     reader = _READERS.get(_suffix(path))
     if reader is None:
         raise UsageError(
@@ -106,6 +117,13 @@ def _of_file(path: Path) -> Source:
         )
     _refuse_unreadable(path)
     return reader(path)
+
+
+def _refuse_unreachable(path: Path) -> None:
+    try:
+        path.exists()
+    except OSError as error:
+        raise DataError(f"{path}: {error.strerror}", fix="check the path") from error
 
 
 def _refuse_unreadable(path: Path) -> None:
@@ -122,5 +140,7 @@ def _suffix(path: Path) -> str:
     return suffixes[-1] if suffixes else ""
 
 
-def _of_stdin(stream: IO[bytes]) -> Source:
-    return PipedJsonLines(stream, STDIN)
+def _of_stdin() -> Source:
+    if sys.stdin is None:
+        raise UsageError("standard input is closed", fix="pipe JSON lines in, or name a file")
+    return PipedJsonLines(sys.stdin.buffer, STDIN)

@@ -8,10 +8,11 @@ from __future__ import annotations
 import gzip
 import io
 import os
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, Any, cast
 
 import zstandard
 
@@ -124,8 +125,44 @@ def decompressed(stream: IO[bytes]) -> IO[bytes]:
     if head.startswith(_GZIP_MAGIC):
         return cast("IO[bytes]", gzip.GzipFile(fileobj=stream))
     if head.startswith(_ZSTD_MAGIC):
-        return zstandard.ZstdDecompressor().stream_reader(stream, read_across_frames=True)
+        return io.BufferedReader(_ZstdFrames(stream))
     return stream
+
+
+class _ZstdFrames(io.RawIOBase):
+    """The frames of a zstd stream. Unlike zstandard's own reader it minds one that is cut short."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._stream = stream
+        self._frame = zstandard.ZstdDecompressor().decompressobj()
+        self._is_whole = True  # nothing of a frame has been read, or all of it
+        self._packed = b""
+        self._ready = memoryview(b"")
+
+    def readable(self) -> bool:
+        """Say that it can be read from."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Fill the buffer; 0 at the end."""
+        while not self._ready and self._fetch():
+            self._unpack()
+        count = min(len(buffer), len(self._ready))
+        buffer[:count] = self._ready[:count]
+        self._ready = self._ready[count:]
+        return count
+
+    def _fetch(self) -> bool:
+        self._packed = self._packed or self._stream.read(_PEEK)
+        if not self._packed and not self._is_whole:
+            raise EOFError("it ends inside a frame")
+        return bool(self._packed)
+
+    def _unpack(self) -> None:
+        self._ready = memoryview(self._frame.decompress(self._packed))
+        self._is_whole, self._packed = self._frame.eof, self._frame.unused_data
+        if self._is_whole:
+            self._frame = zstandard.ZstdDecompressor().decompressobj()
 
 
 def _peek(stream: IO[bytes]) -> tuple[bytes, IO[bytes]]:
@@ -140,7 +177,7 @@ def _peek(stream: IO[bytes]) -> tuple[bytes, IO[bytes]]:
 def _read(stream: IO[bytes], size: int, name: str) -> bytes:
     try:
         return stream.read(size)
-    except (EOFError, OSError, zstandard.ZstdError) as error:
+    except (EOFError, OSError, zlib.error, zstandard.ZstdError) as error:
         raise DataError(
             f"{name}: the compressed data is damaged or cut short ({error})",
             fix="get the file again, or decompress what is left of it by hand",

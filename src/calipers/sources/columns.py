@@ -8,10 +8,12 @@ from typing import Any
 
 import polars as pl
 
-from calipers.records import BadValue, Field, Kind, Number, field_named
+from calipers.records import FIELDS, BadValue, Field, Kind, Number, field_named
 from calipers.sources.batch import BadRow, Batch, Wanted
 
 _TRUE, _FALSE = ("true", "1"), ("false", "0")
+_NO_TEXT = (pl.Binary, pl.Object, pl.Duration)
+_EXACT_WHOLE = 2**53  # from here on doubles skip whole numbers
 
 
 def conformed(
@@ -65,18 +67,31 @@ def _typed(column: pl.Series, field: Field) -> tuple[pl.Series, pl.Series]:
             return column.cast(pl.Boolean), nothing
         return _nulls(column.name, len(column), pl.Boolean()), everything
     if field.kind is Kind.SCALAR and (dtype.is_numeric() or dtype == pl.Boolean):
-        return column, nothing
+        return (column, nothing) if dtype == pl.Boolean else _floats(column)
     texts = _texts(column, field)
     return texts, everything & texts.is_null()
 
 
+def _floats(column: pl.Series) -> tuple[pl.Series, pl.Series]:
+    """Doubles, as JSON numbers are, so that files of both kinds fall into the same groups."""
+    floats = column.cast(pl.Float64)
+    if column.dtype.is_integer() and (floats.abs() >= _EXACT_WHOLE).any():
+        return column, column.is_null() & column.is_not_null()
+    return floats, floats.is_infinite().fill_null(value=False)
+
+
 def _texts(column: pl.Series, field: Field) -> pl.Series:
     """The column as text; null where it holds what the field does not take."""
-    if not (column.dtype.is_nested() or column.dtype in (pl.Binary, pl.Object)):
-        return column.cast(pl.String)
-    if field.kind in (Kind.ANY, Kind.NESTED) and column.dtype != pl.Binary:
-        texts = [None if value is None else json.dumps(_plain(value)) for value in column]
+    if column.dtype.is_float():
+        return column.cast(pl.String).set(column.is_infinite(), None)
+    takes_nested = field.kind in (Kind.ANY, Kind.NESTED) or field.name not in FIELDS
+    if takes_nested and (column.dtype.is_nested() or column.dtype == pl.Object):
+        texts = [
+            None if value is None else json.dumps(_plain(value), default=str) for value in column
+        ]
         return pl.Series(column.name, texts, dtype=pl.String)
+    if not (column.dtype.is_nested() or column.dtype in _NO_TEXT):
+        return column.cast(pl.String)
     return _nulls(column.name, len(column), pl.String())
 
 

@@ -32,7 +32,15 @@ from calipers.sources.rows import Numbered, checked, scalar_types
 _SNIFF_ROWS = 200
 _MAYBE_NOT_TEXT = r"^(?:-?[0-9]+(?:\.[0-9]+)?$|[\[{])"  # as Polars would write it
 _BOM = b"\xef\xbb\xbf"
-_SHORT_TEXTS = ("answer", "target")  # short, and often numbers written as strings
+_LONG_TEXTS = ("input", "cot")
+_UNIQUE = "id"  # as many categories as rows would cost more than a look at each
+_NUMBER_BYTES = 32  # a number that Polars writes is shorter
+_COMPARED = ("answer", "target")
+_WIDE_WHOLE = "Static("  # what a whole number beyond 64 bits becomes in a categorical column
+# Half of a surrogate pair is legal in JSON and in no UTF-8 column: Polars writes NUL for it.
+_HALF_PAIR = re.compile(rb"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])")
+# The start of an array of objects; a line such as `[INFO] started` is just a bad row.
+_ARRAY = re.compile(rb"\s*\[\s*(?:\{|$)")
 
 
 @dataclass(frozen=True)
@@ -52,7 +60,7 @@ class JsonLinesChunk:
 
     def lazy(self) -> pl.LazyFrame:
         """What Polars reads in one call."""
-        if not self._data.strip():
+        if not self._data or self._data.isspace():
             return self.exact().frame.lazy()
         types = {name: column_type(name, self.scalars) for name in self.wanted.fields}
         # Polars refuses all but strings in a categorical column: that spares a check. Categories
@@ -65,7 +73,7 @@ class JsonLinesChunk:
         checks = {
             f"{CHECK}{name}": check
             for name, dtype in types.items()
-            if name not in self.strings and (check := _check(field_named(name), dtype)) is not None
+            if (check := _check(field_named(name), dtype, strict=name in self.strings)) is not None
         }
         return (
             pl.scan_ndjson(self._data, schema=schema)
@@ -83,6 +91,7 @@ class JsonLinesChunk:
             if column.any() and (
                 field_named(name).kind is Kind.NUMBER
                 or _bent(self.wanted.theirs(name)).search(self._data)
+                or _HALF_PAIR.search(self._data)
             ):
                 return False
         return True
@@ -93,19 +102,25 @@ class JsonLinesChunk:
         return checked(rows, self.wanted, self.source, self.scalars)
 
 
-def _check(field: Field, dtype: pl.DataType) -> pl.Expr | None:
-    """Mark the rows that need a second look."""
+def _check(field: Field, dtype: pl.DataType, *, strict: bool) -> pl.Expr | None:
+    """Mark the rows that need a second look; `strict` texts are known to be JSON strings."""
     if field.kind is Kind.NUMBER:
         return field.outside()
-    if dtype == pl.String and field.kind in (Kind.TEXT, Kind.SCALAR):
-        return pl.col(field.name).str.contains(_MAYBE_NOT_TEXT)
-    return None
+    if dtype != pl.String or field.kind not in (Kind.TEXT, Kind.SCALAR):
+        return None
+    text = pl.col(field.name).str
+    if field.name in _LONG_TEXTS:
+        return text.contains(_MAYBE_NOT_TEXT)
+    odd = text.starts_with(_WIDE_WHOLE) if strict else text.contains(_MAYBE_NOT_TEXT)
+    return odd | text.contains("\0", literal=True)
 
 
 @cache
 def _bent(key: str) -> re.Pattern[bytes]:
-    """The key with a value that Polars would respell: a number with a point or exponent, a list."""
-    return re.compile(re.escape(json.dumps(key)).encode() + rb"\s*:\s*(?:-?\d+[.eE]|[\[{])")
+    """The key with a value that Polars would respell: a list or a number of many sorts."""
+    spellings = {json.dumps(key), json.dumps(key, ensure_ascii=False)}
+    keys = "|".join(re.escape(spelling) for spelling in sorted(spellings)).encode()
+    return re.compile(rb"(?:%b)\s*:\s*(?:-?\d+[.eE]|-0|-?\d{19}|[\[{])" % keys)
 
 
 def numbered_rows(data: bytes, first_line: int) -> Iterator[Numbered]:
@@ -126,7 +141,7 @@ def _parsed(line: bytes) -> tuple[str, Mapping[str, Any] | BadValue]:
     try:
         row = _LOADS(text)
     except json.JSONDecodeError as error:
-        return text, BadValue(f"not JSON: {error.msg} at column {error.colno}")
+        return text, BadValue(f"not JSON: {error.msg.removesuffix(' at')} at column {error.colno}")
     except RecursionError:
         return text, BadValue("not JSON: nested too deep")
     if isinstance(row, dict):
@@ -136,7 +151,8 @@ def _parsed(line: bytes) -> tuple[str, Mapping[str, Any] | BadValue]:
 
 def _first_wins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Of a key written twice the first counts, as in the fast path."""
-    return dict(reversed(pairs))
+    row = dict(pairs)
+    return row if len(row) == len(pairs) else dict(reversed(pairs))
 
 
 def _constant(name: str) -> Number | None:
@@ -173,7 +189,11 @@ class JsonLines:
         head = self._head()
         scalars = scalar_types(head, wanted)
         strings = frozenset(
-            name for name in _SHORT_TEXTS if _only_strings(head, wanted.theirs(name))
+            name
+            for name in wanted.fields
+            if field_named(name).kind is Kind.TEXT
+            and name not in (*_LONG_TEXTS, _UNIQUE)
+            and _only_strings(head, wanted.theirs(name))
         )
         for block, done in self._blocks():
             yield JsonLinesChunk(block, self.name, wanted, scalars, strings, done)
@@ -189,7 +209,7 @@ class JsonLines:
     def _head(self) -> list[Mapping[str, Any]]:
         block, _ = next(iter(self._blocks()), (HeldBlock(b"", 0), 1.0))
         data = block.load()
-        if data.removeprefix(_BOM).lstrip()[:1] == b"[":
+        if _ARRAY.match(data.removeprefix(_BOM)):
             raise DataError(
                 f"{self.name}: a JSON array, not JSON lines (one object per line)",
                 fix="write a line per record: jq -c '.[]' FILE > records.jsonl",

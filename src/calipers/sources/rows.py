@@ -7,11 +7,13 @@ message names the row and the field, and no value is bent by a faster parser.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from math import isnan
 from typing import Any
 
+import numpy as np
 import polars as pl
 
-from calipers.records import BadValue, Field, Kind, Number, field_named
+from calipers.records import FIELDS, BadValue, Field, Kind, Number, field_named
 from calipers.sources.batch import BadRow, Batch, Wanted, column_type
 
 Numbered = tuple[int, str, "Mapping[str, Any] | BadValue"]
@@ -42,20 +44,19 @@ class _ScalarReader:
     """A field of any scalar, once the first rows have shown which type it has."""
 
     def __init__(self, name: str, dtype: pl.DataType) -> None:
-        self.name = name
-        self.dtype = dtype
+        text = Kind.TEXT if name in FIELDS else Kind.ANY  # fields of the user's own may be nested
+        kinds = {pl.Boolean(): Kind.BOOLEAN, pl.Float64(): Kind.NUMBER, pl.String(): text}
+        self._dtype = dtype
+        self._field = Field(name, kinds[dtype])
 
     def read(self, value: Any) -> Any:
-        if value is None:
-            return None
-        if self.dtype == pl.Boolean and isinstance(value, bool):
-            return value
-        if self.dtype.is_numeric() and isinstance(value, Number | int | float):
-            if not isinstance(value, bool):
-                return float(value)
-        elif self.dtype == pl.String:
-            return field_named("id").read(value)
-        raise BadValue(f"{value!r} is of another type than in the rows before")
+        try:
+            return self._field.read(value)
+        except BadValue:
+            if _SCALAR_TYPES[_scalar_kind(value)] == self._dtype:
+                raise
+            shown = str(value) if isinstance(value, Number) else repr(value)
+            raise BadValue(f"{shown} is of another type than in the rows before") from None
 
 
 def _reader(name: str, scalars: Mapping[str, pl.DataType]) -> Field | _ScalarReader:
@@ -79,15 +80,19 @@ def scalar_types(rows: Sequence[Mapping[str, Any]], wanted: Wanted) -> dict[str,
     for name in wanted.fields:
         if field_named(name).kind is Kind.SCALAR:
             values = (row.get(wanted.theirs(name)) for row in rows)
-            kinds = {_scalar_kind(value) for value in values if value is not None}
+            kinds = {_scalar_kind(value) for value in values if not _is_null(value)}
             types[name] = _SCALAR_TYPES[kinds.pop()] if len(kinds) == 1 else pl.String()
     return types
 
 
+def _is_null(value: Any) -> bool:
+    return value is None or (isinstance(value, float) and isnan(value))
+
+
 def _scalar_kind(value: Any) -> type:
-    if isinstance(value, bool):
+    if isinstance(value, bool | np.bool_):
         return bool
-    return float if isinstance(value, Number | int | float) else str
+    return float if isinstance(value, Number | int | float | np.number) else str
 
 
 _SCALAR_TYPES: dict[type, pl.DataType] = {

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import csv
-import gzip
 import io
 import json
+import re
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import IO, Any, TypeVar
 
 import polars as pl
+from zstandard import ZstdError
 
 from calipers.errors import DataError
 from calipers.records import BadValue
@@ -50,20 +52,26 @@ class Table:
         if not present:
             yield Decoded(partial(self._decode, pl.DataFrame(height=total), 1, wanted), 1.0)
             return
-        row = 1
-        batches = self._guarded(
-            lambda: self._frame.select(present).collect_batches(
-                chunk_size=CHUNK_ROWS, maintain_order=True
+        yield from self._pieces(self._rows().select(present), total, wanted)
+
+    def _pieces(self, rows: pl.LazyFrame, total: int, wanted: Wanted) -> Iterator[Chunk]:
+        """Slices that are read when they are decoded, so that nothing is read ahead and held."""
+        for start in range(0, total, CHUNK_ROWS):
+            yield Decoded(
+                partial(self._decode_slice, rows.slice(start, CHUNK_ROWS), start + 1, wanted),
+                min(1.0, (start + CHUNK_ROWS) / total),
             )
-        )
-        while (frame := self._guarded(lambda: next(batches, None))) is not None:
-            done = (row - 1 + frame.height) / max(total, 1)
-            yield Decoded(partial(self._decode, frame, row, wanted), done)
-            row += frame.height
+
+    def _decode_slice(self, rows: pl.LazyFrame, first_row: int, wanted: Wanted) -> Batch:
+        return self._decode(self._guarded(rows.collect), first_row, wanted)
 
     def frame(self) -> pl.DataFrame:
         """The whole table."""
         return self._guarded(self._frame.collect)
+
+    def _rows(self) -> pl.LazyFrame:
+        """The rows that are records."""
+        return self._frame
 
     def _decode(self, frame: pl.DataFrame, first_row: int, wanted: Wanted) -> Batch:
         return conformed(frame, wanted, self.name, first_row, parse=self.parse)
@@ -82,17 +90,18 @@ class Table:
 
 
 class Parquet(Table):
-    """A Parquet file, or a folder of parts (`key=value` folders become columns)."""
+    """A Parquet file."""
 
-    def __init__(self, path: Path, name: str | None = None) -> None:
-        is_folder = path.is_dir()
-        frame = pl.scan_parquet(
-            path / "**/*.parquet" if is_folder else path,
-            hive_partitioning=is_folder,
-            missing_columns="insert",
-            extra_columns="ignore",
-        )
-        super().__init__(frame, name or str(path), None if is_folder else str(path))
+    def __init__(self, path: Path) -> None:
+        super().__init__(pl.scan_parquet(path, glob=False), str(path), str(path))
+
+    def schema(self) -> pl.Schema:
+        """The columns and their types."""
+        return self._guarded(self._frame.collect_schema)
+
+    def height(self) -> int:
+        """The number of rows."""
+        return int(self._guarded(lambda: self._frame.select(pl.len()).collect().item()))
 
 
 class Csv(Table):
@@ -103,33 +112,61 @@ class Csv(Table):
     def __init__(self, source: Path | bytes, name: str | None = None) -> None:
         self._source = source
         path = str(source) if isinstance(source, Path) else None
-        frame = pl.scan_csv(source, infer_schema=False)
+        frame = pl.scan_csv(source, infer_schema=False, glob=False, raise_if_empty=False)
         super().__init__(frame, name or str(source), path)
 
+    def _rows(self) -> pl.LazyFrame:
+        """All but blank lines."""
+        return self._frame.filter(~pl.all_horizontal(pl.all().is_null()))
+
+    def _pieces(self, rows: pl.LazyFrame, total: int, wanted: Wanted) -> Iterator[Chunk]:
+        """In order, from one pass: a slice of a CSV file cannot be found without reading to it."""
+        row = 1
+        batches = self._guarded(
+            lambda: rows.collect_batches(chunk_size=CHUNK_ROWS, maintain_order=True)
+        )
+        while (frame := self._guarded(lambda: next(batches, None))) is not None:
+            done = (row - 1 + frame.height) / max(total, 1)
+            yield Decoded(partial(self._decode, frame, row, wanted), done)
+            row += frame.height
+
     def _unreadable(self, error: Exception) -> DataError:
-        ragged = self._first_ragged_row()
-        if ragged is None:
+        bad = self._first_bad_row()
+        if bad is None:
             return super()._unreadable(error)
-        row, cells, expected = ragged
+        row, problem = bad
         return DataError(
-            f"{self.name}:{row}: {cells} cells where the header has {expected}",
-            fix="quote cells that hold commas, quotes or line breaks, as RFC 4180 says",
+            f"{self.name}:{row}: {problem}",
+            fix="write UTF-8, and quote cells with commas, quotes or line breaks (RFC 4180)",
         )
 
-    def _first_ragged_row(self) -> tuple[int, int, int] | None:
+    def _first_bad_row(self) -> tuple[int, str] | None:
         raw = (
             self._source.open("rb") if isinstance(self._source, Path) else io.BytesIO(self._source)
         )
-        with raw, io.TextIOWrapper(decompressed(raw), errors="replace", newline="") as text:
+        with raw, _utf8(decompressed(raw)) as text:
+            rows = (cells for cells in csv.reader(text, strict=True) if any(cells))
+            number = 0
             try:
-                rows = csv.reader(text)
-                expected = len(next(rows, []))
+                names = next(rows, [])
                 for number, cells in enumerate(rows, start=1):
-                    if len(cells) > expected:
-                        return number, len(cells), expected
-            except (csv.Error, OSError, EOFError, gzip.BadGzipFile):
+                    if len(cells) > len(names):
+                        return number, f"{len(cells)} cells where the header has {len(names)}"
+                    for name, cell in zip(names, cells, strict=False):
+                        if _NOT_UTF8.search(cell):
+                            return number, f"{name}: invalid UTF-8"
+            except csv.Error as error:
+                return number + 1, f"not CSV: {error}"
+            except (OSError, EOFError, zlib.error, ZstdError):
                 return None
         return None
+
+
+_NOT_UTF8 = re.compile("[\udc80-\udcff]")  # how `_utf8` shows the bytes
+
+
+def _utf8(stream: IO[bytes]) -> io.TextIOWrapper:
+    return io.TextIOWrapper(stream, "utf-8-sig", errors="surrogateescape", newline="")
 
 
 class Rows:

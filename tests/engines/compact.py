@@ -1,0 +1,23 @@
+"""Compact tables as an engine makes them, from records of any numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import polars as pl
+
+from calipers.engines.batches import measured_chunk
+from calipers.engines.plan import Plan
+from calipers.records import field_named
+from calipers.sources import Batch
+from calipers.sources.batch import Decoded
+
+
+def compact(plan: Plan, rows: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
+    """The rows with every feature, whatever the fields would refuse."""
+    schema = {name: field_named(name).dtype for name in plan.fields}
+    records = pl.DataFrame(
+        {name: [row.get(name) for row in rows] for name in schema}, schema=schema
+    )
+    return measured_chunk(Decoded(lambda: Batch(records), 1.0), plan, list(plan.schema)).rows

@@ -1,0 +1,134 @@
+"""The store: what goes to disk comes back, and totals do not show where the rows were."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from polars.testing import assert_frame_equal
+
+from calipers.engines import store as store_module
+from calipers.engines.plan import Plan
+from calipers.engines.polars import totals
+from calipers.engines.store import Store
+from calipers.metrics import catalogue
+from calipers.metrics.declaration import TASK, Settings
+from tests.engines.compact import compact
+
+PLAN = Plan(tuple(catalogue().values()), ("model",), Settings())
+BATCH = 250
+
+
+def _rows(count: int, *, with_ids: bool = True) -> list[dict[str, Any]]:
+    chance = random.Random(3)
+    return [
+        {
+            "id": f"q{number % (count // 4)}" if with_ids else None,
+            "model": chance.choice(["a", "b", None]),
+            "answer": chance.choice(["1", "2", "x", None]),
+            "target": "1",
+            "cot": chance.choice(["1 + 1 = 2", "- 1 + 1 = 3\n- sorry", None]),
+            "prob_correct": chance.random(),
+            "prompt_tokens": float(chance.randrange(100)),
+            "completion_tokens": float(chance.randrange(100)),
+            "latency_ms": chance.choice([chance.random() * 1000, 5.0]),
+            "error": chance.choice([None] * 9 + ["boom"]),
+        }
+        for number in range(count)
+    ]
+
+
+@pytest.fixture(scope="module", params=[True, False], ids=["with ids", "without ids"])
+def batches(request: pytest.FixtureRequest) -> list[pl.DataFrame]:
+    table = compact(PLAN, _rows(4000, with_ids=request.param))
+    return list(table.iter_slices(BATCH))
+
+
+def _filled(store: Store, batches: list[pl.DataFrame]) -> Store:
+    for batch in batches:
+        store.add(batch)
+    return store
+
+
+@pytest.mark.parametrize("held_bytes", [0, 1, 40_000, 10**6])
+def test_spilling_gives_the_totals_of_memory(held_bytes: int, batches: list[pl.DataFrame]) -> None:
+    with Store(PLAN.schema) as held, Store(PLAN.schema, held_bytes=held_bytes) as spilled:
+        expected = totals(_filled(held, batches), PLAN)
+        found = totals(_filled(spilled, batches), PLAN)
+        assert len(list(held.parts())) == 1
+        assert len(list(spilled.parts())) == (1 if held_bytes == 10**6 else store_module.PARTS)
+    assert found.keys() == expected.keys()
+    for group, values in expected.items():
+        assert found[group] == pytest.approx(values, rel=1e-12)
+        whole = {name: value for name, value in values.items() if isinstance(value, int)}
+        assert whole
+        assert {name: found[group][name] for name in whole} == whole
+
+
+def test_every_row_comes_back_once(batches: list[pl.DataFrame]) -> None:
+    with Store(PLAN.schema, held_bytes=1) as store:
+        parts = list(_filled(store, batches).parts())
+        again = list(store.parts())
+    assert_frame_equal(pl.concat(parts), pl.concat(batches), check_row_order=False)
+    assert_frame_equal(pl.concat(again), pl.concat(parts))
+
+
+def test_all_rows_of_a_task_are_in_one_part_and_in_order(batches: list[pl.DataFrame]) -> None:
+    with Store(PLAN.schema, held_bytes=1) as store:
+        parts = list(_filled(store, batches).parts())
+    seen: set[int] = set()
+    everything = pl.concat(batches)
+    for part in parts:
+        tasks = set(part[TASK].drop_nulls())
+        assert not tasks & seen
+        seen |= tasks
+        assert_frame_equal(
+            part.filter(pl.col(TASK).is_not_null()),
+            everything.filter(pl.col(TASK).is_in(list(tasks))),
+        )
+    assert seen == set(everything[TASK].drop_nulls())
+
+
+def test_some_columns_of_each_part(batches: list[pl.DataFrame]) -> None:
+    columns = ("latency_ms", TASK)
+    for held_bytes in (1, 10**9):
+        with Store(PLAN.schema, held_bytes=held_bytes) as store:
+            parts = list(_filled(store, batches).parts(columns))
+        assert {tuple(part.columns) for part in parts} == {columns}
+        assert sum(part.height for part in parts) == 4000
+
+
+def test_an_empty_store_has_one_part_without_rows() -> None:
+    with Store(PLAN.schema) as store:
+        [part] = store.parts()
+        assert (part.height, dict(part.schema)) == (0, PLAN.schema)
+        assert totals(store, PLAN) == {}
+
+
+def test_nothing_is_left_on_disk(
+    batches: list[pl.DataFrame], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with Store(PLAN.schema, held_bytes=1) as store:
+        _filled(store, batches)
+        assert list(tmp_path.rglob("*.arrow"))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_nothing_is_left_on_disk_by_a_run_that_fails(
+    batches: list[pl.DataFrame], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+
+    def fail() -> None:
+        with Store(PLAN.schema, held_bytes=1) as store:
+            _filled(store, batches)
+            assert list(tmp_path.rglob("*.arrow"))
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fail()
+    assert list(tmp_path.iterdir()) == []

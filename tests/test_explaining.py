@@ -1,0 +1,220 @@
+"""Explain: what it prints is enough to compute the value again."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+import calipers as cal
+from calipers.cli import app
+from calipers.metrics import catalogue
+from tests.files import write_lines
+
+RECORDS: list[dict[str, Any]] = [
+    {
+        "id": f"q{number % 7}",
+        "model": "ab"[number % 2],
+        "run": number // 7,
+        "target": None if number == 5 else str(number % 3),
+        "answer": None if number in (4, 11) else ("0", "1.0", "2", "x")[number * 5 // 2 % 4],
+        "cot": None if number % 6 == 5 else f"1. {number} + 1 = {number + number % 4}\n- sorry" * 2,
+        "prob_correct": None if number == 9 else (number * 37 % 100) / 100,
+        "prompt_tokens": 100 + number,
+        "completion_tokens": None if number % 5 == 0 else number,
+        "latency_ms": None if number == 3 else 1000.0 / (number + 1),
+        "error": "boom" if number in (8, 20) else None,
+    }
+    for number in range(28)
+]
+
+METRICS = sorted(catalogue())
+
+
+def explained(metric: str, *args: str, tmp_path: Path) -> str:
+    path = write_lines(tmp_path / "a.jsonl", RECORDS)
+    result = CliRunner().invoke(app, ["explain", metric, str(path), *args])
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def sections(text: str) -> list[str]:
+    """What is printed of each group."""
+    return re.split(r"\n\n(?=\S.*\nvalue    )", text)[1:]
+
+
+def printed_value(section: str) -> float:
+    match = re.search(r"^value    (\S+)$", section, re.MULTILINE)
+    assert match is not None
+    return float(match[1])
+
+
+def computed(section: str) -> float:
+    """The work that is shown, done: `(ln 3 − 0.5 / 3) / ln 3, …`."""
+    match = re.search(r"^         = (.*)$", section, re.MULTILINE)
+    assert match is not None
+    formula = re.sub(r"ln (\S+?)(?=[\s)]|$)", r"log(\1)", match[1].split(",")[0].replace("−", "-"))
+    assert re.fullmatch(r"(?:log|[-+/(). \de])+", formula), formula
+    return float(eval(formula, {"__builtins__": {}, "log": math.log}))
+
+
+def tables(section: str) -> list[list[dict[str, str]]]:
+    """The tables in the text, a dict per row."""
+    found: list[list[dict[str, str]]] = []
+    lines = section.splitlines()
+    for number, line in enumerate(lines):
+        if line.strip() and not line.strip(" ─"):
+            names = re.split(r"\s{2,}", lines[number - 1].strip())
+            rows = []
+            for row in lines[number + 1 :]:
+                if not row.strip():
+                    break
+                rows.append(dict(zip(names, re.split(r"\s{2,}", row.strip()), strict=True)))
+            found.append(rows)
+    return found
+
+
+@pytest.mark.parametrize("metric", [name for name in METRICS if name != "latency_p95_ms"])
+def test_the_work_that_is_shown_gives_the_value(metric: str, tmp_path: Path) -> None:
+    text = explained(metric, "--by", "model", tmp_path=tmp_path)
+    scored = {g.by["model"]: g for g in cal.score(RECORDS, by="model", metrics=[metric]).groups}
+    found = sections(text)
+    assert len(found) == 2
+    for section, model in zip(found, "ab", strict=True):
+        assert section.startswith(f"{model}\n")
+        assert printed_value(section) == scored[model].metrics[metric].value
+        assert computed(section) == pytest.approx(printed_value(section), abs=1e-12)
+
+
+def test_the_rank_that_is_shown_gives_the_value(tmp_path: Path) -> None:
+    section = explained("latency_p95_ms", "--rows", "30", tmp_path=tmp_path)
+    match = re.search(r"= the value at position ⌈0\.95 · (\d+)⌉ of \1 in ascending order", section)
+    assert match is not None
+    [rows] = tables(section)
+    values = sorted(float(row["latency_ms"]) for row in rows)
+    assert len(values) == int(match[1])
+    assert printed_value(section) == values[math.ceil(0.95 * len(values)) - 1]
+
+
+def test_the_bins_that_are_shown_give_the_calibration_error(tmp_path: Path) -> None:
+    section = explained("ece", "--bins", "5", tmp_path=tmp_path)
+    assert "counted  in all" in section
+    bins, _ = tables(section)
+    rows = sum(int(row["bin_n"]) for row in bins)
+    gaps = sum(abs(float(row["bin_confidence"]) - int(row["bin_right"])) for row in bins)
+    assert gaps / rows == pytest.approx(printed_value(section), abs=1e-12)
+    assert f"rows     {rows} used of 28" in section
+
+
+def test_the_answers_that_are_shown_give_the_entropy(tmp_path: Path) -> None:
+    section = explained("sce", tmp_path=tmp_path)
+    answers, _ = tables(section)
+    counts = [int(row["answer_n"]) for row in answers]
+    entropy = -sum(n / sum(counts) * math.log(n / sum(counts)) for n in counts)
+    assert entropy == pytest.approx(printed_value(section), abs=1e-12)
+
+
+@pytest.mark.parametrize("metric", ["brier", "cot_tokens_mean", "accuracy", "total_tokens_mean"])
+def test_the_rows_that_are_shown_give_the_mean(metric: str, tmp_path: Path) -> None:
+    section = explained(metric, "--rows", "99", tmp_path=tmp_path)
+    [rows] = tables(section)
+    [name] = set(rows[0]) - {"id"}
+    values = [{"true": 1.0, "false": 0.0}.get(row[name]) for row in rows]
+    numbers = [
+        float(row[name]) if value is None else value
+        for row, value in zip(rows, values, strict=True)
+    ]
+    assert math.fsum(numbers) / len(numbers) == pytest.approx(printed_value(section), abs=1e-12)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_rows_used_and_left_out_add_up(metric: str, tmp_path: Path) -> None:
+    text = explained(metric, "--by", "model", tmp_path=tmp_path)
+    scored = cal.score(RECORDS, by="model", metrics=[metric]).groups
+    for section, group in zip(sections(text), scored, strict=True):
+        match = re.search(r"^rows     (\d+) used of (\d+)$", section, re.MULTILINE)
+        assert match is not None
+        assert int(match[1]) == group.metrics[metric].n
+        assert int(match[2]) == group.records
+        left_out = re.findall(r"^         (\d+) left out: (.*)$", section, re.MULTILINE)
+        assert int(match[1]) + sum(int(count) for count, _ in left_out) == group.records
+        assert ("the call failed" in dict(map(reversed, left_out))) == (group.errors > 0)
+
+
+def test_each_row_is_left_out_for_one_reason() -> None:
+    rows = [
+        {"id": "1", "prob_correct": 0.5, "correct": True},
+        {"id": "2", "correct": True},
+        {"id": "3", "prob_correct": 0.5},
+        {"id": "4"},
+        {"id": "5", "prob_correct": 0.5, "correct": True, "error": "boom"},
+    ]
+    [group] = cal.explain("brier", rows).groups
+    assert group.left_out == {
+        "the call failed": 1,
+        "without prob_correct": 2,
+        "without correct, or answer and target": 1,
+    }
+    assert (group.n, group.records, group.errors) == (1, 5, 1)
+
+
+def test_rows_left_out_for_another_reason_are_told_with_the_rule() -> None:
+    [group] = cal.explain("math_usr", [{"cot": "no equation"}, {"cot": "1 + 1 = 2"}]).groups
+    [(reason, count)] = group.left_out.items()
+    assert count == 1
+    assert reason.startswith("otherwise (a row without a cot, or whose cot holds no equation")
+
+
+def test_the_rows_that_weigh_most_come_first() -> None:
+    rows = [{"id": f"r{number}", "latency_ms": number**2} for number in range(10)]
+    [group] = cal.explain("latency_mean_ms", rows, rows=3).groups
+    assert group.weigh_most["id"].to_list() == ["r9", "r8", "r0"]
+    unnamed = cal.explain("latency_mean_ms", [{"latency_ms": 1}, {"latency_ms": 9}, {}])
+    assert set(unnamed.groups[0].weigh_most["id"]) == {"1", "2"}
+
+
+def test_without_a_value_the_reason_stands_in_its_place() -> None:
+    text = str(cal.explain("brier", [{"answer": "a"}]))
+    assert "value    —" in text
+    assert "no record has prob_correct and correct, or answer and target" in text
+    assert "rows     0 used of 1" in text
+
+
+def test_groups_stand_in_the_order_of_the_score(tmp_path: Path) -> None:
+    rows = [{"run": run, "answer": "a"} for run in (10, None, 9, 2)]
+    path = write_lines(tmp_path / "a.jsonl", rows)
+    found = [group.by["run"] for group in cal.explain("sce", path, by="run").groups]
+    assert found == [2, 9, 10, None]
+    assert [type(value) for value in found[:3]] == [int, int, int]
+
+
+def test_a_field_that_no_record_has_is_an_error() -> None:
+    with pytest.raises(cal.UsageError, match="--by modle: no record has a value in modle"):
+        cal.explain("sce", RECORDS, by="modle")
+    with pytest.raises(cal.UsageError, match="--map answer=nope"):
+        cal.explain("sce", RECORDS, rename={"answer": "nope"})
+    with pytest.raises(cal.UsageError, match="no metric is called scee"):
+        cal.explain("scee", RECORDS)
+
+
+def test_bad_rows_stop_or_are_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"answer": "a"}\n{"answer": \n')
+    with pytest.raises(cal.DataError, match=re.escape(f"{path}:2: not JSON")):
+        cal.explain("sce", path)
+    [group] = cal.explain("sce", path, on_bad="skip").groups
+    assert group.records == 1
+
+
+def test_settings_count_in_what_is_explained() -> None:
+    rows = [{"answer": "18.0", "target": "18"}]
+    assert cal.explain("accuracy", rows).groups[0].value == 1.0
+    assert cal.explain("accuracy", rows, normalize="text").groups[0].value == 0.0
+    assert (
+        json.loads(cal.score(rows, normalize="text").to_json())["settings"]["normalize"] == "text"
+    )

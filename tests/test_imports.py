@@ -1,0 +1,82 @@
+"""Imports point one way: what measures knows nothing of who asks or who shows."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import calipers
+
+PACKAGE = Path(calipers.__file__).parent
+
+_ASKS = {"scoring", "explaining", "results", "sinks", "api", "cli", "reporting"}
+FORBIDDEN = {
+    "errors": {"*"},
+    "version": {"*"},
+    "records": {"*"},
+    "metrics": {"engines", "sources", *_ASKS},
+    "stats": {"engines", "sources", "metrics", *_ASKS},
+    "sources": {"engines", "metrics", *_ASKS},
+    "engines": set(_ASKS),
+    "results": {"engines", "sources", "metrics", "scoring", "explaining", "sinks", "api", "cli"},
+    "scoring": {"explaining", "api", "cli", "reporting"},
+    "explaining": {"api", "cli"},
+    "reporting": {"engines", "sources", "scoring", "sinks", "api", "cli"},
+    "api": {"cli", "reporting"},
+}
+
+
+def imported(tree: ast.Module) -> set[str]:
+    """The parts of Calipers that a module names in an import, wherever in it the import stands."""
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "imports are absolute"
+            assert node.module is not None
+            names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+    return {name.split(".")[1] for name in names if name.startswith("calipers.")}
+
+
+def modules(part: str) -> list[Path]:
+    folder = PACKAGE / part
+    return sorted(folder.rglob("*.py")) if folder.is_dir() else [PACKAGE / f"{part}.py"]
+
+
+def imports_of(part: str) -> dict[str, set[str]]:
+    """What each module of a part imports from other parts."""
+    return {
+        str(path.relative_to(PACKAGE)): imported(ast.parse(path.read_text(encoding="utf-8")))
+        - {part}
+        for path in modules(part)
+        if path.exists()
+    }
+
+
+@pytest.mark.parametrize("part", sorted(FORBIDDEN))
+def test_a_part_knows_nothing_of_those_above_it(part: str) -> None:
+    parts = {path.stem for path in PACKAGE.iterdir() if path.suffix == ".py" or path.is_dir()}
+    forbidden = parts if FORBIDDEN[part] == {"*"} else FORBIDDEN[part]
+    found = {module: names & forbidden for module, names in imports_of(part).items()}
+    assert {module: names for module, names in found.items() if names} == {}
+
+
+def test_every_part_has_its_place() -> None:
+    parts = {
+        path.stem
+        for path in PACKAGE.iterdir()
+        if (path.suffix == ".py" and not path.stem.startswith("__"))
+        or (path / "__init__.py").exists()
+    }
+    assert parts - set(FORBIDDEN) == {"cli", "sinks"}
+
+
+def test_the_check_sees_imports_everywhere() -> None:
+    assert "metrics" in set().union(*imports_of("engines").values())
+    assert "sources" in imports_of("scoring")["scoring.py"]
+    assert "reporting" in imports_of("cli")["cli.py"]  # inside functions
+    assert imported(ast.parse("def f():\n    from calipers import cli")) == {"cli"}
+    assert imported(ast.parse("import calipers.web.app as w")) == {"web"}

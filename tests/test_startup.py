@@ -1,0 +1,62 @@
+"""Starting is quick: nothing heavy is loaded before it is needed; what is public can be had."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import calipers
+
+HEAVY = ("polars", "narwhals", "rich", "pyspark", "numpy", "pandas", "pyarrow", "zstandard")
+
+
+def loaded_after(code: str) -> set[str]:
+    """The heavy modules that a fresh interpreter has loaded when the code is through."""
+    show = "import sys; print(*sys.modules, file=sys.stderr)"
+    result = subprocess.run(
+        [sys.executable, "-c", f"import atexit\natexit.register(lambda: exec({show!r}))\n{code}"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    modules = set(result.stderr.split())
+    assert "calipers" in modules
+    return modules & set(HEAVY)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import calipers; calipers.__version__; dir(calipers)",
+        "import calipers.cli",
+        "import sys; sys.argv = ['calipers', '--help']; from calipers.cli import main; main()",
+        "import sys; sys.argv = ['calipers', 'score', '-h']; from calipers.cli import main; main()",
+        "import sys; sys.argv = ['calipers', '--version']; from calipers.cli import main; main()",
+    ],
+)
+def test_nothing_heavy_is_loaded_early(code: str) -> None:
+    assert loaded_after(code) == set()
+
+
+def test_what_is_used_is_loaded_and_no_more() -> None:
+    loaded = loaded_after("import calipers; calipers.score([{'answer': 'a'}])")
+    assert {"polars", "narwhals", "numpy"} <= loaded
+    assert not loaded & {"pyspark", "rich", "pandas"}
+
+
+def test_everything_public_can_be_had() -> None:
+    assert len(set(calipers.__all__)) == len(calipers.__all__)
+    for name in calipers.__all__:
+        assert getattr(calipers, name) is not None
+    assert set(calipers.__all__) <= set(dir(calipers))
+    everything: dict[str, object] = {}
+    exec("from calipers import *", everything)
+    assert set(calipers.__all__) <= set(everything)
+
+
+def test_what_is_not_there_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        calipers.nothing  # noqa: B018
