@@ -53,7 +53,7 @@ def _filled(store: Store, batches: list[pl.DataFrame]) -> Store:
     return store
 
 
-@pytest.mark.parametrize("held_bytes", [0, 1, 40_000, 10**6])
+@pytest.mark.parametrize("held_bytes", [1, 40_000, 10**6])
 def test_spilling_gives_the_totals_of_memory(held_bytes: int, batches: list[pl.DataFrame]) -> None:
     with Store(PLAN.schema) as held, Store(PLAN.schema, held_bytes=held_bytes) as spilled:
         expected = totals(_filled(held, batches), PLAN)

@@ -375,12 +375,8 @@ def test_compressed_files_are_read_whole(name: str, data: bytes, tmp_path: Path)
 
 
 def _flipped(data: bytes) -> bytes:
-    middle = len(data) // 2
-    return (
-        data[:middle]
-        + bytes(byte ^ 0xFF for byte in data[middle : middle + 4])
-        + data[middle + 4 :]
-    )
+    """Wrong bits behind the header: a block of no known kind."""
+    return data[:10] + bytes(byte ^ 0xFF for byte in data[10:14]) + data[14:]
 
 
 @pytest.mark.parametrize("cut", [1, 4, 100])

@@ -114,7 +114,13 @@ def _of_all(parts: Sequence[Sequence[pl.DataFrame]], aggregate: Aggregate) -> li
 
 
 def _finished(table: pl.DataFrame, aggregate: Aggregate) -> list[pl.DataFrame]:
-    return [_collected(finish(nw.from_native(table.lazy()))) for finish in aggregate.finish]
+    tables = []
+    for steps in aggregate.finish:
+        found = table
+        for step in steps:
+            found = _collected(step(nw.from_native(found.lazy())))
+        tables.append(found)
+    return tables
 
 
 def _tally(store: Store, rank: Rank) -> Tally:
@@ -135,4 +141,5 @@ def _join_small(rows: Frame, few: pl.DataFrame) -> Frame:
 def _collected(frame: Frame, *keys: str) -> pl.DataFrame:
     """The table in the order of its keys: sums over it then give the same bits every time."""
     native: pl.LazyFrame = frame.to_native()
-    return native.sort(GROUP, *keys).collect(engine="in-memory")
+    order = [name for name in (GROUP, TASK, *keys) if name in native.collect_schema()]
+    return native.sort(order).collect(engine="in-memory")

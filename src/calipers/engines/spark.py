@@ -11,7 +11,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
+from functools import partial, reduce
 from pathlib import Path
 from typing import Any
 
@@ -258,8 +258,8 @@ def _totals(spark: SparkSession, good: DataFrame, plan: Plan) -> GroupTotals:
     rows = nw.from_native(good)
     for aggregate in merged((*housekeeping(plan), *plan.aggregates)):
         table = keyed(rows, aggregate)
-        for finish in aggregate.finish or (_as_it_is,):
-            add_totals(groups, _collected(finish(table)))
+        for steps in aggregate.finish or ((),):
+            add_totals(groups, _collected(reduce(lambda frame, step: step(frame), steps, table)))
     for rank in plan.ranks:
         values = select_rank(
             rank,
@@ -270,10 +270,6 @@ def _totals(spark: SparkSession, good: DataFrame, plan: Plan) -> GroupTotals:
         for group, value in values.items():
             groups[group][rank.value_name] = value
     return groups
-
-
-def _as_it_is(table: Frame) -> Frame:
-    return table
 
 
 def _join_small(rows: Frame, few: pl.DataFrame, *, spark: SparkSession) -> Frame:

@@ -18,7 +18,7 @@ from calipers.metrics.declaration import TASK
 
 HELD_BYTES = 160 << 20
 SPILL_BYTES = 32 << 20  # so much at a time once the rows no longer fit
-PARTS = 16
+PARTS = 32
 
 
 class Store:

@@ -36,7 +36,7 @@ def housekeeping(plan: Plan) -> tuple[Aggregate, ...]:
         keys=(TASK, IDENTITY),
         where=lambda: ~nw.col(TASK).is_null(),
         totals={"n": nw.len().cast(nw.Int64)},
-        finish=(_repeated,),
+        finish=((_repeated,),),
     )
     return counted, identities
 

@@ -83,7 +83,7 @@ ece = Metric(
             "bin_confidence": nw.col("prob_correct").sum(),
             "bin_right": nw.col("correct").cast(nw.Int64).sum(),
         },
-        finish=(_gaps,),
+        finish=((_gaps,),),
     ),
     rows="ece__n",
     value=lambda totals: totals["ece__gap"] / totals["ece__n"],

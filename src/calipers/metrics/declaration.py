@@ -90,15 +90,15 @@ class Aggregate:
     """Totals that add up over parts of a group.
 
     Without `keys`, `totals` are the group's. With keys, rows are first totalled per key (a task, a
-    distinct answer, a bin), and each step of `finish` turns that table, a row per group and key,
-    into totals of the group.
+    distinct answer, a bin), and each way to `finish` turns that table, a row per group and key,
+    into totals of the group. A way is one step or two: from answers to tasks, from tasks to groups.
     """
 
     features: tuple[Feature, ...]
     totals: Mapping[str, nw.Expr]
     keys: tuple[str, ...] = ()
     where: Callable[[], nw.Expr] | None = None
-    finish: tuple[Callable[[Frame], Frame], ...] = ()
+    finish: tuple[tuple[Callable[[Frame], Frame], ...], ...] = ()
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -29,7 +29,7 @@ _answers = Aggregate(
     keys=("answer_key",),
     where=lambda: ~nw.col("answer_key").is_null(),
     totals={"answer_n": nw.len().cast(nw.Int64)},
-    finish=(_entropy_totals,),
+    finish=((_entropy_totals,),),
 )
 
 

@@ -17,11 +17,10 @@ _AT_LEAST = 2
 _COUNT = nw.len().cast(nw.Int64)
 
 
-def _repeated_answers(answers: Frame) -> Frame:
-    """From a row per task and distinct answer to each group's totals over its repeated tasks."""
+def _per_task(answers: Frame) -> Frame:
+    """From a row per task and distinct answer to a row per repeated task."""
     n = nw.col("n").cast(nw.Float64)
-    runs = nw.col("runs").cast(nw.Float64)
-    tasks = (
+    return (
         answers.with_columns(n_log_n=n * n.log())
         .group_by(GROUP, TASK)
         .agg(
@@ -31,6 +30,11 @@ def _repeated_answers(answers: Frame) -> Frame:
         )
         .filter(nw.col("runs") >= _AT_LEAST)
     )
+
+
+def _agreement(tasks: Frame) -> Frame:
+    """How far the runs of the tasks agree, summed over each group."""
+    runs = nw.col("runs").cast(nw.Float64)
     # Where all runs agree the entropy is exactly 0, which the subtraction may miss by a rounding.
     entropy = nw.when(nw.col("most") == nw.col("runs")).then(0.0)
     return (
@@ -76,7 +80,7 @@ _answers = Aggregate(
         "checked": nw.col("correct").count().cast(nw.Int64),
         "right": nw.col("correct").cast(nw.Int64).sum(),
     },
-    finish=(_repeated_answers, _most_common),
+    finish=((_per_task, _agreement), (_most_common,)),
 )
 
 _NO_REPEATS = "no task has two runs with an answer"
@@ -173,7 +177,7 @@ stability = Metric(
         keys=(TASK,),
         where=lambda: ~nw.col(TASK).is_null() & ~nw.col("correct").is_null(),
         totals={"n": _COUNT, "right": nw.col("correct").cast(nw.Int64).sum()},
-        finish=(_all_or_none,),
+        finish=((_all_or_none,),),
     ),
     rows="stable__rows",
     value=lambda totals: totals["stable__sum"] / totals["stable__tasks"],
