@@ -34,8 +34,6 @@ _MAYBE_NOT_TEXT = r"^(?:-?[0-9]+(?:\.[0-9]+)?$|[\[{])"  # as Polars would write 
 _BOM = b"\xef\xbb\xbf"
 _LONG_TEXTS = ("input", "cot")
 _UNIQUE = "id"  # as many categories as rows would cost more than a look at each
-_NUMBER_BYTES = 32  # a number that Polars writes is shorter
-_COMPARED = ("answer", "target")
 _WIDE_WHOLE = "Static("  # what a whole number beyond 64 bits becomes in a categorical column
 # Half of a surrogate pair is legal in JSON and in no UTF-8 column: Polars writes NUL for it.
 _HALF_PAIR = re.compile(rb"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])")
