@@ -15,6 +15,7 @@ from calipers.engines.totals import ERRORS, RECORDS, REPEATED, GroupTotals
 from calipers.errors import DataError, UsageError, nearest
 from calipers.metrics import Metric, metric_named, metrics_of
 from calipers.metrics.declaration import Settings, Totals, is_met
+from calipers.metrics.tokens import check_tokenizer
 from calipers.records import FIELDS
 from calipers.results import Group, Input, Measured, Score
 from calipers.sinks import open_sinks
@@ -64,6 +65,7 @@ class Options:
 
     def plan(self) -> Plan:
         """What to measure: the metrics named, or those of the profile, or all there are."""
+        check_tokenizer(self.settings.tokenizer)
         chosen = [metric_named(name) for name in self.metrics] or metrics_of(self.profile)
         if not chosen:
             raise UsageError(

@@ -97,6 +97,12 @@ def _model_tokens(texts: pl.Series, name: str) -> pl.Series:
     return pl.Series(texts.name, counts, dtype=pl.Int64)
 
 
+def check_tokenizer(name: str) -> None:
+    """Fail at once, not in the middle of a run, if the tokenizer cannot be had."""
+    if name != WHITESPACE:
+        load_tokenizer(name)
+
+
 @cache
 def load_tokenizer(name: str) -> Tokenizer:
     """A tokenizer of the `tokenizers` library: a tokenizer.json file, or a name on the hub."""
@@ -111,7 +117,8 @@ def load_tokenizer(name: str) -> Tokenizer:
             return Tokenizer.from_file(name)
         return Tokenizer.from_pretrained(name)
     except Exception as error:  # the library raises bare Exception
+        first_line = next(iter(str(error).splitlines()), type(error).__name__)
         raise UsageError(
-            f"--tokenizer {name}: cannot be loaded ({str(error).splitlines()[0]})",
+            f"--tokenizer {name}: cannot be loaded ({first_line})",
             fix=f"give a tokenizer.json file, a name on the hub, or {WHITESPACE}",
         ) from error

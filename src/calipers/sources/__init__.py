@@ -84,6 +84,9 @@ def _of_path(text: str) -> Iterator[Source]:
         return
     if not text:
         raise UsageError("an empty path", fix="name a file, a glob, a folder, or - for stdin")
+    if "://" in text:
+        yield _of_uri(text)
+        return
     path = Path(text)
     if has_magic(text) and not path.exists():
         matches = sorted(glob(text, recursive=True))  # noqa: PTH207 (the pattern may be absolute)
@@ -93,6 +96,15 @@ def _of_path(text: str) -> Iterator[Source]:
             yield _of_file(Path(match))
     else:
         yield _of_file(path)
+
+
+def _of_uri(uri: str) -> Source:
+    """A lake elsewhere: what both engines read from there is Parquet."""
+    if Path(uri).suffix not in ("", ".parquet", ".pq"):
+        raise UsageError(
+            f"{uri}: only Parquet is read from elsewhere", fix="copy the file here, or convert it"
+        )
+    return Table(pl.scan_parquet(uri), uri)
 
 
 def _of_file(path: Path) -> Source:
