@@ -408,7 +408,11 @@ def test_a_damaged_archive_is_an_error(suffix: str, damage: Any, tmp_path: Path)
         cal.score(path)
 
 
-@pytest.mark.parametrize("data", [b"", b"\n \n", gzip.compress(b""), zstandard.compress(b"")])
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"\n \n", gzip.compress(b""), zstandard.compress(b"")],
+    ids=["empty", "blank", "gz", "zst"],
+)
 def test_a_file_without_records_has_none(data: bytes, tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_bytes(data)
