@@ -87,8 +87,10 @@ def totals(store: Store, plan: Plan) -> GroupTotals:
     tables: list[list[list[pl.DataFrame]]] = [[] for _ in aggregates]
     for part in store.parts():
         repeated = part.filter(pl.col(TASK).is_duplicated())
-        for aggregate, found in zip(aggregates, tables, strict=True):
-            found.append(_of_part(repeated if TASK in aggregate.keys else part, aggregate))
+        shares = [repeated if TASK in aggregate.keys else part for aggregate in aggregates]
+        with ThreadPoolExecutor() as pool:
+            for found, counted in zip(tables, pool.map(_of_part, shares, aggregates), strict=True):
+                found.append(counted)
     for aggregate, found in zip(aggregates, tables, strict=True):
         for table in _of_all(found, aggregate):
             add_totals(groups, table)

@@ -51,10 +51,12 @@ def _count(
     value: nw.Expr, step: nw.Expr, before: nw.Expr | None, found: pl.DataFrame, join: JoinSmall
 ) -> Callable[[Frame], Frame]:
     """Count rows by `step`, among those whose step before was the one found."""
+    keys = [] if before is None else found[_FOUND].unique().to_list()
 
     def count(rows: Frame) -> Frame:
         rows = rows.filter(~value.is_null())
         if before is not None:
+            rows = rows.filter(before.cast(nw.Float64).is_in(keys))  # most rows go before the join
             rows = join(rows, found.select(GROUP, _FOUND)).filter(before == nw.col(_FOUND))
         keyed = rows.with_columns(step.cast(nw.Float64).alias(KEY))
         return keyed.group_by(GROUP, KEY).agg(nw.len().cast(nw.Int64).alias(COUNT))
