@@ -69,7 +69,7 @@ def run(sources: Sequence[Source], wanted: Wanted, plan: Plan, sinks: Sinks) -> 
                 sinks.bad_rows(batch.bad)
                 reading.rows += batch.rows.height
                 reading.skipped += len(batch.bad)
-                store.add(batch.rows.select(columns))
+                store.add(batch.rows.select(columns) if kept else batch.rows)
                 if kept:
                     rows = batch.rows.select(pl.col(own).alias(name) for name, own in kept.items())
                     sinks.samples(

@@ -17,7 +17,7 @@ PYTHON_SPACE = (
 )
 
 _NUMBER = r"^[+-]?(?:(?:[0-9]+|[0-9]{1,3}(?:,[0-9]{3})+)(?:\.[0-9]*)?|\.[0-9]+)$"
-_PLAIN_NUMBER = r"^(?:0|-?[1-9][0-9]*(?:\.[0-9]*[1-9])?|-?0\.[0-9]*[1-9])$"
+_MAYBE_RESPELLED = r"[.,]|^\+|^-?0"  # what a number in its one spelling mostly lacks
 _KEY_CHARS = 64
 
 
@@ -26,8 +26,8 @@ def normalize(texts: pl.Series, settings: Settings) -> pl.Series:
     texts = texts.str.strip_chars(PYTHON_SPACE).str.to_lowercase()
     if settings.normalize == "text":
         return texts
-    is_other_spelling = texts.str.contains(_NUMBER) & ~texts.str.contains(_PLAIN_NUMBER)
-    rows = is_other_spelling.arg_true()
+    rows = texts.str.contains(_MAYBE_RESPELLED).arg_true()
+    rows = rows.filter(texts.gather(rows).str.contains(_NUMBER))
     return texts.scatter(rows, _plain(texts.gather(rows))) if len(rows) else texts
 
 

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 WHITESPACE = "whitespace"
 
 Array = np.ndarray[Any, Any]
-_SPACE_RANGES = ((ord("\t"), ord("\r")), (ord("\x1c"), ord("\x1f")))  # beside the space
 _AT_ONCE = 1 << 20  # bytes: what is made of them stays in the processor's cache
 _NONE = np.empty(0, dtype=np.int64)
 
@@ -64,9 +63,8 @@ def _starts_per_text(texts: pl.Series, sizes: Array) -> Array:
     """How many words start in each text, from all bytes of all texts at once."""
     data = np.frombuffer(texts.str.join("").cast(pl.Binary).item() or b"", dtype=np.uint8)
     ends = np.concatenate(([0], np.cumsum(sizes, dtype=np.int64)))
-    is_space = data == ord(" ")
-    for first, last in _SPACE_RANGES:
-        is_space |= data - first <= last - first  # bytes wrap around below 0
+    is_space = data - ord("\t") <= ord("\r") - ord("\t")  # bytes wrap around below 0
+    is_space |= data - ord("\x1c") <= ord(" ") - ord("\x1c")
     is_start = np.empty(len(data), dtype=np.bool_)
     is_start[1:] = is_space[:-1]
     is_start[ends[:-1][sizes > 0]] = True

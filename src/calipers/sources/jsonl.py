@@ -11,7 +11,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property, partial
-from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
@@ -212,8 +211,9 @@ class JsonLines:
                 f"{self.name}: a JSON array, not JSON lines (one object per line)",
                 fix="write a line per record: jq -c '.[]' FILE > records.jsonl",
             )
-        rows = (row for _, _, row in numbered_rows(data, 1))
-        return [row for row in islice(rows, _SNIFF_ROWS) if not isinstance(row, BadValue)]
+        head = b"\n".join(data.split(b"\n", _SNIFF_ROWS)[:_SNIFF_ROWS])
+        rows = (row for _, _, row in numbered_rows(head, 1))
+        return [row for row in rows if not isinstance(row, BadValue)]
 
 
 class PipedJsonLines(JsonLines):
