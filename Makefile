@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test test-fast lint types bench clean
+.PHONY: demo test lint types bench clean
 
 demo: $(STAMP)  ## Answer the example's tasks with its embedded solver and print the score table
 	$(BIN)/python examples/arithmetic/answer_tasks.py -o build/demo.jsonl

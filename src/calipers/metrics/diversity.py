@@ -90,6 +90,7 @@ sce_normalized = Metric(
     rows="answers__n",
     value=_sce_normalized,
     empty=_EMPTY,
-    work="(ln {answers__n} − {answers__n_log_n} / {answers__n}) / ln {answers__distinct}",
+    work="(ln {answers__n} − {answers__n_log_n} / {answers__n}) / ln {answers__distinct}, "
+    "0 where all answers are one",
     influence=_rarity,
 )
