@@ -133,5 +133,5 @@ def test_a_field_that_the_contract_does_not_know_takes_any_scalar() -> None:
 
 def test_refused_numbers_are_marked_in_a_column() -> None:
     numbers = pl.DataFrame({"prob_correct": [0.0, 1.0, -0.1, 1.1, math.inf, None]})
-    marked = numbers.select(FIELDS["prob_correct"].outside()).to_series()
+    marked = numbers.select(FIELDS["prob_correct"].outside(pl.col("prob_correct"))).to_series()
     assert marked.to_list() == [False, False, True, True, True, None]

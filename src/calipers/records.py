@@ -93,9 +93,8 @@ class Field:
             return pl.Float64()
         return pl.Boolean() if self.kind is Kind.BOOLEAN else pl.String()
 
-    def outside(self) -> pl.Expr:
+    def outside(self, value: pl.Expr) -> pl.Expr:
         """Mark the rows whose number this field refuses."""
-        value = pl.col(self.name)
         return value.is_infinite() | (value < self.low) | (value > self.high)
 
 

@@ -13,7 +13,7 @@ import polars as pl
 
 from calipers.engines.batches import MeasuredBatch, measured_chunk, numbered
 from calipers.engines.outcome import Outcome, Reading, Sinks
-from calipers.engines.plan import Plan, coarse
+from calipers.engines.plan import IDENTITY, Plan, coarse
 from calipers.engines.ranks import KEY, Tally, select_rank
 from calipers.engines.store import Store
 from calipers.engines.totals import (
@@ -87,7 +87,7 @@ def totals(store: Store, plan: Plan) -> GroupTotals:
     tables: list[list[list[pl.DataFrame]]] = [[] for _ in aggregates]
     for part in store.parts():
         repeated = part.filter(pl.col(TASK).is_duplicated())
-        shares = [repeated if TASK in aggregate.keys else part for aggregate in aggregates]
+        shares = [_share(part, repeated, aggregate) for aggregate in aggregates]
         with ThreadPoolExecutor() as pool:
             for found, counted in zip(tables, pool.map(_of_part, shares, aggregates), strict=True):
                 found.append(counted)
@@ -100,6 +100,15 @@ def totals(store: Store, plan: Plan) -> GroupTotals:
         for group, value in values.items():
             groups[group][rank.value_name] = value
     return groups
+
+
+def _share(part: pl.DataFrame, repeated: pl.DataFrame, aggregate: Aggregate) -> pl.DataFrame:
+    """The rows that can count: a task or a call that is there once is never repeated."""
+    if TASK not in aggregate.keys:
+        return part
+    if IDENTITY not in aggregate.keys:
+        return repeated
+    return repeated.filter(pl.col(IDENTITY).is_duplicated())
 
 
 def _of_part(part: pl.DataFrame, aggregate: Aggregate) -> list[pl.DataFrame]:

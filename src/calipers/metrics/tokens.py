@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,11 +20,18 @@ if TYPE_CHECKING:
 WHITESPACE = "whitespace"
 
 Array = np.ndarray[Any, Any]
-_AT_ONCE = 1 << 20  # bytes: what is made of them stays in the processor's cache
+_AT_ONCE = 1 << 18  # bytes: what is made of them stays in the processor's cache
+_ONE = np.uint64(1)
 _NONE = np.empty(0, dtype=np.int64)
 
-_WORD = f"[^{re.escape(PYTHON_SPACE)}]+"  # what str.split() leaves
-_WIDE_SPACE = f"[{''.join(space for space in PYTHON_SPACE if not space.isascii())}]"
+# White space outside ASCII, as numbers of two and of three bytes.
+_WIDE = [space.encode() for space in PYTHON_SPACE if not space.isascii()]
+_WIDE_2, _WIDE_3 = (
+    np.array([int.from_bytes(space) for space in _WIDE if len(space) == size], dtype=np.uint32)
+    for size in (2, 3)
+)
+_WIDE_FIRST = min(space[0] for space in _WIDE)
+_WIDE_LAST = max(space[0] for space in _WIDE)
 
 
 def tokens(column: str, settings: Settings) -> pl.Expr:
@@ -42,45 +48,65 @@ def _words(texts: pl.Series) -> pl.Series:
     """The number of words in each text, as `len(text.split())`.
 
     A word starts at a byte that is no white space behind one that is. Looking at all bytes at once
-    takes a quarter of the time that a regular expression takes. White space outside ASCII is rare;
-    the texts that hold any are counted the slow way.
+    takes a fraction of the time that a regular expression takes.
     """
+    data = np.frombuffer(texts.str.join("").cast(pl.Binary).item() or b"", dtype=np.uint8)
     sizes = texts.str.len_bytes().fill_null(0).to_numpy()
-    step = max(1, _AT_ONCE * len(texts) // max(1, int(sizes.sum())))
-    pieces = [
-        _starts_per_text(texts.slice(row, step), sizes[row : row + step])
-        for row in range(0, len(texts), step)
-    ]
-    counts = pl.Series(texts.name, np.concatenate([_NONE, *pieces]), dtype=pl.Int64)
-    beyond_ascii = (texts.str.len_chars() != texts.str.len_bytes()).arg_true()
-    if len(beyond_ascii):
-        wide = beyond_ascii.filter(texts.gather(beyond_ascii).str.contains(_WIDE_SPACE))
-        counts = counts.scatter(wide, texts.gather(wide).str.count_matches(_WORD).cast(pl.Int64))
+    ends = np.concatenate(([0], np.cumsum(sizes, dtype=np.int64)))
+    space = _space_bits(data)
+    starts = space << _ONE
+    starts[1:] |= space[:-1] >> np.uint64(63)
+    _set(starts, ends[:-1][sizes > 0])
+    starts &= ~space
+    counts = pl.Series(texts.name, np.diff(_set_before(starts, ends)), dtype=pl.Int64)
     return counts.set(texts.is_null(), None) if texts.null_count() else counts
 
 
-def _starts_per_text(texts: pl.Series, sizes: Array) -> Array:
-    """How many words start in each text, from all bytes of all texts at once."""
-    data = np.frombuffer(texts.str.join("").cast(pl.Binary).item() or b"", dtype=np.uint8)
-    ends = np.concatenate(([0], np.cumsum(sizes, dtype=np.int64)))
-    is_space = data - ord("\t") <= ord("\r") - ord("\t")  # bytes wrap around below 0
-    is_space |= data - ord("\x1c") <= ord(" ") - ord("\x1c")
-    is_start = np.empty(len(data), dtype=np.bool_)
-    is_start[1:] = is_space[:-1]
-    is_start[ends[:-1][sizes > 0]] = True
-    np.greater(is_start, is_space, out=is_start)
-    counts: Array = np.diff(_set_before(is_start, ends))
-    return counts
+def _space_bits(data: Array) -> Array:
+    """Which bytes of UTF-8 are white space or part of it: a bit each, 64 to a word, a word more."""
+    bits = np.zeros(len(data) // 64 + 1, dtype=np.uint64)
+    packed = bits.view(np.uint8)
+    shifted = np.empty(_AT_ONCE, dtype=np.uint8)
+    flags, more = np.empty((2, _AT_ONCE), dtype=np.bool_)
+    leads = [_NONE]
+    for start in range(0, len(data), _AT_ONCE):
+        piece = data[start : start + _AT_ONCE]
+        size = len(piece)
+
+        def within(low: int, high: int, out: Array, piece: Array = piece) -> Array:
+            np.subtract(piece, low, out=shifted[: len(piece)])  # wraps around below 0
+            return np.less_equal(shifted[: len(piece)], high - low, out=out[: len(piece)])
+
+        wide = np.flatnonzero(within(_WIDE_FIRST, _WIDE_LAST, out=flags))
+        space = within(ord("\t"), ord("\r"), out=flags)
+        space |= within(ord("\x1c"), ord(" "), out=more)
+        packed[start // 8 : (start + size + 7) // 8] = np.packbits(space, bitorder="little")
+        leads.append(wide + start)
+    _set(bits, _wide_space(data, np.concatenate(leads)))
+    return bits
 
 
-def _set_before(flags: Array, positions: Array) -> Array:
-    """How many flags are set before each position: counted by 64 at a time."""
-    packed = np.packbits(flags, bitorder="little")
-    words = np.zeros(len(flags) // 64 + 1, dtype=np.uint64)
-    words.view(np.uint8)[: len(packed)] = packed
+def _wide_space(data: Array, leads: Array) -> Array:
+    """The bytes of white space outside ASCII, from where such a character might start."""
+    first, second, third = (  # a third byte may lie beyond the end
+        data.take(leads + offset, mode="clip").astype(np.uint32) for offset in range(3)
+    )
+    two = first << 8 | second
+    found = ((2, np.isin(two, _WIDE_2)), (3, np.isin(two << 8 | third, _WIDE_3)))
+    return np.concatenate(
+        [leads[where] + offset for size, where in found for offset in range(size)]
+    )
+
+
+def _set(bits: Array, positions: Array) -> None:
+    np.bitwise_or.at(bits, positions >> 6, _ONE << (positions & 63).astype(np.uint64))
+
+
+def _set_before(words: Array, positions: Array) -> Array:
+    """How many bits are set before each position."""
     before = np.concatenate(([0], np.cumsum(np.bitwise_count(words), dtype=np.int64)))
     word, bit = positions >> 6, (positions & 63).astype(np.uint64)
-    rest = words[word] & ((np.uint64(1) << bit) - np.uint64(1))
+    rest = words[word] & ((_ONE << bit) - _ONE)
     total: Array = before[word] + np.bitwise_count(rest)
     return total
 

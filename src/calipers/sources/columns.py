@@ -114,7 +114,7 @@ def _parsed(column: pl.Series, field: Field) -> tuple[pl.Series, pl.Series]:
 
 
 def _within(numbers: pl.Series, field: Field) -> tuple[pl.Series, pl.Series]:
-    outside = numbers.to_frame(field.name).select(field.outside()).to_series()
+    outside = numbers.to_frame(field.name).select(field.outside(pl.col(field.name))).to_series()
     return numbers, outside.fill_null(value=False)
 
 

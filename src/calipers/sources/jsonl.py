@@ -62,24 +62,21 @@ class JsonLinesChunk:
         types = {name: column_type(name, self.scalars) for name in self.wanted.fields}
         # Polars refuses all but strings in a categorical column: that spares a check. Categories
         # of its own go with the block.
-        strict = pl.Categorical(pl.Categories.random())
         schema = {
-            self.wanted.theirs(name): strict if name in self.strings else dtype
-            for name, dtype in types.items()
-        }
-        checks = {
-            f"{CHECK}{name}": check
-            for name, dtype in types.items()
-            if (check := _check(field_named(name), dtype, strict=name in self.strings)) is not None
-        }
-        return (
-            pl.scan_ndjson(self._data, schema=schema)
-            .select(
-                pl.col(self.wanted.theirs(name)).cast(dtype).alias(name)
-                for name, dtype in types.items()
+            self.wanted.theirs(name): (
+                pl.Categorical(pl.Categories.random()) if name in self.strings else dtype
             )
-            .with_columns(**checks)
-        )
+            for name, dtype in types.items()
+        }
+        columns, checks = {}, {}
+        for name, dtype in types.items():
+            column = pl.col(self.wanted.theirs(name))
+            columns[name] = column.cast(dtype)
+            if name in self.strings:
+                checks[f"{CHECK}{name}"] = _odd_string(column.unique().cast(dtype)).any()
+            elif (check := _check(field_named(name), column, dtype)) is not None:
+                checks[f"{CHECK}{name}"] = check.any()
+        return pl.read_ndjson(self._data, schema=schema).lazy().select(**columns, **checks)
 
     def trusts(self, checks: pl.DataFrame) -> bool:
         """Not with a number outside its range, nor where Polars bent a value into a text."""
@@ -99,17 +96,23 @@ class JsonLinesChunk:
         return checked(rows, self.wanted, self.source, self.scalars)
 
 
-def _check(field: Field, dtype: pl.DataType, *, strict: bool) -> pl.Expr | None:
-    """Mark the rows that need a second look; `strict` texts are known to be JSON strings."""
+def _check(field: Field, column: pl.Expr, dtype: pl.DataType) -> pl.Expr | None:
+    """Mark the rows that need a second look."""
     if field.kind is Kind.NUMBER:
-        return field.outside()
+        return field.outside(column)
     if dtype != pl.String or field.kind not in (Kind.TEXT, Kind.SCALAR):
         return None
-    text = pl.col(field.name).str
-    if field.name in _LONG_TEXTS:
-        return text.contains(_MAYBE_NOT_TEXT)
-    odd = text.starts_with(_WIDE_WHOLE) if strict else text.contains(_MAYBE_NOT_TEXT)
-    return odd | text.contains("\0", literal=True)
+    maybe_bent = column.str.contains(_MAYBE_NOT_TEXT)
+    return maybe_bent if field.name in _LONG_TEXTS else maybe_bent | _has_nul(column)
+
+
+def _odd_string(text: pl.Expr) -> pl.Expr:
+    """Of texts that are known to be JSON strings."""
+    return text.str.starts_with(_WIDE_WHOLE) | _has_nul(text)
+
+
+def _has_nul(text: pl.Expr) -> pl.Expr:
+    return text.str.contains("\0", literal=True)
 
 
 @cache
