@@ -35,7 +35,7 @@ $(VENV)/.test: $(STAMP)
 	touch $@
 
 $(VENV)/.lint: $(STAMP)
-	$(BIN)/pip install --quiet --disable-pip-version-check 'mypy>=1.15,<3' 'ruff>=0.11,<1'
+	$(BIN)/pip install --quiet --disable-pip-version-check 'mypy>=1.15,<3' 'ruff>=0.11,<1' scipy-stubs
 	touch $@
 
 clean:

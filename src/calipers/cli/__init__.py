@@ -1,0 +1,76 @@
+"""The command line: parse, call the API, print. Nothing heavy is imported before a command runs."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+import click
+
+from calipers.cli.explain import explain
+from calipers.cli.metrics import list_metrics
+from calipers.cli.score import score
+from calipers.errors import EXIT_ERROR, EXIT_INCOMPLETE, CalipersError, UsageError
+from calipers.version import __version__
+
+
+class KindGroup(click.Group):
+    """Commands whose errors are a message and a way out, never a traceback."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; give its errors the contract's exit codes."""
+        try:
+            return super().invoke(ctx)
+        except CalipersError as error:
+            _say_error(error)
+            ctx.exit(error.exit_code)
+        except KeyboardInterrupt:
+            click.echo("stopped: nothing was written", err=True)
+            ctx.exit(EXIT_INCOMPLETE)
+        except BrokenPipeError:
+            # The reader has seen enough, as in `calipers metrics | head`; what is left in the
+            # buffer must not fail once more when Python ends.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            ctx.exit(0)
+        except OSError as error:
+            place = f"{error.filename}: " if error.filename else ""
+            fix = "check the space left and the rights, here and in the folder for temporary files"
+            _say_error(UsageError(f"{place}{error.strerror or error}", fix=fix))
+            ctx.exit(EXIT_ERROR)
+
+
+def _say_error(error: CalipersError) -> None:
+    from calipers.reporting.figures import printable  # noqa: PLC0415
+
+    click.echo(f"{click.style('error', fg='red', bold=True)}: {printable(error.message)}", err=True)
+    click.echo(f"  {printable(error.fix)}", err=True)
+
+
+@click.group(cls=KindGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="calipers")
+def app() -> None:
+    """Measure language models and agents: every metric from their records.
+
+    Exit codes: 0 pass, 1 a gate failed, 2 usage, configuration or data error, 3 nothing to measure.
+    """
+
+
+for command in (score, explain, list_metrics):
+    app.add_command(command)
+
+
+def main() -> None:
+    """Run the command line; what nobody foresaw is still a message, with a way to report it."""
+    try:
+        app(standalone_mode=True)
+    except Exception as error:  # the last line of defence
+        click.echo(f"error: {type(error).__name__}: {error}", err=True)
+        click.echo("  this is a bug in calipers; CALIPERS_DEBUG=1 shows where", err=True)
+        if os.environ.get("CALIPERS_DEBUG"):
+            raise
+        sys.exit(EXIT_ERROR)
+
+
+if __name__ == "__main__":
+    main()

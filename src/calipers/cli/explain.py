@@ -1,0 +1,27 @@
+"""`calipers explain`."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from calipers.cli.shared import console, reading_options, say_empty
+
+
+@click.command()
+@click.argument("metric")
+@click.argument("files", nargs=-1, required=True, metavar="FILES…")
+@reading_options
+@click.option("--rows", default=5, show_default=True, help="How many of the rows that weigh most.")
+def explain(metric: str, files: tuple[str, ...], **options: Any) -> None:
+    """Show how METRIC came to its value, with the rows left out and those that weigh most."""
+    from calipers.api import explain as explain_metric  # noqa: PLC0415 (loads Polars)
+    from calipers.reporting.terminal import explanation_text  # noqa: PLC0415
+
+    result = explain_metric(metric, list(files), **options)
+    explanation_text(result, console())
+    if not result.groups:
+        say_empty(files)
+    sys.exit(result.exit_code)

@@ -1,0 +1,32 @@
+"""`calipers metrics`."""
+
+from __future__ import annotations
+
+import click
+
+from calipers.cli.shared import PROFILES, console
+
+
+@click.command(name="metrics")
+@click.argument("name", required=False)
+@click.option("--profile", type=click.Choice(PROFILES), help="Only the metrics of one family.")
+@click.option(
+    "--format",
+    "output_format",
+    type=click.Choice(("table", "json", "markdown")),
+    default="table",
+    show_default=True,
+)
+def list_metrics(name: str | None, profile: str | None, output_format: str) -> None:
+    """List every metric, or show NAME in full."""
+    from calipers.metrics import metric_named, metrics_of  # noqa: PLC0415 (loads Polars)
+    from calipers.reporting.catalogue import as_json, as_markdown  # noqa: PLC0415
+    from calipers.reporting.terminal import catalogue_text, metric_text  # noqa: PLC0415
+
+    chosen = metrics_of(profile) if name is None else [metric_named(name)]
+    if output_format != "table":
+        click.echo(as_json(chosen) if output_format == "json" else as_markdown(chosen), nl=False)
+    elif name is None:
+        catalogue_text(metrics_of(profile), console())
+    else:
+        metric_text(metric_named(name), console())

@@ -1,0 +1,91 @@
+"""`calipers score`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from calipers.cli.shared import (
+    FORMATS,
+    PROFILES,
+    console,
+    progress,
+    reading_options,
+    say_empty,
+    write,
+)
+
+if TYPE_CHECKING:
+    from calipers.results import Score
+
+
+@click.command()
+@click.argument("files", nargs=-1, required=True, metavar="FILES…")
+@reading_options
+@click.option("--profile", type=click.Choice(PROFILES), help="Only the metrics of one family.")
+@click.option("--metric", "metrics", multiple=True, metavar="NAME", help="Only NAME (repeatable).")
+@click.option(
+    "--engine",
+    type=click.Choice(("polars", "spark")),
+    default="polars",
+    show_default=True,
+    help="This machine, or a Spark cluster: the same numbers.",
+)
+@click.option(
+    "--format", "output_format", type=click.Choice(FORMATS), default="table", show_default=True
+)
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Write to a file.")
+@click.option(
+    "--per-sample",
+    type=click.Path(path_type=Path),
+    help="Write a row per record to a .parquet or .jsonl file.",
+)
+@click.option(
+    "--bad-rows",
+    type=click.Path(path_type=Path),
+    help="With --on-bad skip: write the bad rows and their reasons to a .jsonl file.",
+)
+@click.option("--hash", "hash_inputs", is_flag=True, help="Hash inputs larger than 64 MiB too.")
+@click.option("--seed", default=0, show_default=True, help="Seed of everything that is resampled.")
+def score(
+    files: tuple[str, ...],
+    output_format: str,
+    output: Path | None,
+    **options: Any,
+) -> None:
+    """Measure FILES: JSON lines (also .gz, .zst), CSV, Parquet, globs, folders, or - for stdin."""
+    from calipers.api import score as measure  # noqa: PLC0415 (loads Polars)
+
+    with progress() as show:
+        result = measure(list(files), progress=show, **options)
+    for notice in result.notices:
+        click.echo(f"{click.style('note', fg='yellow')}: {notice}", err=True)
+    if output is None:
+        _print_score(result, output_format)
+    else:
+        write(output, _score_as_text(result, output_format))
+    if not result.records:
+        say_empty(files)
+    sys.exit(result.exit_code)
+
+
+def _print_score(result: Score, output_format: str) -> None:
+    if output_format == "table":
+        from calipers.reporting.terminal import score_text  # noqa: PLC0415
+
+        score_text(result, console())
+    else:
+        click.echo(_score_as_text(result, output_format), nl=False)
+
+
+def _score_as_text(result: Score, output_format: str) -> str:
+    if output_format == "json":
+        return result.to_json() + "\n"
+    if output_format == "table":
+        return str(result)
+    from calipers.reporting.frames import score_csv, score_markdown  # noqa: PLC0415
+
+    return score_csv(result) if output_format == "csv" else score_markdown(result)

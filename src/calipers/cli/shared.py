@@ -1,0 +1,125 @@
+"""What the commands share: options of reading, progress, and where the output goes."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from calipers.errors import UsageError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+PROFILES = ("reasoning", "tiers", "scenarios", "agents")
+FORMATS = ("table", "json", "csv", "markdown")
+_SHOW_PROGRESS_AFTER = 1.0  # seconds
+
+
+def _renames(_: click.Context, __: click.Parameter, pairs: tuple[str, ...]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for pair in pairs:
+        name, equals, theirs = pair.partition("=")
+        if not (name and equals and theirs):
+            raise UsageError(f"--map {pair}: not FIELD=NAME", fix="for example --map answer=output")
+        found[name.strip()] = theirs.strip()
+    return found
+
+
+def reading_options(command: F) -> F:
+    """The options of every command that reads records."""
+    for option in reversed(
+        (
+            click.option(
+                "--by", multiple=True, metavar="FIELD", help="Group by FIELD (repeatable)."
+            ),
+            click.option(
+                "--map",
+                "rename",
+                multiple=True,
+                callback=_renames,
+                metavar="FIELD=NAME",
+                help="Read the record's FIELD from the data's NAME (repeatable).",
+            ),
+            click.option(
+                "--normalize",
+                type=click.Choice(("numeric", "text")),
+                default="numeric",
+                show_default=True,
+                help="Compare numbers by value (18.0 = 18), or answers as text.",
+            ),
+            click.option(
+                "--bins", default=10, show_default=True, metavar="K", help="Bins of the ECE."
+            ),
+            click.option(
+                "--tokenizer",
+                default="whitespace",
+                show_default=True,
+                metavar="NAME",
+                help="whitespace, a tokenizer.json file, or a name on the hub.",
+            ),
+            click.option(
+                "--on-bad",
+                type=click.Choice(("stop", "skip")),
+                default="stop",
+                show_default=True,
+                help="Stop at the first bad row, or leave bad rows out and count them.",
+            ),
+        )
+    ):
+        command = option(command)
+    return command
+
+
+def say_empty(files: tuple[str, ...]) -> None:
+    """Say on stderr that there was nothing to measure."""
+    click.echo(f"{click.style('empty', fg='yellow')}: no records in {', '.join(files)}", err=True)
+
+
+def console() -> Console:
+    """Where a table is printed."""
+    from calipers.reporting.terminal import stdout_console  # noqa: PLC0415
+
+    return stdout_console()
+
+
+def write(path: Path, text: str) -> None:
+    """Write the output to the file that -o names."""
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(
+            f"{path}: {error.strerror}", fix="check the folder and its rights"
+        ) from error
+
+
+@contextmanager
+def progress() -> Iterator[Callable[[float], None]]:
+    """A bar on stderr once the work has taken a second, if somebody is looking."""
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    from time import monotonic  # noqa: PLC0415
+
+    from rich.console import Console  # noqa: PLC0415
+    from rich.progress import Progress  # noqa: PLC0415
+
+    started = monotonic()
+    bar = Progress(console=Console(stderr=True), transient=True)
+    task = bar.add_task("scoring", total=1.0)
+
+    def show(share: float) -> None:
+        if not bar.live.is_started and monotonic() - started > _SHOW_PROGRESS_AFTER:
+            bar.start()
+        bar.update(task, completed=share)
+
+    try:
+        yield show
+    finally:
+        bar.stop()
