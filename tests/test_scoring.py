@@ -80,7 +80,13 @@ def test_the_json_is_the_contracts(tmp_path: Path) -> None:
     assert score["schema"] == "calipers.score/1"
     assert score["version"] == cal.__version__
     assert score["seed"] == 7
-    assert score["settings"] == {"normalize": "numeric", "bins": 10, "tokenizer": "whitespace"}
+    assert score["settings"] == {
+        "normalize": "numeric",
+        "bins": 10,
+        "tokenizer": "whitespace",
+        "confidence": 0.95,
+        "cluster": None,
+    }
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     assert score["inputs"] == [{"path": str(path), "rows": 7, "sha256": digest}]
     assert [list(group) for group in score["groups"]] == [
@@ -96,10 +102,10 @@ def test_the_json_is_the_contracts(tmp_path: Path) -> None:
         assert list(metric) == [*fields, *(["unanswered"] if name == "accuracy" else [])]
     assert m0["metrics"]["accuracy"] == {
         "value": 1 / 3,
-        "low": None,
-        "high": None,
-        "stderr": None,
-        "interval": None,
+        "low": pytest.approx(0.0615, abs=1e-4),  # Wilson: 1 of 3
+        "high": pytest.approx(0.7923, abs=1e-4),
+        "stderr": pytest.approx(1 / 3),  # √(Σ(x − 1/3)² / (3 · 2))
+        "interval": "wilson",
         "n": 3,
         "missing": 0,
         "reason": None,

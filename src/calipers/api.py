@@ -35,6 +35,8 @@ def score(
     bad_rows: str | Path | None = None,
     per_sample: str | Path | None = None,
     hash_inputs: bool = False,
+    cluster: str | None = None,
+    confidence: float = 0.95,
     seed: int = 0,
     progress: Progress = _no_progress,
 ) -> Score:
@@ -57,6 +59,8 @@ def score(
         bad_rows=_path(bad_rows),
         per_sample=_path(per_sample),
         hash_inputs=hash_inputs,
+        cluster=cluster,
+        confidence=confidence,
         seed=seed,
     )
     return score_data(data, options, progress)

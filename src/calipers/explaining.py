@@ -171,7 +171,7 @@ def _weigh_most(
     rows: int,
 ) -> pl.DataFrame:
     """The rows that move the value most, with their ids and per-row values."""
-    if metric.influence is None or not group.get(metric.rows):
+    if metric.weight is None or not group.get(metric.rows):
         return pl.DataFrame()
     names = [feature.name for feature in metric.features if feature.listed or counted is not None]
     found = []
@@ -179,7 +179,7 @@ def _weigh_most(
         own = part.filter((pl.col(GROUP) == text) & ~pl.col(FAILED))
         if counted is not None and isinstance(metric.aggregate, Aggregate):
             own = own.join(counted, on=list(metric.aggregate.keys))
-        weighed = own.with_columns(metric.influence(group).alias("_weight"))
+        weighed = own.with_columns(metric.weight(group).alias("_weight"))
         found.append(weighed.filter(pl.col("_weight").is_not_null()).top_k(rows, by="_weight"))
     best = (
         pl.concat(found).top_k(rows, by="_weight").sort("_weight", "id", descending=[True, False])

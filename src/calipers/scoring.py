@@ -42,6 +42,8 @@ class Options:
     bad_rows: Path | None = None
     per_sample: Path | None = None
     hash_inputs: bool = False
+    cluster: str | None = None
+    confidence: float = 0.95
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -50,6 +52,10 @@ class Options:
         if self.settings.normalize not in ("numeric", "text"):
             raise UsageError(
                 f"--normalize {self.settings.normalize}: no such way", fix="numeric or text"
+            )
+        if not 0 < self.confidence < 1:
+            raise UsageError(
+                f"--confidence {self.confidence:g}: not between 0 and 1", fix="for example 0.95"
             )
         if self.on_bad not in ("stop", "skip"):
             raise UsageError(f"--on-bad {self.on_bad}: no such way", fix="stop or skip")
@@ -76,6 +82,8 @@ class Options:
             tuple(dict.fromkeys(self.by)),
             self.settings,
             also_watched=tuple(self.renames),
+            cluster=self.cluster,
+            confidence=self.confidence,
         )
 
 
@@ -91,7 +99,11 @@ def score_data(data: Any, options: Options, progress: Progress = lambda _: None)
             _groups(outcome, plan, choose_present=not (options.profile or options.metrics))
         ),
         inputs=tuple(_inputs(sources, outcome, hash_all=options.hash_inputs)),
-        settings=asdict(options.settings),
+        settings={
+            **asdict(options.settings),
+            "confidence": options.confidence,
+            "cluster": options.cluster,
+        },
         notices=tuple(_notices(outcome)),
         seed=options.seed,
     )
@@ -126,6 +138,7 @@ def check_fields(
     if not _total(groups, RECORDS):
         return
     asked = {name: f"--by {name}" for name in plan.by}
+    asked |= {} if plan.cluster is None else {plan.cluster: f"--cluster {plan.cluster}"}
     asked |= {name: f"--map {name}={theirs}" for name, theirs in renames.items()}
     for name, option in asked.items():
         if name in plan.watched and not _total(groups, has(name)):
@@ -170,7 +183,7 @@ def _groups(outcome: Outcome, plan: Plan, *, choose_present: bool) -> list[Group
             )
         )
     return [
-        _group(key, outcome.groups[text], metrics)
+        _group(key, outcome.groups[text], metrics, plan.confidence)
         for text, key in sorted_keys(outcome.groups, plan.by).items()
     ]
 
@@ -197,23 +210,46 @@ def _sort_key(value: Any) -> tuple[int, float, str]:
     return (1, 0.0, value) if isinstance(value, str) else (0, value, "")
 
 
-def _group(by: Mapping[str, Any], totals: Totals, metrics: Sequence[Metric]) -> Group:
+def _group(
+    by: Mapping[str, Any], totals: Totals, metrics: Sequence[Metric], confidence: float
+) -> Group:
     records, errors = int(totals[RECORDS]), int(totals[ERRORS])
     return Group(
         by=by,
         records=records,
         errors=errors,
-        metrics={metric.name: _measured(metric, totals, records - errors) for metric in metrics},
+        metrics={
+            metric.name: _measured(metric, totals, records - errors, confidence)
+            for metric in metrics
+        },
     )
 
 
-def _measured(metric: Metric, totals: Totals, called: int) -> Measured:
+def _measured(metric: Metric, totals: Totals, called: int, confidence: float) -> Measured:
     n = int(totals.get(metric.rows, 0))
     extras = {name: int(totals.get(total, 0)) for name, total in metric.extras.items()}
-    if n:
-        return Measured(value=float(metric.value(totals)), n=n, missing=called - n, extras=extras)
-    reason = metric.empty if called else "every call failed"
-    return Measured(value=None, n=0, missing=called, reason=reason, extras=extras)
+    if not n:
+        reason = metric.empty if called else "every call failed"
+        return Measured(value=None, n=0, missing=called, reason=reason, extras=extras)
+    value = float(metric.value(totals))
+    around = metric.interval.interval(value, totals, confidence)
+    known = around.low is not None or around.high is not None
+    return Measured(
+        value=value,
+        n=n,
+        missing=called - n,
+        low=_within(metric, around.low),
+        high=_within(metric, around.high),
+        stderr=around.stderr,
+        interval=metric.interval.name if known else None,
+        extras=extras,
+    )
+
+
+def _within(metric: Metric, bound: float | None) -> float | None:
+    """No bound where the metric cannot be."""
+    low, high = metric.range
+    return None if bound is None else float(min(high, max(low, bound)))
 
 
 def _inputs(sources: Sequence[Source], outcome: Outcome, *, hash_all: bool) -> Iterator[Input]:

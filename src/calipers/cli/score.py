@@ -49,6 +49,14 @@ if TYPE_CHECKING:
     help="With --on-bad skip: write the bad rows and their reasons to a .jsonl file.",
 )
 @click.option("--hash", "hash_inputs", is_flag=True, help="Hash inputs larger than 64 MiB too.")
+@click.option(
+    "--confidence", default=0.95, show_default=True, metavar="C", help="Of the intervals."
+)
+@click.option(
+    "--cluster",
+    metavar="FIELD",
+    help="Rows that share FIELD depend on each other; without it, the runs of a task.",
+)
 @click.option("--seed", default=0, show_default=True, help="Seed of everything that is resampled.")
 def score(
     files: tuple[str, ...],

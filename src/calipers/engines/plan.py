@@ -13,10 +13,12 @@ from functools import cached_property
 import polars as pl
 
 from calipers.metrics.declaration import (
+    CLUSTER,
     GROUP,
     TASK,
     Aggregate,
     Feature,
+    Influence,
     Metric,
     OneOf,
     Rank,
@@ -49,12 +51,15 @@ class Plan:
     by: tuple[str, ...]
     settings: Settings
     also_watched: tuple[str, ...] = ()
+    cluster: str | None = None  # a field; else the rows of a task are a cluster
+    confidence: float = 0.95
 
     @cached_property
     def fields(self) -> tuple[str, ...]:
         """The record's fields to read."""
         read = (name for feature in self.features for name in feature.fields())
-        return tuple(dict.fromkeys((*_IDENTITY_FIELDS, "error", *self.by, *read)))
+        clusters = () if self.cluster is None else (self.cluster,)
+        return tuple(dict.fromkeys((*_IDENTITY_FIELDS, "error", *self.by, *clusters, *read)))
 
     @cached_property
     def watched(self) -> tuple[str, ...]:
@@ -67,7 +72,8 @@ class Plan:
             for name in choice
         )
         renamed = (name for name in self.also_watched if name in self.fields)
-        return tuple(dict.fromkeys(("id", *self.by, *named, *renamed)))
+        clusters = () if self.cluster is None else (self.cluster,)
+        return tuple(dict.fromkeys(("id", *self.by, *clusters, *named, *renamed)))
 
     @cached_property
     def features(self) -> tuple[Feature, ...]:
@@ -88,6 +94,12 @@ class Plan:
         return tuple(dict.fromkeys(each for each in every if isinstance(each, Rank)))
 
     @cached_property
+    def influences(self) -> tuple[Influence, ...]:
+        """Every influence once."""
+        every = (metric.influence for metric in self.metrics)
+        return tuple(dict.fromkeys(each for each in every if each is not None))
+
+    @cached_property
     def schema(self) -> dict[str, pl.DataType]:
         """The columns of the compact table."""
         columns: dict[str, pl.DataType] = {
@@ -96,6 +108,7 @@ class Plan:
             IDENTITY: pl.Int64(),
             FAILED: pl.Boolean(),
         }
+        columns |= {} if self.cluster is None else {CLUSTER: pl.Int64()}
         columns |= {has(name): pl.Boolean() for name in self.watched}
         columns |= {feature.name: feature.dtype for feature in self.features if feature.stored}
         columns |= {coarse(rank.feature): pl.Int64() for rank in self.ranks}
@@ -118,8 +131,9 @@ class Plan:
             *(pl.col(name).is_not_null().alias(has(name)) for name in self.watched),
             *(pl.col(name).alias(_kept(name)) for name in self.by),
         )
-        task = pl.when(pl.col("id").is_not_null()).then(_hash(GROUP, "id"))
-        frame = frame.with_columns(task.alias(TASK))
+        frame = frame.with_columns(_hash_in_group("id").alias(TASK))
+        if self.cluster is not None:
+            frame = frame.with_columns(_hash_in_group(self.cluster).alias(CLUSTER))
         if records["error"].null_count() < records.height:
             read = {name for feature in self.features for name in feature.fields()} - {"id"}
             frame = frame.with_columns(
@@ -141,6 +155,10 @@ class Plan:
 def _hash(*columns: str) -> pl.Expr:
     """64 bits of the columns' texts. Signed, because Spark has no other."""
     return pl.struct(pl.col(columns).cast(pl.String)).hash().reinterpret(signed=True)
+
+
+def _hash_in_group(field: str) -> pl.Expr:
+    return pl.when(pl.col(field).is_not_null()).then(_hash(GROUP, field))
 
 
 def _kept(name: str) -> str:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from typing import Any, TypeVar
 
 import narwhals as nw
@@ -14,18 +15,23 @@ import polars as pl
 from calipers.engines.batches import MeasuredBatch, measured_chunk, numbered
 from calipers.engines.outcome import Outcome, Reading, Sinks
 from calipers.engines.plan import IDENTITY, Plan, coarse
-from calipers.engines.ranks import KEY, Tally, select_rank
+from calipers.engines.ranks import BUCKET, KEY, Tally, select_ranks
+from calipers.engines.spreads import influences, keyed_columns, of_clusters, of_rows, per_cluster
 from calipers.engines.store import Store
 from calipers.engines.totals import (
     GroupTotals,
+    add_task_spreads,
     add_totals,
+    bound_positions,
     housekeeping,
     keyed,
     merged,
     rank_counts,
+    rank_positions,
     summed,
+    task_steps,
 )
-from calipers.metrics.declaration import GROUP, TASK, Aggregate, Frame, Rank
+from calipers.metrics.declaration import CLUSTER, GROUP, TASK, Aggregate, Frame, Rank, Step
 from calipers.sources import Chunk, Source, Wanted
 
 T = TypeVar("T")
@@ -81,24 +87,34 @@ def run(sources: Sequence[Source], wanted: Wanted, plan: Plan, sinks: Sinks) -> 
 
 
 def totals(store: Store, plan: Plan) -> GroupTotals:
-    """Every group's totals over the whole store."""
+    """Every group's totals over the whole store, and how far its clusters spread."""
     groups: GroupTotals = {}
     aggregates = merged((*housekeeping(plan), *plan.aggregates))
-    tables: list[list[list[pl.DataFrame]]] = [[] for _ in aggregates]
+    parts: list[list[list[pl.DataFrame]]] = [[] for _ in aggregates]
     for part in store.parts():
         repeated = part.filter(pl.col(TASK).is_duplicated())
         shares = [_share(part, repeated, aggregate) for aggregate in aggregates]
         with ThreadPoolExecutor() as pool:
-            for found, counted in zip(tables, pool.map(_of_part, shares, aggregates), strict=True):
+            work = pool.map(partial(_of_part, plan=plan), shares, aggregates)
+            for found, counted in zip(parts, work, strict=True):
                 found.append(counted)
-    for aggregate, found in zip(aggregates, tables, strict=True):
-        for table in _of_all(found, aggregate):
-            add_totals(groups, table)
+    keyed_tables: dict[Aggregate, pl.DataFrame] = {}
+    for aggregate, found in zip(aggregates, parts, strict=True):
+        if TASK in aggregate.keys:
+            tables = list(_of_tasks(found, aggregate, plan))
+        else:
+            table = summed((tables[0] for tables in found), [GROUP, *aggregate.keys])
+            tables = _stepped(table, aggregate.finish) if aggregate.keys else [table]
+            keyed_tables[aggregate] = table
+        for finished in tables:
+            add_totals(groups, finished)
     for rank in plan.ranks:
-        counts = rank_counts(groups, rank)
-        values = select_rank(rank, counts, _tally(store, rank), _join_small)
-        for group, value in values.items():
-            groups[group][rank.value_name] = value
+        _add_ranks(groups, rank_positions(groups, rank), rank, store)
+    add_task_spreads(groups, plan)
+    for table in _spreads(store, plan, groups, keyed_tables):
+        add_totals(groups, table)
+    for rank in plan.ranks:
+        _add_ranks(groups, bound_positions(groups, rank, plan.confidence), rank, store)
     return groups
 
 
@@ -111,27 +127,100 @@ def _share(part: pl.DataFrame, repeated: pl.DataFrame, aggregate: Aggregate) -> 
     return repeated.filter(pl.col(IDENTITY).is_duplicated())
 
 
-def _of_part(part: pl.DataFrame, aggregate: Aggregate) -> list[pl.DataFrame]:
+def _of_part(part: pl.DataFrame, aggregate: Aggregate, *, plan: Plan) -> list[pl.DataFrame]:
     """A part's tables: finished where the key is a task, which is whole within its part."""
     table = _collected(keyed(nw.from_native(part.lazy()), aggregate), *aggregate.keys)
-    return _finished(table, aggregate) if TASK in aggregate.keys else [table]
-
-
-def _of_all(parts: Sequence[Sequence[pl.DataFrame]], aggregate: Aggregate) -> list[pl.DataFrame]:
-    """The groups' totals from the tables of all parts."""
-    if not aggregate.keys or TASK in aggregate.keys:
-        return [summed(tables, [GROUP]) for tables in zip(*parts, strict=True)]
-    return _finished(summed((part[0] for part in parts), [GROUP, *aggregate.keys]), aggregate)
-
-
-def _finished(table: pl.DataFrame, aggregate: Aggregate) -> list[pl.DataFrame]:
-    tables = []
-    for steps in aggregate.finish:
-        found = table
-        for step in steps:
-            found = _collected(step(nw.from_native(found.lazy())))
-        tables.append(found)
+    if TASK not in aggregate.keys:
+        return [table]
+    tables = _stepped(table, aggregate.finish)
+    for values in aggregate.tasks:
+        per_cluster, per_group = task_steps(values)
+        tasks = _collected(values.step(nw.from_native(table.lazy())))
+        if plan.cluster is not None:
+            clusters = part.group_by(TASK).agg(pl.coalesce(pl.col(CLUSTER).min(), pl.first(TASK)))
+            tasks = tasks.join(clusters, on=TASK, maintain_order="left")
+        steps = (per_cluster,) if plan.cluster is not None else (per_cluster, per_group)
+        tables.append(_after(tasks, *steps))
     return tables
+
+
+def _of_tasks(
+    parts: Sequence[Sequence[pl.DataFrame]], aggregate: Aggregate, plan: Plan
+) -> Iterator[pl.DataFrame]:
+    """The groups' totals from the finished tables of all parts."""
+    plain = len(aggregate.finish)
+    for number, tables in enumerate(zip(*parts, strict=True)):
+        if number < plain or plan.cluster is None:
+            yield summed(tables, [GROUP])
+        else:
+            _, per_group = task_steps(aggregate.tasks[number - plain])
+            yield _after(summed(tables, [GROUP, CLUSTER]), per_group)
+
+
+def _stepped(table: pl.DataFrame, steps: Sequence[Step]) -> list[pl.DataFrame]:
+    return [_after(table, step) for step in steps]
+
+
+def _after(table: pl.DataFrame, *steps: Step) -> pl.DataFrame:
+    for step in steps:
+        table = _collected(step(nw.from_native(table.lazy())))
+    return table
+
+
+def _spreads(
+    store: Store, plan: Plan, groups: GroupTotals, keyed_tables: Mapping[Aggregate, pl.DataFrame]
+) -> Iterator[pl.DataFrame]:
+    """The squares of the clusters' influences, a row per group."""
+    wanted = plan.influences
+    if not wanted:
+        return
+    beside = {
+        aggregate: table.select(
+            GROUP, *aggregate.keys, *(pl.col(n).alias(c) for n, c in columns.items())
+        )
+        for aggregate, table in keyed_tables.items()
+        if (columns := keyed_columns(aggregate, wanted))
+    }
+    features = [feature.name for feature in plan.features if feature.stored]
+    read = [GROUP, TASK, *features, *([] if plan.cluster is None else [CLUSTER])]
+    squares: list[pl.DataFrame] = []
+    of_parts: list[pl.DataFrame] = []
+    for part in store.parts(read):
+        if plan.cluster is None:
+            several = pl.when(pl.col(TASK).is_duplicated()).then(TASK)
+            rows = part.lazy().with_columns(several.alias(CLUSTER))
+        else:
+            rows = part.lazy()
+        effects = influences(nw.from_native(rows), wanted, groups, beside, _join_table)
+        found = effects.collect().to_native()
+        alone = found.filter(pl.col(CLUSTER).is_null())
+        squares.append(_collected(of_rows(nw.from_native(alone.lazy()), wanted)))
+        together = found.filter(pl.col(CLUSTER).is_not_null())
+        if together.height:
+            clusters = per_cluster(nw.from_native(together.lazy()), wanted)
+            of_parts.append(_collected(clusters, CLUSTER))
+        if plan.cluster is None:
+            squares += (_after(each, partial(of_clusters, wanted=wanted)) for each in of_parts)
+            of_parts.clear()
+    if of_parts:
+        all_parts = summed(of_parts, [GROUP, CLUSTER])
+        squares.append(_after(all_parts, partial(of_clusters, wanted=wanted)))
+    yield summed(squares, [GROUP])
+
+
+def _join_table(rows: Frame, table: pl.DataFrame | Frame, on: Sequence[str]) -> Frame:
+    assert isinstance(table, pl.DataFrame)
+    native: pl.LazyFrame = rows.to_native()
+    return nw.from_native(native.join(table.lazy(), on=list(on), how="left", maintain_order="left"))
+
+
+def _add_ranks(
+    groups: GroupTotals, positions: Sequence[tuple[str, str, int]], rank: Rank, store: Store
+) -> None:
+    rows = sum(rank_counts(groups, rank).values())
+    found = select_ranks(rank.feature, positions, _tally(store, rank), _join_small, rows)
+    for (group, name), value in found.items():
+        groups[group][name] = value
 
 
 def _tally(store: Store, rank: Rank) -> Tally:
@@ -139,8 +228,8 @@ def _tally(store: Store, rank: Rank) -> Tally:
 
     def tally(count: Callable[[Frame], Frame]) -> pl.DataFrame:
         parts = store.parts(columns)
-        tables = (_collected(count(nw.from_native(part.lazy())), KEY) for part in parts)
-        return summed(tables, [GROUP, KEY])
+        tables = (_collected(count(nw.from_native(part.lazy())), BUCKET, KEY) for part in parts)
+        return summed(tables, [GROUP, BUCKET, KEY])
 
     return tally
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial, reduce
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,17 +21,32 @@ import polars as pl
 from calipers.engines.batches import measured_chunk, numbered
 from calipers.engines.outcome import Outcome, Reading, Sinks
 from calipers.engines.plan import Plan
-from calipers.engines.ranks import select_rank
+from calipers.engines.ranks import select_ranks
+from calipers.engines.spreads import influences, keyed_columns, of_clusters, of_rows, per_cluster
 from calipers.engines.totals import (
     GroupTotals,
+    add_task_spreads,
     add_totals,
+    bound_positions,
     housekeeping,
     keyed,
     merged,
     rank_counts,
+    rank_positions,
+    summed,
+    task_steps,
 )
 from calipers.errors import DataError, MissingExtraError, UsageError
-from calipers.metrics.declaration import GROUP, Frame
+from calipers.metrics.declaration import (
+    CLUSTER,
+    GROUP,
+    TASK,
+    Aggregate,
+    Frame,
+    Rank,
+    Step,
+    TaskValues,
+)
 from calipers.sources import BadRow, Chunk, Source, Wanted
 from calipers.sources.batch import Decoded
 from calipers.sources.bytestream import HeldBlock
@@ -256,25 +271,98 @@ def _write_samples(rows: DataFrame, kept: dict[str, str], sinks: Sinks) -> None:
 def _totals(spark: SparkSession, good: DataFrame, plan: Plan) -> GroupTotals:
     groups: GroupTotals = {}
     rows = nw.from_native(good)
+    keyed_tables: dict[Aggregate, Frame] = {}
     for aggregate in merged((*housekeeping(plan), *plan.aggregates)):
-        table = keyed(rows, aggregate)
-        for steps in aggregate.finish or ((),):
-            add_totals(groups, _collected(reduce(lambda frame, step: step(frame), steps, table)))
+        table = keyed_tables[aggregate] = keyed(rows, aggregate)
+        of_tasks = partial(_of_tasks, rows=rows, plan=plan)
+        tasks = (partial(of_tasks, values=values) for values in aggregate.tasks)
+        finish: list[Step] = [*aggregate.finish, *tasks]
+        for step in finish or (lambda frame: frame,):
+            add_totals(groups, _collected(step(table)))
     for rank in plan.ranks:
-        values = select_rank(
-            rank,
-            rank_counts(groups, rank),
-            lambda count: _collected(count(rows)),
-            partial(_join_small, spark=spark),
-        )
-        for group, value in values.items():
-            groups[group][rank.value_name] = value
+        _add_ranks(groups, rank_positions(groups, rank), rank, rows, spark)
+    add_task_spreads(groups, plan)
+    for squares in _spreads(spark, rows, plan, groups, keyed_tables):
+        add_totals(groups, squares)
+    for rank in plan.ranks:
+        _add_ranks(groups, bound_positions(groups, rank, plan.confidence), rank, rows, spark)
     return groups
 
 
+def _of_tasks(table: Frame, *, values: TaskValues, rows: Frame, plan: Plan) -> Frame:
+    """The groups' totals of values per task."""
+    tasks = values.step(table)
+    if plan.cluster is not None:
+        task = nw.col(TASK)
+        known = rows.filter(~task.is_null()).group_by(TASK).agg(nw.col(CLUSTER).min())
+        own = nw.when(nw.col(CLUSTER).is_null()).then(task).otherwise(nw.col(CLUSTER))
+        tasks = tasks.join(known.with_columns(own.alias(CLUSTER)), on=TASK)
+    per_cluster, per_group = task_steps(values)
+    return per_group(per_cluster(tasks))
+
+
+def _spreads(
+    spark: SparkSession,
+    rows: Frame,
+    plan: Plan,
+    groups: GroupTotals,
+    keyed_tables: Mapping[Aggregate, Frame],
+) -> Iterator[pl.DataFrame]:
+    """The squares of the clusters' influences, a row per group."""
+    wanted = plan.influences
+    if not wanted:
+        return
+    beside: dict[Aggregate, pl.DataFrame | Frame] = {
+        aggregate: table.select(
+            GROUP, *aggregate.keys, *(nw.col(n).alias(c) for n, c in columns.items())
+        )
+        for aggregate, table in keyed_tables.items()
+        if (columns := keyed_columns(aggregate, wanted))
+    }
+    if plan.cluster is None:
+        rows = rows.with_columns(nw.col(TASK).alias(CLUSTER))
+    effects = influences(rows, wanted, groups, beside, partial(_join_table, spark=spark))
+    alone = of_rows(effects.filter(nw.col(CLUSTER).is_null()), wanted)
+    together = effects.filter(~nw.col(CLUSTER).is_null())
+    clusters = of_clusters(per_cluster(together, wanted), wanted)
+    tables = [_collected(alone), _collected(clusters)]
+    yield summed((table for table in tables if table.height), [GROUP])
+
+
+def _add_ranks(
+    groups: GroupTotals,
+    positions: Sequence[tuple[str, str, int]],
+    rank: Rank,
+    rows: Frame,
+    spark: SparkSession,
+) -> None:
+    found = select_ranks(
+        rank.feature,
+        positions,
+        lambda count: _collected(count(rows)),
+        partial(_join_small, spark=spark),
+        sum(rank_counts(groups, rank).values()),
+    )
+    for (group, name), value in found.items():
+        groups[group][name] = value
+
+
+def _join_table(
+    rows: Frame, table: pl.DataFrame | Frame, on: Sequence[str], *, spark: SparkSession
+) -> Frame:
+    other = _on_cluster(table, spark) if isinstance(table, pl.DataFrame) else table
+    return rows.join(other, on=list(on), how="left")
+
+
 def _join_small(rows: Frame, few: pl.DataFrame, *, spark: SparkSession) -> Frame:
-    types = ", ".join(f"`{name}` {_SPARK_TYPES[type(dtype)]}" for name, dtype in few.schema.items())
-    return rows.join(nw.from_native(spark.createDataFrame(few.rows(), types)), on=GROUP)
+    return rows.join(_on_cluster(few, spark), on=GROUP)
+
+
+def _on_cluster(table: pl.DataFrame, spark: SparkSession) -> Frame:
+    types = ", ".join(
+        f"`{name}` {_SPARK_TYPES[type(dtype)]}" for name, dtype in table.schema.items()
+    )
+    return nw.from_native(spark.createDataFrame(table.rows(), types))
 
 
 def _collected(frame: Frame) -> pl.DataFrame:

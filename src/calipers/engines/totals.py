@@ -8,11 +8,25 @@ import narwhals as nw
 import polars as pl
 
 from calipers.engines.plan import FAILED, IDENTITY, Plan, has
-from calipers.metrics.declaration import GROUP, TASK, Aggregate, Frame, Rank
+from calipers.metrics.declaration import (
+    CLUSTER,
+    GROUP,
+    RUNS,
+    TASK,
+    Aggregate,
+    Frame,
+    Rank,
+    Step,
+    TaskValues,
+    spread_of,
+)
+from calipers.stats.intervals import effective_size, quantile_ranks
 
 RECORDS = "records"
 ERRORS = "errors"
 REPEATED = "repeated_identity"
+
+_TASKS = "_tasks"
 
 GroupTotals = dict[str, dict[str, float]]
 
@@ -36,7 +50,7 @@ def housekeeping(plan: Plan) -> tuple[Aggregate, ...]:
         keys=(TASK, IDENTITY),
         where=lambda: ~nw.col(TASK).is_null(),
         totals={"n": nw.len().cast(nw.Int64)},
-        finish=((_repeated,),),
+        finish=(_repeated,),
     )
     return counted, identities
 
@@ -80,6 +94,89 @@ def summed(tables: Iterable[pl.DataFrame], keys: list[str]) -> pl.DataFrame:
     """The sum of additive tables, always in the same order."""
     rows = pl.concat(tables)
     return rows.group_by(keys, maintain_order=True).agg(pl.exclude(keys).sum()).sort(keys)
+
+
+def task_steps(values: TaskValues) -> tuple[Step, Step]:
+    """From a row per task to one per cluster, and from these to totals of the group.
+
+    Where the tasks carry no cluster, each is one of its own.
+    """
+    names = values.values
+
+    def per_cluster(tasks: Frame) -> Frame:
+        tasks = tasks.with_columns(
+            nw.lit(1.0).alias(_TASKS), *(nw.col(name).cast(nw.Float64) for name in names)
+        )
+        if CLUSTER not in tasks.collect_schema().names():
+            return tasks.select(GROUP, nw.col(TASK).alias(CLUSTER), RUNS, _TASKS, *names)
+        sums = (nw.col(name).sum() for name in (RUNS, _TASKS, *names))
+        return tasks.group_by(GROUP, CLUSTER).agg(*sums)
+
+    def per_group(clusters: Frame) -> Frame:
+        size = nw.col(_TASKS)
+        squares = {
+            column: expression
+            for name in names
+            for column, expression in {
+                f"{name}__sum": nw.col(name),
+                f"{name}__squares": nw.col(name) * nw.col(name),
+                f"{name}__cross": nw.col(name) * size,
+            }.items()
+        }
+        columns = {
+            f"{values.name}__rows": nw.col(RUNS),
+            f"{values.name}__tasks": size,
+            f"{values.name}__task_squares": size * size,
+            **squares,
+        }
+        return (
+            clusters.with_columns(**columns)
+            .group_by(GROUP)
+            .agg(
+                nw.len().cast(nw.Int64).alias(f"{values.name}__clusters"),
+                *(nw.col(column).sum() for column in columns),
+            )
+        )
+
+    return per_cluster, per_group
+
+
+def add_task_spreads(groups: GroupTotals, plan: Plan) -> None:
+    """How far the clusters of tasks lie from the mean of each value over the tasks."""
+    for values in (each for aggregate in plan.aggregates for each in aggregate.tasks):
+        for totals in groups.values():
+            tasks = totals.get(f"{values.name}__tasks", 0)
+            for name in values.values if tasks else ():
+                mean = totals[f"{name}__sum"] / tasks
+                squares = (
+                    totals[f"{name}__squares"]
+                    - 2 * mean * totals[f"{name}__cross"]
+                    + mean * mean * totals[f"{values.name}__task_squares"]
+                )
+                rounding = 1e-14 * totals[f"{name}__squares"]
+                totals[f"{name}__spread"] = squares / tasks**2 if squares > rounding else 0.0
+                totals[f"{name}__clusters"] = totals[f"{values.name}__clusters"]
+
+
+def rank_positions(groups: GroupTotals, rank: Rank) -> list[tuple[str, str, int]]:
+    """Where the rank lies in each group that has values."""
+    counts = rank_counts(groups, rank)
+    return [(group, rank.value_name, rank.position(count)) for group, count in counts.items()]
+
+
+def bound_positions(
+    groups: GroupTotals, rank: Rank, confidence: float
+) -> list[tuple[str, str, int]]:
+    """Where the bounds of the rank's interval lie, as far as the data has them."""
+    positions: list[tuple[str, str, int]] = []
+    for group, count in rank_counts(groups, rank).items():
+        spread, clusters = spread_of(rank.influence.name, groups[group])
+        share = rank.percent / 100
+        size = count if clusters == count else effective_size(share, count, spread, clusters)
+        low, high = quantile_ranks(share, count, size, confidence)
+        positions += [(group, rank.low_name, low)] if low else []
+        positions += [(group, rank.high_name, high)] if high else []
+    return positions
 
 
 def rank_counts(groups: GroupTotals, rank: Rank) -> dict[str, int]:

@@ -2,11 +2,30 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+from math import pi, sqrt
+
 import narwhals as nw
 import polars as pl
 
 from calipers.metrics.accuracy import DECIDABLE, correct
-from calipers.metrics.declaration import GROUP, Aggregate, Feature, Frame, Metric, Settings, mean
+from calipers.metrics.declaration import (
+    GROUP,
+    Aggregate,
+    Feature,
+    Frame,
+    Influence,
+    Metric,
+    Settings,
+    Totals,
+    mean,
+    spread_of,
+    total,
+)
+from calipers.stats.intervals import Interval, t_interval
+
+_SURE = 2  # standard errors from 0: a bin's gap is there, and its sign known
+_MEAN_OF_FOLDED = sqrt(2 / pi)  # the mean distance from 0 of a standard normal
 
 _UNUSED = "a row without prob_correct, or whose correctness cannot be decided, is left out"
 
@@ -54,12 +73,71 @@ confidence = Feature(
 
 
 def _gaps(bins: Frame) -> Frame:
+    """The gaps, and how large they would be by chance where the bin's rows show none for sure."""
     gap = (nw.col("bin_confidence") - nw.col("bin_right")).abs()
+    n = nw.col("bin_n").cast(nw.Float64)
+    variance = nw.col("bin_squares") - gap * gap / n
+    noise = nw.when(variance > 0).then(variance).otherwise(0.0).sqrt()
+    unsure = gap < _SURE * noise
     return (
-        bins.with_columns(gap=gap)
+        bins.with_columns(gap=gap, noise=nw.when(unsure).then(noise * _MEAN_OF_FOLDED).otherwise(0))
         .group_by(GROUP)
-        .agg(nw.col("bin_n").sum().alias("ece__n"), nw.col("gap").sum().alias("ece__gap"))
+        .agg(
+            nw.col("bin_n").sum().alias("ece__n"),
+            nw.col("gap").sum().alias("ece__gap"),
+            nw.col("noise").sum().alias("ece__noise"),
+        )
     )
+
+
+_bins = Aggregate(
+    features=(confidence_bin, confidence, correct, squared_error),
+    keys=("confidence_bin",),
+    where=lambda: ~nw.col("confidence_bin").is_null(),
+    totals={
+        "bin_n": nw.len().cast(nw.Int64),
+        "bin_confidence": nw.col("prob_correct").sum(),
+        "bin_right": nw.col("correct").cast(nw.Int64).sum(),
+        "bin_squares": nw.col("squared_error").sum(),
+    },
+    finish=(_gaps,),
+)
+
+
+def _bin_effect() -> nw.Expr:
+    """A row moves its bin's gap, whose sign is the same for all rows of the bin."""
+    above, below = total("bin_confidence"), total("bin_right")
+    sign = (
+        nw.when(above > below).then(1.0).otherwise(nw.when(above < below).then(-1.0).otherwise(0))
+    )
+    error = nw.col("prob_correct") - nw.col("correct").cast(nw.Float64)
+    return (sign * error - total("ece__gap") / total("ece__n")) / total("ece__n")
+
+
+_gap_influence = Influence(
+    name="ece",
+    effect=_bin_effect(),
+    reads=("ece__gap", "ece__n"),
+    keyed=_bins,
+    keyed_reads=("bin_confidence", "bin_right"),
+)
+
+
+@dataclass(frozen=True)
+class _BinnedDelta:
+    """The delta method on the gaps' signs; the lower bound allows for gaps that are but noise.
+
+    A sum of absolute gaps is too large when the true gaps are small: a bin whose gap is 0 shows,
+    on average, √(2/π) standard errors.
+    """
+
+    name: str = "delta"
+
+    def interval(self, value: float, totals: Totals, confidence: float) -> Interval:
+        around = t_interval(value, *spread_of("ece", totals), confidence)
+        if around.low is None:
+            return around
+        return replace(around, low=around.low - totals["ece__noise"] / totals["ece__n"])
 
 
 ece = Metric(
@@ -74,20 +152,12 @@ ece = Metric(
     unit=None,
     range=(0, 1),
     better="lower",
-    aggregate=Aggregate(
-        features=(confidence_bin, confidence, correct),
-        keys=("confidence_bin",),
-        where=lambda: ~nw.col("confidence_bin").is_null(),
-        totals={
-            "bin_n": nw.len().cast(nw.Int64),
-            "bin_confidence": nw.col("prob_correct").sum(),
-            "bin_right": nw.col("correct").cast(nw.Int64).sum(),
-        },
-        finish=((_gaps,),),
-    ),
+    aggregate=_bins,
     rows="ece__n",
     value=lambda totals: totals["ece__gap"] / totals["ece__n"],
     empty="no record has prob_correct and correct, or answer and target",
     work="{ece__gap} / {ece__n}, the sum over bins of |Σ prob_correct − Σ correct| over the rows",
-    influence=lambda _: (pl.col("prob_correct") - pl.col("correct").cast(pl.Float64)).abs(),
+    interval=_BinnedDelta(),
+    influence=_gap_influence,
+    weight=lambda _: (pl.col("prob_correct") - pl.col("correct").cast(pl.Float64)).abs(),
 )

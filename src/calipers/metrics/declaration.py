@@ -4,24 +4,41 @@
   features. On a cluster the same expression runs inside the workers.
 - An **aggregate** gives additive totals per group, written with Narwhals, so that it runs natively
   on Polars and on Spark, and so that the parts of a large table can be added up.
-- A **metric** names its aggregate and turns a group's totals into its value.
+- An **influence** says how far each row moves a value; error bars are made of it.
+- A **metric** names its aggregate, turns a group's totals into its value, and names its interval.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from functools import cache, cached_property
+from typing import Any, Literal, Protocol
 
 import narwhals as nw
 import polars as pl
 
+from calipers.stats.intervals import Interval, normal_quantile, t_interval, wilson
+
 # Columns of our own; the underscore keeps them apart from the data's fields.
 GROUP = "_group"  # one text per group: its fields as JSON
 TASK = "_task"  # a hash of group and id: rows that share it are runs of one task
+CLUSTER = "_cluster"  # rows that share it depend on each other: those of a task, or as asked
+RUNS = "runs"  # in a table with a row per task: how many rows stand behind it
 
 Frame = nw.LazyFrame[Any]
 Totals = Mapping[str, float]
+Step = Callable[[Frame], Frame]
+
+
+def total(name: str) -> nw.Expr:
+    """A total, of the row's group or of its key, in the expression of an influence."""
+    return nw.col(total_column(name))
+
+
+def total_column(name: str) -> str:
+    """The column where that total stands."""
+    return f"_total_{name}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,14 +108,54 @@ class Aggregate:
 
     Without `keys`, `totals` are the group's. With keys, rows are first totalled per key (a task, a
     distinct answer, a bin), and each way to `finish` turns that table, a row per group and key,
-    into totals of the group. A way is one step or two: from answers to tasks, from tasks to groups.
+    into totals of the group, or into `tasks`, whose values are averaged.
     """
 
     features: tuple[Feature, ...]
     totals: Mapping[str, nw.Expr]
     keys: tuple[str, ...] = ()
     where: Callable[[], nw.Expr] | None = None
-    finish: tuple[tuple[Callable[[Frame], Frame], ...], ...] = ()
+    finish: tuple[Step, ...] = ()
+    tasks: tuple[TaskValues, ...] = ()
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TaskValues:
+    """Values of each task, made from its aggregate's table, and averaged over the tasks.
+
+    `step` gives a row per task: group, task, `RUNS` and the values. The totals are `{name}__tasks`,
+    `{name}__rows`, and of each value `{value}__sum` and the spread `{value}__spread`.
+    """
+
+    name: str
+    step: Step
+    values: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Influence:
+    """How far each row moves a value, to first order: (x − mean) / n for a mean.
+
+    The engines add it up within each cluster and give the sum of squares over the clusters as
+    `{name}__spread`, and their number as `{name}__clusters` (the infinitesimal jackknife).
+    """
+
+    name: str
+    effect: nw.Expr
+    reads: tuple[str, ...]  # the group's totals in it
+    keyed: Aggregate | None = None  # the aggregate whose totals per key are in it too
+    keyed_reads: tuple[str, ...] = ()
+
+
+class HasInterval(Protocol):
+    """A way to an interval; its name stands in the output."""
+
+    @property
+    def name(self) -> str:
+        """How people call it."""
+
+    def interval(self, value: float, totals: Totals, confidence: float) -> Interval:
+        """The interval around the value."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -118,9 +175,79 @@ class Rank:
         """The total that holds the value at the rank."""
         return f"{self.feature.name}__p{self.percent}"
 
+    @property
+    def low_name(self) -> str:
+        """The total that holds the interval's lower bound, where there is one."""
+        return f"{self.value_name}__low"
+
+    @property
+    def high_name(self) -> str:
+        """The total that holds the interval's upper bound, where there is one."""
+        return f"{self.value_name}__high"
+
     def position(self, count: int) -> int:
         """The rank, from 1, in exact integers."""
         return -(-self.percent * count // 100)
+
+    @cached_property
+    def influence(self) -> Influence:
+        """How far each row moves the share of values up to the one at the rank."""
+        value = nw.col(self.feature.name)
+        below = nw.when(value <= total(self.value_name)).then(1.0).otherwise(0.0)
+        share = nw.when(~value.is_null()).then(below) - self.percent / 100
+        return Influence(
+            name=self.value_name,
+            effect=share / total(self.count_name),
+            reads=(self.count_name, self.value_name),
+        )
+
+
+@dataclass(frozen=True)
+class Wilson:
+    """For shares of rows or of tasks."""
+
+    spread: str
+    count: str
+    name: str = "wilson"
+
+    def interval(self, value: float, totals: Totals, confidence: float) -> Interval:
+        """Wilson's score interval."""
+        n = int(totals[self.count])
+        return wilson(value, n, *spread_of(self.spread, totals), confidence)
+
+
+@dataclass(frozen=True)
+class StudentT:
+    """For means."""
+
+    spread: str
+    name: str = "t"
+
+    def interval(self, value: float, totals: Totals, confidence: float) -> Interval:
+        """The value ± t standard errors."""
+        return t_interval(value, *spread_of(self.spread, totals), confidence)
+
+
+@dataclass(frozen=True)
+class OrderStatistics:
+    """For quantiles: two of the values themselves."""
+
+    rank: Rank
+    name: str = "order statistics"
+
+    def interval(self, value: float, totals: Totals, confidence: float) -> Interval:
+        """The values at the ranks that the engine has looked up."""
+        del value
+        low, high = totals.get(self.rank.low_name), totals.get(self.rank.high_name)
+        if low is None or high is None:
+            return Interval(low=low, high=high, stderr=None)
+        reach = 2 * normal_quantile(confidence)
+        return Interval(low=low, high=high, stderr=(high - low) / reach)
+
+
+def spread_of(name: str, totals: Totals) -> tuple[float, int]:
+    """The spread and the number of clusters behind a value."""
+    return totals.get(f"{name}__spread", 0.0), int(totals.get(f"{name}__clusters", 0))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -141,10 +268,12 @@ class Metric:
     rows: str  # the total that holds the number of rows used
     value: Callable[[Totals], float]
     empty: str  # why the value is null when no row was used
+    interval: HasInterval
     work: str  # the formula over the totals, as `explain` fills it in
     version: int = 1
     extras: Mapping[str, str] = field(default_factory=dict)  # further totals shown beside it
-    influence: Callable[[Totals], pl.Expr] | None = None  # how much a row moves the value
+    influence: Influence | None = None  # none where the values of tasks are averaged
+    weight: Callable[[Totals], pl.Expr] | None = None  # what `explain` sorts the rows by
 
     @property
     def features(self) -> tuple[Feature, ...]:
@@ -163,6 +292,18 @@ def sums(feature: Feature) -> Aggregate:
     return Aggregate(
         features=(feature,),
         totals={f"{name}__n": nw.col(name).count(), f"{name}__sum": value.sum()},
+    )
+
+
+@cache
+def mean_influence(feature: Feature) -> Influence:
+    """How far each row moves the feature's mean."""
+    count, summed = f"{feature.name}__n", f"{feature.name}__sum"
+    value = nw.col(feature.name).cast(nw.Float64)
+    return Influence(
+        name=feature.name,
+        effect=(value - total(summed) / total(count)) / total(count),
+        reads=(count, summed),
     )
 
 
@@ -185,14 +326,17 @@ def mean(
     extras: Mapping[str, str] | None = None,
 ) -> Metric:
     """A metric that is the mean of a feature over the rows that have it, or 1 minus that mean."""
-    count, total = f"{feature.name}__n", f"{feature.name}__sum"
+    count, summed = f"{feature.name}__n", f"{feature.name}__sum"
 
     def value(totals: Totals) -> float:
-        share = totals[total] / totals[count]
+        share = totals[summed] / totals[count]
         return 1 - share if complement else share
 
-    def influence(totals: Totals) -> pl.Expr:
-        return (pl.col(feature.name).cast(pl.Float64) - totals[total] / totals[count]).abs()
+    def weight(totals: Totals) -> pl.Expr:
+        return (pl.col(feature.name).cast(pl.Float64) - totals[summed] / totals[count]).abs()
+
+    influence = mean_influence(feature)
+    by_wilson = feature.dtype == pl.Boolean
 
     return Metric(
         name=name,
@@ -209,7 +353,9 @@ def mean(
         rows=count,
         value=value,
         empty=empty or f"no record has {' and '.join(map(str, needs))}",
-        work=f"{'1 − ' if complement else ''}{{{total}}} / {{{count}}}",
+        work=f"{'1 − ' if complement else ''}{{{summed}}} / {{{count}}}",
+        interval=Wilson(influence.name, count) if by_wilson else StudentT(influence.name),
         extras=extras or {},
         influence=influence,
+        weight=weight,
     )

@@ -2,24 +2,37 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from math import log
 
 import narwhals as nw
 import polars as pl
 
-from calipers.metrics.declaration import GROUP, Aggregate, Frame, Metric, Totals
+from calipers.metrics.declaration import (
+    GROUP,
+    Aggregate,
+    Frame,
+    Influence,
+    Metric,
+    Totals,
+    spread_of,
+    total,
+)
 from calipers.metrics.normalize import answer_key
+from calipers.stats.intervals import Interval, t_interval
 
 
 def _entropy_totals(answers: Frame) -> Frame:
     count = nw.col("answer_n")
+    log_n = count.cast(nw.Float64).log()
     return (
-        answers.with_columns(n_log_n=count * count.cast(nw.Float64).log())
+        answers.with_columns(n_log_n=count * log_n, n_log_n_log_n=count * log_n * log_n)
         .group_by(GROUP)
         .agg(
             count.sum().alias("answers__n"),
             nw.len().cast(nw.Int64).alias("answers__distinct"),
             nw.col("n_log_n").sum().alias("answers__n_log_n"),
+            nw.col("n_log_n_log_n").sum().alias("answers__n_log_n_log_n"),
         )
     )
 
@@ -29,7 +42,7 @@ _answers = Aggregate(
     keys=("answer_key",),
     where=lambda: ~nw.col("answer_key").is_null(),
     totals={"answer_n": nw.len().cast(nw.Int64)},
-    finish=((_entropy_totals,),),
+    finish=(_entropy_totals,),
 )
 
 
@@ -49,6 +62,42 @@ def _sce_normalized(totals: Totals) -> float:
 
 _EMPTY = "no record has an answer"
 _NULLS = "a row without an answer is left out"
+
+
+_information = Influence(
+    name="answers",
+    effect=(total("answers__n_log_n") / total("answers__n") - total("answer_n").log())
+    / total("answers__n"),
+    reads=("answers__n_log_n", "answers__n"),
+    keyed=_answers,
+    keyed_reads=("answer_n",),
+)
+
+
+@dataclass(frozen=True)
+class _EntropyDelta:
+    """The delta method, moved by what a sample's entropy lacks on average.
+
+    (distinct − 1) / 2n, by Miller (1955); for rows in clusters n is the number of rows that would
+    say as much if they were independent.
+    """
+
+    normalized: bool = False
+    name: str = "delta"
+
+    def interval(self, value: float, totals: Totals, confidence: float) -> Interval:
+        n, distinct = totals["answers__n"], totals["answers__distinct"]
+        scale = log(distinct) if self.normalized and distinct > 1 else 1.0
+        spread, clusters = spread_of("answers", totals)
+        around = t_interval(value, spread / scale**2, clusters, confidence)
+        if around.low is None or around.high is None:
+            return around
+        of_rows = totals["answers__n_log_n_log_n"] / n - (totals["answers__n_log_n"] / n) ** 2
+        repeats = max(1.0, spread * n / of_rows) if of_rows > 0 else n / clusters
+        lack = (distinct - 1) / (2 * n) * repeats / scale
+        return replace(
+            around, low=min(value, around.low + lack), high=max(value, around.high + lack)
+        )
 
 
 def _rarity(_: Totals) -> pl.Expr:
@@ -72,7 +121,9 @@ sce = Metric(
     empty=_EMPTY,
     work="ln {answers__n} − {answers__n_log_n} / {answers__n}, "
     "{answers__n_log_n} being Σ n ln n over {answers__distinct} distinct answers",
-    influence=_rarity,
+    interval=_EntropyDelta(),
+    influence=_information,
+    weight=_rarity,
 )
 
 sce_normalized = Metric(
@@ -92,5 +143,7 @@ sce_normalized = Metric(
     empty=_EMPTY,
     work="(ln {answers__n} − {answers__n_log_n} / {answers__n}) / ln {answers__distinct}, "
     "0 where all answers are one",
-    influence=_rarity,
+    interval=_EntropyDelta(normalized=True),
+    influence=_information,
+    weight=_rarity,
 )

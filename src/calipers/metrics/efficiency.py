@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from calipers.metrics.declaration import Feature, Metric, Rank, mean, recorded
+from calipers.metrics.declaration import Feature, Metric, OrderStatistics, Rank, mean, recorded
 
 prompt_tokens = recorded("prompt_tokens")
 completion_tokens = recorded("completion_tokens")
@@ -80,5 +80,7 @@ latency_p95_ms = Metric(
     value=lambda totals: totals[_p95.value_name],
     empty="no record has latency_ms",
     work="the value at position ⌈0.95 · {latency_ms__n}⌉ of {latency_ms__n} in ascending order",
-    influence=lambda totals: -(pl.col("latency_ms") - totals[_p95.value_name]).abs(),
+    interval=OrderStatistics(_p95),
+    influence=_p95.influence,
+    weight=lambda totals: -(pl.col("latency_ms") - totals[_p95.value_name]).abs(),
 )

@@ -10,44 +10,41 @@ import narwhals as nw
 import polars as pl
 
 from calipers.metrics.accuracy import DECIDABLE, correct
-from calipers.metrics.declaration import GROUP, TASK, Aggregate, Frame, Metric
+from calipers.metrics.declaration import (
+    GROUP,
+    RUNS,
+    TASK,
+    Aggregate,
+    Frame,
+    Metric,
+    StudentT,
+    TaskValues,
+    Wilson,
+)
 from calipers.metrics.normalize import answer_key
 
 _AT_LEAST = 2
 _COUNT = nw.len().cast(nw.Int64)
 
 
-def _per_task(answers: Frame) -> Frame:
-    """From a row per task and distinct answer to a row per repeated task."""
+def _agreement(answers: Frame) -> Frame:
+    """How far the runs of each repeated task agree, from a row per task and distinct answer."""
     n = nw.col("n").cast(nw.Float64)
+    runs = nw.col(RUNS).cast(nw.Float64)
+    # Where all runs agree the entropy is exactly 0, which the subtraction may miss by a rounding.
+    agreed = nw.when(nw.col("most") == nw.col(RUNS)).then(0.0)
     return (
         answers.with_columns(n_log_n=n * n.log())
         .group_by(GROUP, TASK)
         .agg(
-            nw.col("n").sum().alias("runs"),
+            nw.col("n").sum().alias(RUNS),
             nw.col("n").max().alias("most"),
             nw.col("n_log_n").sum(),
         )
-        .filter(nw.col("runs") >= _AT_LEAST)
-    )
-
-
-def _agreement(tasks: Frame) -> Frame:
-    """How far the runs of the tasks agree, summed over each group."""
-    runs = nw.col("runs").cast(nw.Float64)
-    # Where all runs agree the entropy is exactly 0, which the subtraction may miss by a rounding.
-    entropy = nw.when(nw.col("most") == nw.col("runs")).then(0.0)
-    return (
-        tasks.with_columns(
-            entropy=entropy.otherwise(runs.log() - nw.col("n_log_n") / runs),
-            share=nw.col("most") / runs,
-        )
-        .group_by(GROUP)
-        .agg(
-            _COUNT.alias("repeats__tasks"),
-            nw.col("runs").sum().alias("repeats__rows"),
-            nw.col("entropy").sum().alias("repeats__entropy"),
-            nw.col("share").sum().alias("repeats__share"),
+        .filter(nw.col(RUNS) >= _AT_LEAST)
+        .with_columns(
+            answer_entropy=agreed.otherwise(runs.log() - nw.col("n_log_n") / runs),
+            most_common_share=nw.col("most") / runs,
         )
     )
 
@@ -57,17 +54,13 @@ def _most_common(answers: Frame) -> Frame:
     n = nw.col("checked")
     return (
         answers.filter(n > 0)
-        .with_columns(most=n.max().over(GROUP, TASK), runs=n.sum().over(GROUP, TASK))
-        .filter((n == nw.col("most")) & (nw.col("runs") >= _AT_LEAST))
+        .with_columns(
+            n.max().over(GROUP, TASK).alias("most"), n.sum().over(GROUP, TASK).alias(RUNS)
+        )
+        .filter((n == nw.col("most")) & (nw.col(RUNS) >= _AT_LEAST))
         .with_columns(smallest=nw.col("answer_key").min().over(GROUP, TASK))
         .filter(nw.col("answer_key") == nw.col("smallest"))
-        .with_columns(is_right=(nw.col("right") * 2 > n).cast(nw.Int64))
-        .group_by(GROUP)
-        .agg(
-            _COUNT.alias("mode__tasks"),
-            nw.col("runs").sum().alias("mode__rows"),
-            nw.col("is_right").sum().alias("mode__right"),
-        )
+        .with_columns(mode_right=(nw.col("right") * 2 > n).cast(nw.Int64))
     )
 
 
@@ -80,7 +73,10 @@ _answers = Aggregate(
         "checked": nw.col("correct").count().cast(nw.Int64),
         "right": nw.col("correct").cast(nw.Int64).sum(),
     },
-    finish=((_per_task, _agreement), (_most_common,)),
+    tasks=(
+        TaskValues(name="repeats", step=_agreement, values=("answer_entropy", "most_common_share")),
+        TaskValues(name="mode", step=_most_common, values=("mode_right",)),
+    ),
 )
 
 _NO_REPEATS = "no task has two runs with an answer"
@@ -99,10 +95,11 @@ answer_entropy = Metric(
     better="lower",
     aggregate=_answers,
     rows="repeats__rows",
-    value=lambda totals: totals["repeats__entropy"] / totals["repeats__tasks"],
+    value=lambda totals: totals["answer_entropy__sum"] / totals["repeats__tasks"],
     empty=_NO_REPEATS,
-    work="{repeats__entropy} / {repeats__tasks}, the sum of the tasks' entropies over the tasks",
-    influence=lambda _: 1 / pl.col("n"),
+    work="{answer_entropy__sum} / {repeats__tasks}, the sum of the tasks' entropies over the tasks",
+    interval=StudentT("answer_entropy"),
+    weight=lambda _: 1 / pl.col("n"),
 )
 
 determinism_index = Metric(
@@ -118,10 +115,11 @@ determinism_index = Metric(
     better="higher",
     aggregate=_answers,
     rows="repeats__rows",
-    value=lambda totals: totals["repeats__share"] / totals["repeats__tasks"],
+    value=lambda totals: totals["most_common_share__sum"] / totals["repeats__tasks"],
     empty=_NO_REPEATS,
-    work="{repeats__share} / {repeats__tasks}, the sum of the tasks' shares over the tasks",
-    influence=answer_entropy.influence,
+    work="{most_common_share__sum} / {repeats__tasks}, the sum of the tasks' shares over the tasks",
+    interval=StudentT("most_common_share"),
+    weight=answer_entropy.weight,
 )
 
 
@@ -139,24 +137,18 @@ mode_accuracy = Metric(
     better="higher",
     aggregate=_answers,
     rows="mode__rows",
-    value=lambda totals: totals["mode__right"] / totals["mode__tasks"],
+    value=lambda totals: totals["mode_right__sum"] / totals["mode__tasks"],
     empty="no task has two runs with an answer that can be checked",
-    work="{mode__right} / {mode__tasks}, tasks whose most common answer is right over the tasks",
-    influence=lambda _: pl.col("n") - pl.col("right"),
+    work="{mode_right__sum} / {mode__tasks}, tasks whose most common answer is right over tasks",
+    interval=Wilson("mode_right", "mode__tasks"),
+    weight=lambda _: pl.col("n") - pl.col("right"),
 )
 
 
 def _all_or_none(tasks: Frame) -> Frame:
-    runs, right = nw.col("n"), nw.col("right")
-    return (
-        tasks.filter(runs >= _AT_LEAST)
-        .with_columns(is_stable=((right == 0) | (right == runs)).cast(nw.Int64))
-        .group_by(GROUP)
-        .agg(
-            _COUNT.alias("stable__tasks"),
-            runs.sum().alias("stable__rows"),
-            nw.col("is_stable").sum().alias("stable__sum"),
-        )
+    runs, right = nw.col(RUNS), nw.col("right")
+    return tasks.filter(runs >= _AT_LEAST).with_columns(
+        stable=((right == 0) | (right == runs)).cast(nw.Int64)
     )
 
 
@@ -176,12 +168,13 @@ stability = Metric(
         features=(correct,),
         keys=(TASK,),
         where=lambda: ~nw.col(TASK).is_null() & ~nw.col("correct").is_null(),
-        totals={"n": _COUNT, "right": nw.col("correct").cast(nw.Int64).sum()},
-        finish=((_all_or_none,),),
+        totals={RUNS: _COUNT, "right": nw.col("correct").cast(nw.Int64).sum()},
+        tasks=(TaskValues(name="stable", step=_all_or_none, values=("stable",)),),
     ),
     rows="stable__rows",
     value=lambda totals: totals["stable__sum"] / totals["stable__tasks"],
     empty="no task has two runs whose answers can be checked",
     work="{stable__sum} / {stable__tasks}, tasks all right or all wrong over the tasks",
-    influence=lambda _: pl.min_horizontal(pl.col("right"), pl.col("n") - pl.col("right")),
+    interval=Wilson("stable", "stable__tasks"),
+    weight=lambda _: pl.min_horizontal(pl.col("right"), pl.col(RUNS) - pl.col("right")),
 )

@@ -1,0 +1,410 @@
+"""Paired comparisons: against scipy, published tables, plain Python, and by coverage."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import tracemalloc
+from collections.abc import Sequence
+from dataclasses import astuple
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import optimize, stats
+
+from calipers.stats import paired as module
+from calipers.stats.paired import Comparison, holm, mcnemar, paired, sign_flip, tango
+
+values = st.floats(-1e6, 1e6, allow_nan=False).map(lambda value: round(value, 6))
+value_pairs = st.lists(st.tuples(values, values), max_size=25)
+binary_pairs = st.lists(st.tuples(st.booleans(), st.booleans()), max_size=40)
+
+
+def of_pairs(pairs: Sequence[tuple[float, float]], **options: Any) -> Comparison:
+    base, candidate = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+    given_options = {"binary": False, "higher_is_better": True, "resamples": 99} | options
+    return paired(base, candidate, **given_options)
+
+
+# Zeros and ones
+
+
+@given(higher=st.integers(0, 200), lower=st.integers(0, 200))
+def test_mcnemar_is_the_binomial_test(higher: int, lower: int) -> None:
+    changed = higher + lower
+    expected = stats.binomtest(higher, changed, 0.5).pvalue if changed else 1.0
+    assert mcnemar(higher, lower) == pytest.approx(expected)
+
+
+def test_published_table() -> None:
+    # Cavo et al. (2012) in Fagerland, Lydersen & Laake, Statistical Analysis of Contingency
+    # Tables, chapter 8; figures as the authors' package `contingencytables` gives them.
+    pairs = [(1, 1)] * 59 + [(0, 1)] * 6 + [(1, 0)] * 16 + [(0, 0)] * 80
+    found = of_pairs(pairs, binary=True)
+    assert found.p_value == pytest.approx(0.052479, abs=5e-7)
+    assert found.difference == pytest.approx(-0.0621, abs=5e-5)
+    assert (found.low, found.high) == pytest.approx((-0.1240, -0.0054), abs=5e-5)
+    assert (found.test, found.interval) == ("exact McNemar", "Tango score")
+    assert (found.wins, found.losses, found.ties, found.n_pairs) == (6, 16, 139, 161)
+    assert found.effect == pytest.approx(6 / 22 - 0.5)
+    assert found.effect_name == "Cohen's g"
+    assert found.stderr == pytest.approx(np.std([1] * 6 + [-1] * 16 + [0] * 139, ddof=1) / 161**0.5)
+
+
+def score_statistic(higher: int, lower: int, n: int, delta: float) -> float:
+    """Tango's statistic with the nuisance share found by maximising the likelihood."""
+
+    def unlikely(down: float) -> float:
+        shares = down + delta, down, 1 - 2 * down - delta
+        counts = higher, lower, n - higher - lower
+        terms = zip(counts, shares, strict=True)
+        return -sum(count * math.log(max(share, 1e-300)) for count, share in terms if count)
+
+    bounds = max(0.0, -delta), (1 - delta) / 2
+    down = optimize.minimize_scalar(unlikely, bounds=bounds, options={"xatol": 1e-12}).x
+    return (higher - lower - n * delta) / math.sqrt(n * (2 * down + delta * (1 - delta)))
+
+
+@pytest.mark.parametrize(
+    ("higher", "lower", "n"), [(6, 16, 161), (5, 1, 12), (1, 1, 5), (3, 9, 30), (20, 20, 50)]
+)
+def test_tango_ends_where_the_score_test_rejects(higher: int, lower: int, n: int) -> None:
+    low, high = tango(higher, lower, n, confidence=0.9)
+    z = stats.norm.ppf(0.95)
+    assert score_statistic(higher, lower, n, low) == pytest.approx(z, rel=1e-4)
+    assert score_statistic(higher, lower, n, high) == pytest.approx(-z, rel=1e-4)
+
+
+@given(n=st.integers(1, 10**7))
+def test_tango_without_a_changed_pair(n: int) -> None:
+    bound = stats.norm.ppf(0.975) ** 2 / (n + stats.norm.ppf(0.975) ** 2)
+    assert tango(0, 0, n, confidence=0.95) == pytest.approx((-bound, bound))
+
+
+@given(higher=st.integers(0, 500), lower=st.integers(0, 500), same=st.integers(0, 500))
+def test_tango_holds_the_estimate_and_mirrors(higher: int, lower: int, same: int) -> None:
+    n = higher + lower + same or 1
+    low, high = tango(higher, lower, n, confidence=0.95)
+    assert -1 <= low <= (higher - lower) / n <= high <= 1
+    assert low < high
+    assert tango(lower, higher, n, confidence=0.95) == (-high, -low)
+    wider = tango(higher, lower, n, confidence=0.99)
+    assert wider[0] <= low
+    assert wider[1] >= high
+
+
+@pytest.mark.parametrize(
+    ("n", "up", "down"),
+    [(20, 0.1, 0.1), (30, 0.3, 0.05), (50, 0.2, 0.1), (50, 0.4, 0.2), (100, 0.05, 0.02)],
+)
+def test_tango_covers(n: int, up: float, down: float) -> None:
+    """Over every table there is, weighted by its probability: no simulation error."""
+    covered = 0.0
+    for higher in range(n + 1):
+        chances = stats.multinomial.pmf(
+            [[higher, lower, n - higher - lower] for lower in range(n + 1 - higher)],
+            n,
+            [up, down, 1 - up - down],
+        )
+        for lower, chance in enumerate(chances):
+            if chance > 1e-7:
+                low, high = tango(higher, lower, n, confidence=0.95)
+                covered += chance * (low <= up - down <= high)
+    assert 0.93 <= covered <= 0.97
+
+
+def test_binary_coverage_by_simulation() -> None:
+    rng = np.random.default_rng(5)
+    covered = 0
+    for _ in range(2000):
+        skill = rng.random(80)
+        first, second = rng.random(80) < skill, rng.random(80) < np.minimum(1, skill + 0.1)
+        found = paired(first, second, binary=True, higher_is_better=True)
+        assert found.low is not None
+        assert found.high is not None
+        covered += found.low <= 0.1 - 0.1**2 / 2 <= found.high  # the mean of min(1, U + 0.1) − U
+    assert 0.93 <= covered / 2000 <= 0.97
+
+
+@given(pairs=binary_pairs)
+def test_binary_edges(pairs: list[tuple[bool, bool]]) -> None:
+    found = of_pairs(pairs, binary=True)
+    assert (found.reason == "no pairs") == (not pairs)
+    assert (found.effect is None) == all(first == second for first, second in pairs)
+    assert found.permutation_p is None  # McNemar's test is the flip of signs
+
+
+# Real values: t, clustered t
+
+
+@given(pairs=st.lists(st.tuples(values, values), min_size=2, max_size=30))
+def test_t_is_that_of_scipy(pairs: list[tuple[float, float]]) -> None:
+    found = of_pairs(pairs, confidence=0.9)
+    if found.reason:
+        return
+    differences = [second - first for first, second in pairs]
+    expected = stats.ttest_1samp(differences, 0.0)
+    interval = expected.confidence_interval(0.9)
+    scale = max(abs(value) for pair in pairs for value in pair)
+    assert found.p_value == pytest.approx(expected.pvalue, rel=1e-6, abs=1e-12)
+    assert found.low == pytest.approx(interval.low, rel=1e-6, abs=1e-9 * scale)
+    assert found.high == pytest.approx(interval.high, rel=1e-6, abs=1e-9 * scale)
+    assert found.effect == pytest.approx(expected.statistic / len(pairs) ** 0.5, rel=1e-6)
+
+
+def clustered_error(differences: Sequence[float], clusters: Sequence[str]) -> float:
+    """The formula, in plain Python."""
+    mean = sum(differences) / len(differences)
+    totals = dict.fromkeys(clusters, 0.0)
+    for difference, cluster in zip(differences, clusters, strict=True):
+        totals[cluster] += difference - mean
+    c = len(totals)
+    return math.sqrt(c / (c - 1) * sum(total**2 for total in totals.values())) / len(differences)
+
+
+@pytest.mark.parametrize("binary", [False, True])
+def test_clusters_are_the_units(binary: bool) -> None:  # noqa: FBT001
+    first = [0, 1, 1, 0, 0, 1, 0, 1, 0]
+    second = [1, 1, 1, 1, 0, 0, 1, 1, 1]
+    clusters = list("aaabbcccc")
+    found = of_pairs(list(zip(first, second, strict=True)), binary=binary, clusters=clusters)
+    differences = [b - a for a, b in zip(first, second, strict=True)]
+    stderr = clustered_error(differences, clusters)
+    assert found.stderr == pytest.approx(stderr)
+    t = sum(differences) / 9 / stderr
+    assert found.p_value == pytest.approx(2 * stats.t.sf(t, 2))
+    reach = stats.t.ppf(0.975, 2) * stderr
+    assert (found.low, found.high) == pytest.approx((3 / 9 - reach, 3 / 9 + reach))
+    assert found.test == "clustered paired t"
+    # Signs flip per cluster: totals 1, 1, 1 are as far from 0 in 2 of 8 patterns.
+    assert found.permutation_p == pytest.approx(2 / 8)
+
+
+@given(pairs=st.lists(st.tuples(values, values), min_size=1, max_size=20))
+def test_a_cluster_per_pair_changes_nothing(pairs: list[tuple[float, float]]) -> None:
+    alone = of_pairs(pairs)
+    grouped = of_pairs(pairs, clusters=np.arange(len(pairs)))
+    assert (alone.p_value, alone.permutation_p) == pytest.approx(
+        (grouped.p_value, grouped.permutation_p)
+    )
+    assert (alone.low, alone.high, alone.stderr, alone.reason) == pytest.approx(
+        (grouped.low, grouped.high, grouped.stderr, grouped.reason)
+    )
+
+
+def coverage(draw: Any, truth: float, datasets: int = 1500) -> float:
+    covered = 0
+    for _ in range(datasets):
+        differences, clusters = draw()
+        found = paired(
+            np.zeros(len(differences)),
+            differences,
+            binary=False,
+            higher_is_better=True,
+            resamples=1,
+            clusters=clusters,
+        )
+        assert found.low is not None
+        assert found.high is not None
+        covered += found.low <= truth <= found.high
+    return covered / datasets
+
+
+@pytest.mark.parametrize("n", [5, 30])
+def test_t_covers(n: int) -> None:
+    rng = np.random.default_rng(n)
+    assert 0.93 <= coverage(lambda: (0.3 + rng.normal(size=n), None), 0.3) <= 0.97
+
+
+def test_t_covers_heavy_tails() -> None:
+    rng = np.random.default_rng(1)
+    assert coverage(lambda: (0.3 + rng.standard_t(3, size=30), None), 0.3) >= 0.9
+
+
+@pytest.mark.parametrize("sizes", [[6] * 10, [6] * 30, [1, 2, 3, 4, 5] * 4, [1, 1, 2, 9] * 10])
+def test_clustered_t_covers(sizes: list[int]) -> None:
+    rng = np.random.default_rng(sum(sizes))
+    labels = np.repeat(np.arange(len(sizes)), sizes)
+
+    def draw() -> tuple[Any, Any]:
+        shared = rng.normal(size=len(sizes))[labels]
+        return 0.3 + shared + rng.normal(size=labels.size), labels
+
+    assert 0.93 <= coverage(draw, 0.3) <= 0.97
+    assert coverage(lambda: (draw()[0], None), 0.3, datasets=500) < 0.93, "clusters matter"
+
+
+# Flipped signs
+
+
+def flipped_p(differences: Sequence[float]) -> float:
+    """Every pattern of signs, in plain Python."""
+    observed = abs(math.fsum(differences)) - 1e-9
+    patterns = list(itertools.product([1, -1], repeat=len(differences)))
+    sums = (
+        abs(math.fsum(s * d for s, d in zip(signs, differences, strict=True))) for signs in patterns
+    )
+    return sum(each >= observed for each in sums) / len(patterns)
+
+
+@settings(max_examples=40)
+@given(differences=st.lists(st.integers(-20, 20).map(lambda value: value / 10), max_size=8))
+def test_few_flips_are_all_tried(differences: list[float]) -> None:
+    found = sign_flip(np.array(differences, dtype=float), seed=0, resamples=1)
+    assert found == pytest.approx(flipped_p(differences))
+
+
+def test_flips_agree_with_scipy() -> None:
+    differences = np.random.default_rng(3).normal(0.4, 1, size=12)
+    expected = stats.permutation_test(
+        (differences, np.zeros(12)),
+        lambda x, y: np.mean(x - y),
+        permutation_type="samples",
+        n_resamples=2**12,  # no more than there are: all of them
+    )
+    assert sign_flip(differences, seed=0, resamples=1) == pytest.approx(expected.pvalue)
+
+
+def test_many_flips_come_near_the_exact_p(monkeypatch: pytest.MonkeyPatch) -> None:
+    differences = np.random.default_rng(4).normal(0.5, 1, size=15)
+    exact = sign_flip(differences, seed=0, resamples=1)
+    monkeypatch.setattr(module, "_EXACT", 0)
+    drawn = [sign_flip(differences, seed=seed, resamples=20_000) for seed in (0, 0, 1)]
+    assert drawn[0] == drawn[1] != drawn[2]
+    assert drawn[0] == pytest.approx(exact, abs=4 * math.sqrt(exact / 20_000))
+
+
+def test_zeros_do_not_count_as_flips() -> None:
+    differences = np.array([1.0, 1.0, 1.0])
+    padded = np.concatenate([differences, np.zeros(100)])
+    assert sign_flip(padded, seed=0, resamples=9) == sign_flip(differences, seed=0, resamples=9)
+    assert sign_flip(np.zeros(30), seed=0, resamples=9) == 1.0
+
+
+@pytest.mark.parametrize("n", [12, 60])
+def test_flipped_p_is_uniform_without_a_difference(n: int) -> None:
+    rng = np.random.default_rng(n)
+    found = np.array(
+        [
+            sign_flip(rng.standard_t(2, size=n), seed=seed, resamples=199)  # heavy tails: no matter
+            for seed in range(1500)
+        ]
+    )
+    for level in (0.05, 0.1, 0.25, 0.5, 0.9):
+        assert np.mean(found <= level) == pytest.approx(
+            level, abs=4 * math.sqrt(level * (1 - level) / 1500)
+        )
+
+
+def test_flips_fit_in_little_memory() -> None:
+    differences = np.random.default_rng(0).normal(size=20_000)
+    tracemalloc.start()
+    sign_flip(differences, seed=0, resamples=1000)  # 20 million flips, 160 MB as a matrix
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 5_000_000
+
+
+# What is missing says why
+
+
+def test_no_pairs() -> None:
+    for binary in (False, True):
+        found = of_pairs([], binary=binary)
+        assert (found.difference, found.low, found.p_value, found.n_pairs) == (None, None, None, 0)
+        assert found.reason == "no pairs"
+
+
+def test_one_pair() -> None:
+    found = of_pairs([(1.0, 3.0)])
+    assert (found.difference, found.wins, found.stderr) == (2.0, 1, None)
+    assert (found.low, found.high, found.p_value, found.effect) == (None, None, None, None)
+    assert found.reason == "a single value or cluster does not tell how others vary"
+    assert found.permutation_p == 1.0
+
+
+def test_one_cluster() -> None:
+    found = of_pairs([(1.0, 3.0), (1.0, 2.0)], clusters=["a", "a"])
+    assert found.p_value is None
+    assert found.reason == "a single value or cluster does not tell how others vary"
+    assert found.effect is not None
+
+
+def test_the_same_difference_everywhere() -> None:
+    found = of_pairs([(0.1, 0.4), (0.2, 0.5), (0.3, 0.6), (0.5, 0.8)])  # up to rounding
+    assert (found.p_value, found.low, found.effect) == (None, None, None)
+    assert found.reason == "nothing varies, so the role of chance is unknown"
+    assert found.permutation_p == 2 / 16
+
+
+def test_rounding_is_a_tie() -> None:
+    found = of_pairs([(0.3, 0.1 + 0.2), (1e9, 1e9 + 1e-4), (0.0, 1e-9)])
+    assert (found.wins, found.ties) == (1, 2)
+
+
+@pytest.mark.parametrize(("better", "wins", "losses"), [(True, 2, 1), (None, 2, 1), (False, 1, 2)])
+def test_a_win_is_better(better: bool | None, wins: int, losses: int) -> None:  # noqa: FBT001
+    found = of_pairs([(1, 2), (1, 3), (4, 3), (5, 5)], higher_is_better=better)
+    assert (found.wins, found.losses, found.ties) == (wins, losses, 1)
+    assert found.difference == 0.5
+
+
+def test_bad_input_is_refused() -> None:
+    with pytest.raises(ValueError, match="finite"):
+        of_pairs([(1.0, math.nan)])
+    with pytest.raises(ValueError, match="0 or 1"):
+        of_pairs([(0.5, 1.0)], binary=True)
+    with pytest.raises(ValueError, match="paired with"):
+        paired([1, 2], [1], binary=False, higher_is_better=True)
+
+
+@given(pairs=value_pairs, clusters=st.none() | st.lists(st.integers(0, 4), min_size=25))
+def test_nothing_is_nan_and_the_roles_mirror(
+    pairs: list[tuple[float, float]], clusters: list[int] | None
+) -> None:
+    labels = clusters and clusters[: len(pairs)]
+    found = of_pairs(pairs, clusters=labels)
+    assert not any(isinstance(value, float) and math.isnan(value) for value in astuple(found))
+    assert found.wins + found.losses + found.ties == found.n_pairs == len(pairs)
+    mirrored = of_pairs([(second, first) for first, second in pairs], clusters=labels)
+    assert (mirrored.wins, mirrored.losses) == (found.losses, found.wins)
+    assert (mirrored.p_value, mirrored.permutation_p) == (found.p_value, found.permutation_p)
+    if found.low is not None:
+        assert found.difference is not None
+        assert found.high is not None
+        assert found.low < found.difference < found.high
+        assert (mirrored.low, mirrored.high) == (-found.high, -found.low)
+
+
+# Holm
+
+
+def rejected(p_values: Sequence[float], level: float) -> set[int]:
+    """Holm's procedure as he gives it: reject from the smallest on, until one fails."""
+    chosen: set[int] = set()
+    for left, place in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
+        if p_values[place] * (len(p_values) - left) > level:
+            break
+        chosen.add(place)
+    return chosen
+
+
+@given(
+    p_values=st.lists(st.integers(0, 1000).map(lambda value: value / 1000), max_size=12),
+    level=st.integers(1, 999).map(lambda value: value / 1000 + 0.0003),
+)
+def test_holm_rejects_as_the_procedure_does(p_values: list[float], level: float) -> None:
+    adjusted = holm(p_values)
+    assert {place for place, p in enumerate(adjusted) if p is not None and p <= level} == rejected(
+        p_values, level
+    )
+
+
+def test_holm_keeps_nulls() -> None:
+    assert holm([]) == []
+    assert holm([None, None]) == [None, None]
+    assert holm([0.2, None, 0.6]) == [0.4, None, 0.6]
+    assert holm([0.5, 0.9]) == [1.0, 1.0]
