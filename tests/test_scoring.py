@@ -102,9 +102,9 @@ def test_the_json_is_the_contracts(tmp_path: Path) -> None:
         assert list(metric) == [*fields, *(["unanswered"] if name == "accuracy" else [])]
     assert m0["metrics"]["accuracy"] == {
         "value": 1 / 3,
-        "low": pytest.approx(0.0615, abs=1e-4),  # Wilson: 1 of 3
-        "high": pytest.approx(0.7923, abs=1e-4),
-        "stderr": pytest.approx(1 / 3),  # √(Σ(x − 1/3)² / (3 · 2))
+        "low": pytest.approx(0.0020436, abs=1e-7),
+        "high": pytest.approx(0.9918754, abs=1e-7),
+        "stderr": pytest.approx(2 / 9),  # two tasks, one with two runs: √(2 · 2 · (1/3)²) / 3
         "interval": "wilson",
         "n": 3,
         "missing": 0,

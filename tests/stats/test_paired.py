@@ -140,6 +140,7 @@ def test_binary_edges(pairs: list[tuple[bool, bool]]) -> None:
 # Real values: t, clustered t
 
 
+@pytest.mark.filterwarnings("ignore:Precision loss")  # of scipy
 @given(pairs=st.lists(st.tuples(values, values), min_size=2, max_size=30))
 def test_t_is_that_of_scipy(pairs: list[tuple[float, float]]) -> None:
     found = of_pairs(pairs, confidence=0.9)

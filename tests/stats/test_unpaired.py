@@ -106,6 +106,7 @@ def test_all_alike_still_has_an_interval(bit: int) -> None:
 # Means
 
 
+@pytest.mark.filterwarnings("ignore:Precision loss")  # of scipy
 @given(base=samples, candidate=samples)
 def test_welch_is_that_of_scipy(base: list[float], candidate: list[float]) -> None:
     found = unpaired(base, candidate, binary=False, confidence=0.9)
