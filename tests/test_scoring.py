@@ -86,6 +86,7 @@ def test_the_json_is_the_contracts(tmp_path: Path) -> None:
         "tokenizer": "whitespace",
         "confidence": 0.95,
         "cluster": None,
+        "resamples": 0,
     }
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     assert score["inputs"] == [{"path": str(path), "rows": 7, "sha256": digest}]
@@ -495,7 +496,7 @@ def test_a_score_is_a_table_a_frame_and_a_page() -> None:
     page = score._repr_html_()
     assert page.startswith("<table>")
     assert "<th>m0</th><th>m1</th>" in page
-    assert ">0.3333<" in page
+    assert ">0.3333 [0.0020, 0.9919]<" in page
     assert "accuracy" in str(score)
     assert "0.3333" in str(score)
 

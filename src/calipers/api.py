@@ -8,8 +8,11 @@ from typing import Any, Literal
 
 import polars as pl
 
+from calipers.agreeing import Agreement, agree_data
+from calipers.agreeing import Options as AgreeOptions
 from calipers.explaining import Explanation, explain_data
 from calipers.metrics.declaration import Settings
+from calipers.ratings import Where
 from calipers.records import FIELDS
 from calipers.results import Score
 from calipers.scoring import Options, Progress, score_data
@@ -37,6 +40,7 @@ def score(
     hash_inputs: bool = False,
     cluster: str | None = None,
     confidence: float = 0.95,
+    resamples: int = 0,
     seed: int = 0,
     progress: Progress = _no_progress,
 ) -> Score:
@@ -61,6 +65,7 @@ def score(
         hash_inputs=hash_inputs,
         cluster=cluster,
         confidence=confidence,
+        resamples=resamples,
         seed=seed,
     )
     return score_data(data, options, progress)
@@ -89,6 +94,38 @@ def explain(
     return explain_data(data, options, rows=rows)
 
 
+def agree(
+    data: Any,
+    *,
+    raters: Sequence[str] = (),
+    unit: str | Sequence[str] = (),
+    value: str | None = None,
+    rater_field: str | None = None,
+    level: Literal["nominal", "ordinal", "interval"] = "interval",
+    confidence: float = 0.95,
+    cluster: str | Sequence[str] = (),
+    seed: int = 0,
+) -> Agreement:
+    """How far raters agree: percent, kappas, Krippendorff's alphas, correlations, with intervals.
+
+    `data` has a column per rater; or `judgments`; or, with `rater_field`, a row per rating. `unit`
+    names the fields that tell one rated thing from another; without it, each row is one.
+
+    >>> ratings = [{"human": "yes", "judge": "yes"}, {"human": "no", "judge": "yes"}]
+    >>> agree(ratings, raters=["human", "judge"]).measures["percent_agreement"].value
+    0.5
+    """
+    where = Where(
+        raters=tuple(raters),
+        unit=_names(unit),
+        rater_field=rater_field,
+        value=value,
+        cluster=_names(cluster),
+    )
+    options = AgreeOptions(where=where, level=level, confidence=confidence, seed=seed)
+    return agree_data(data, options)
+
+
 def read(data: Any, *, rename: Mapping[str, str] | None = None) -> pl.DataFrame:
     """The records in `data` as a Polars frame: checked, in the record's types, all fields kept."""
     frames = []
@@ -107,3 +144,7 @@ def read(data: Any, *, rename: Mapping[str, str] | None = None) -> pl.DataFrame:
 
 def _path(path: str | Path | None) -> Path | None:
     return None if path is None else Path(path)
+
+
+def _names(fields: str | Sequence[str]) -> tuple[str, ...]:
+    return (fields,) if isinstance(fields, str) else tuple(fields)

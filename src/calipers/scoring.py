@@ -20,6 +20,7 @@ from calipers.records import FIELDS
 from calipers.results import Group, Input, Measured, Score
 from calipers.sinks import open_sinks
 from calipers.sources import Source, Wanted, open_sources
+from calipers.stats.intervals import Interval
 
 HASHED_UP_TO = 64 << 20
 
@@ -44,6 +45,7 @@ class Options:
     hash_inputs: bool = False
     cluster: str | None = None
     confidence: float = 0.95
+    resamples: int = 0
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -57,6 +59,8 @@ class Options:
             raise UsageError(
                 f"--confidence {self.confidence:g}: not between 0 and 1", fix="for example 0.95"
             )
+        if self.resamples < 0 or self.seed < 0:
+            raise UsageError("--resamples and --seed are whole numbers from 0 on", fix="leave out")
         if self.on_bad not in ("stop", "skip"):
             raise UsageError(f"--on-bad {self.on_bad}: no such way", fix="stop or skip")
         if self.bad_rows is not None and self.on_bad != "skip":
@@ -84,6 +88,8 @@ class Options:
             also_watched=tuple(self.renames),
             cluster=self.cluster,
             confidence=self.confidence,
+            resamples=self.resamples,
+            seed=self.seed,
         )
 
 
@@ -103,6 +109,7 @@ def score_data(data: Any, options: Options, progress: Progress = lambda _: None)
             **asdict(options.settings),
             "confidence": options.confidence,
             "cluster": options.cluster,
+            "resamples": options.resamples,
         },
         notices=tuple(_notices(outcome)),
         seed=options.seed,
@@ -183,7 +190,13 @@ def _groups(outcome: Outcome, plan: Plan, *, choose_present: bool) -> list[Group
             )
         )
     return [
-        _group(key, outcome.groups[text], metrics, plan.confidence)
+        _group(
+            key,
+            outcome.groups[text],
+            metrics,
+            plan.confidence,
+            outcome.intervals.get(text, {}),
+        )
         for text, key in sorted_keys(outcome.groups, plan.by).items()
     ]
 
@@ -211,7 +224,11 @@ def _sort_key(value: Any) -> tuple[int, float, str]:
 
 
 def _group(
-    by: Mapping[str, Any], totals: Totals, metrics: Sequence[Metric], confidence: float
+    by: Mapping[str, Any],
+    totals: Totals,
+    metrics: Sequence[Metric],
+    confidence: float,
+    resampled: Mapping[str, Interval],
 ) -> Group:
     records, errors = int(totals[RECORDS]), int(totals[ERRORS])
     return Group(
@@ -219,20 +236,25 @@ def _group(
         records=records,
         errors=errors,
         metrics={
-            metric.name: _measured(metric, totals, records - errors, confidence)
+            metric.name: _measured(
+                metric, totals, records - errors, confidence, resampled.get(metric.name)
+            )
             for metric in metrics
         },
     )
 
 
-def _measured(metric: Metric, totals: Totals, called: int, confidence: float) -> Measured:
+def _measured(
+    metric: Metric, totals: Totals, called: int, confidence: float, resampled: Interval | None
+) -> Measured:
     n = int(totals.get(metric.rows, 0))
     extras = {name: int(totals.get(total, 0)) for name, total in metric.extras.items()}
     if not n:
         reason = metric.empty if called else "every call failed"
         return Measured(value=None, n=0, missing=called, reason=reason, extras=extras)
     value = float(metric.value(totals))
-    around = metric.interval.interval(value, totals, confidence)
+    around = resampled or metric.interval.interval(value, totals, confidence)
+    method = metric.interval.name if resampled is None else "BCa bootstrap"
     known = around.low is not None or around.high is not None
     return Measured(
         value=value,
@@ -241,7 +263,7 @@ def _measured(metric: Metric, totals: Totals, called: int, confidence: float) ->
         low=_within(metric, around.low),
         high=_within(metric, around.high),
         stderr=around.stderr,
-        interval=metric.interval.name if known else None,
+        interval=method if known else None,
         extras=extras,
     )
 

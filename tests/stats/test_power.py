@@ -111,9 +111,11 @@ def test_differences_with_one_run() -> None:
 
 
 def test_millers_figures() -> None:
-    # Section 5: ω² = 1/9 and no noise, 3 points, 80 %: 969 questions by the normal quantiles.
-    # Two more are for the t test.
-    assert tasks_needed(0.03, Spread(between=1 / 9, within=0.0, tasks=9)) == 971
+    # Section 5, by the normal quantiles: ω² = 1/9, no noise, 3 points, 80 %: 969 questions. With
+    # σ² = 1/6 of each system, 198 questions run 10 times see 7.5 points. The t test asks for more.
+    assert tasks_needed(0.03, Spread(between=1 / 9, within=0.0, tasks=9)) == 969 + 2
+    seen = detectable(198, Spread(between=1 / 9, within=1 / 3, tasks=198), runs=10)
+    assert seen == pytest.approx(0.0757 * math.sqrt(198 / 196.08), abs=1e-4)
 
 
 @pytest.mark.parametrize("delta", [1.5, 1.0, 0.5, 0.2, 0.05])

@@ -57,6 +57,12 @@ if TYPE_CHECKING:
     metavar="FIELD",
     help="Rows that share FIELD depend on each other; without it, the runs of a task.",
 )
+@click.option(
+    "--resamples",
+    default=0,
+    metavar="N",
+    help="Intervals by the BCa bootstrap over N resamples; without it, by closed forms.",
+)
 @click.option("--seed", default=0, show_default=True, help="Seed of everything that is resampled.")
 def score(
     files: tuple[str, ...],

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import polars as pl
 
 from calipers.engines.totals import GroupTotals
 from calipers.sources import BadRow
+from calipers.stats.intervals import Interval
 
 
 @dataclass
@@ -26,6 +27,7 @@ class Outcome:
 
     groups: GroupTotals
     readings: tuple[Reading, ...]
+    intervals: Mapping[str, Mapping[str, Interval]] = field(default_factory=dict)  # resampled
 
 
 class Sinks(Protocol):

@@ -53,6 +53,8 @@ class Plan:
     also_watched: tuple[str, ...] = ()
     cluster: str | None = None  # a field; else the rows of a task are a cluster
     confidence: float = 0.95
+    resamples: int = 0  # intervals by the bootstrap, where there are any
+    seed: int = 0
 
     @cached_property
     def fields(self) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import Any, TypeVar
+from zlib import crc32
 
 import narwhals as nw
 import polars as pl
@@ -16,16 +17,25 @@ from calipers.engines.batches import MeasuredBatch, measured_chunk, numbered
 from calipers.engines.outcome import Outcome, Reading, Sinks
 from calipers.engines.plan import IDENTITY, Plan, coarse
 from calipers.engines.ranks import BUCKET, KEY, Tally, select_ranks
-from calipers.engines.spreads import influences, keyed_columns, of_clusters, of_rows, per_cluster
+from calipers.engines.resampling import bootstrap
+from calipers.engines.spreads import (
+    add_spreads,
+    beyond_rows,
+    effects,
+    join_table,
+    keyed_columns,
+    per_cluster,
+)
 from calipers.engines.store import Store
 from calipers.engines.totals import (
     GroupTotals,
     add_task_spreads,
     add_totals,
-    bound_positions,
+    clustered_positions,
     housekeeping,
     keyed,
     merged,
+    pooled,
     rank_counts,
     rank_positions,
     summed,
@@ -33,6 +43,7 @@ from calipers.engines.totals import (
 )
 from calipers.metrics.declaration import CLUSTER, GROUP, TASK, Aggregate, Frame, Rank, Step
 from calipers.sources import Chunk, Source, Wanted
+from calipers.stats.intervals import Interval
 
 T = TypeVar("T")
 
@@ -83,13 +94,24 @@ def run(sources: Sequence[Source], wanted: Wanted, plan: Plan, sinks: Sinks) -> 
                     )
                 sinks.progress((len(readings) + batch.done) / len(sources))
             readings.append(reading)
-        return Outcome(totals(store, plan), tuple(readings))
+        groups = totals(store, plan)
+        intervals = _bootstrapped(store, plan, groups) if plan.resamples else {}
+        return Outcome(groups, tuple(readings), intervals)
+
+
+def _bootstrapped(store: Store, plan: Plan, groups: GroupTotals) -> dict[str, dict[str, Interval]]:
+    """Each group's intervals by resampling; the group is gathered from all parts."""
+    return {
+        group: bootstrap(rows, plan, groups[group], (plan.seed, crc32(group.encode())))
+        for group in groups
+        if (rows := pl.concat(part.filter(pl.col(GROUP) == group) for part in store.parts())).height
+    }
 
 
 def totals(store: Store, plan: Plan) -> GroupTotals:
     """Every group's totals over the whole store, and how far its clusters spread."""
     groups: GroupTotals = {}
-    aggregates = merged((*housekeeping(plan), *plan.aggregates))
+    aggregates = merged((*housekeeping(plan), *plan.aggregates), plan)
     parts: list[list[list[pl.DataFrame]]] = [[] for _ in aggregates]
     for part in store.parts():
         repeated = part.filter(pl.col(TASK).is_duplicated())
@@ -102,19 +124,22 @@ def totals(store: Store, plan: Plan) -> GroupTotals:
     for aggregate, found in zip(aggregates, parts, strict=True):
         if TASK in aggregate.keys:
             tables = list(_of_tasks(found, aggregate, plan))
-        else:
+        elif aggregate.keys:
             table = summed((tables[0] for tables in found), [GROUP, *aggregate.keys])
-            tables = _stepped(table, aggregate.finish) if aggregate.keys else [table]
+            tables = _stepped(table, aggregate.finish)
             keyed_tables[aggregate] = table
+        else:
+            tables = [pooled((tables[0] for tables in found), plan)]
         for finished in tables:
             add_totals(groups, finished)
     for rank in plan.ranks:
-        _add_ranks(groups, rank_positions(groups, rank), rank, store)
+        _add_ranks(groups, rank_positions(groups, rank, plan.confidence), rank, store)
     add_task_spreads(groups, plan)
-    for table in _spreads(store, plan, groups, keyed_tables):
+    for table in _of_clusters(store, plan, groups, keyed_tables):
         add_totals(groups, table)
+    add_spreads(groups, plan.influences)
     for rank in plan.ranks:
-        _add_ranks(groups, bound_positions(groups, rank, plan.confidence), rank, store)
+        _add_ranks(groups, clustered_positions(groups, rank, plan.confidence), rank, store)
     return groups
 
 
@@ -167,13 +192,11 @@ def _after(table: pl.DataFrame, *steps: Step) -> pl.DataFrame:
     return table
 
 
-def _spreads(
+def _of_clusters(
     store: Store, plan: Plan, groups: GroupTotals, keyed_tables: Mapping[Aggregate, pl.DataFrame]
 ) -> Iterator[pl.DataFrame]:
-    """The squares of the clusters' influences, a row per group."""
+    """What clusters of several rows add to the spread of each value, a row per group."""
     wanted = plan.influences
-    if not wanted:
-        return
     beside = {
         aggregate: table.select(
             GROUP, *aggregate.keys, *(pl.col(n).alias(c) for n, c in columns.items())
@@ -181,37 +204,21 @@ def _spreads(
         for aggregate, table in keyed_tables.items()
         if (columns := keyed_columns(aggregate, wanted))
     }
+    cluster = TASK if plan.cluster is None else CLUSTER
     features = [feature.name for feature in plan.features if feature.stored]
-    read = [GROUP, TASK, *features, *([] if plan.cluster is None else [CLUSTER])]
-    squares: list[pl.DataFrame] = []
     of_parts: list[pl.DataFrame] = []
-    for part in store.parts(read):
-        if plan.cluster is None:
-            several = pl.when(pl.col(TASK).is_duplicated()).then(TASK)
-            rows = part.lazy().with_columns(several.alias(CLUSTER))
-        else:
-            rows = part.lazy()
-        effects = influences(nw.from_native(rows), wanted, groups, beside, _join_table)
-        found = effects.collect().to_native()
-        alone = found.filter(pl.col(CLUSTER).is_null())
-        squares.append(_collected(of_rows(nw.from_native(alone.lazy()), wanted)))
-        together = found.filter(pl.col(CLUSTER).is_not_null())
-        if together.height:
-            clusters = per_cluster(nw.from_native(together.lazy()), wanted)
-            of_parts.append(_collected(clusters, CLUSTER))
-        if plan.cluster is None:
-            squares += (_after(each, partial(of_clusters, wanted=wanted)) for each in of_parts)
-            of_parts.clear()
-    if of_parts:
-        all_parts = summed(of_parts, [GROUP, CLUSTER])
-        squares.append(_after(all_parts, partial(of_clusters, wanted=wanted)))
-    yield summed(squares, [GROUP])
-
-
-def _join_table(rows: Frame, table: pl.DataFrame | Frame, on: Sequence[str]) -> Frame:
-    assert isinstance(table, pl.DataFrame)
-    native: pl.LazyFrame = rows.to_native()
-    return nw.from_native(native.join(table.lazy(), on=list(on), how="left", maintain_order="left"))
+    for part in store.parts([GROUP, cluster, *features]):
+        rows = part.filter(pl.col(cluster).is_duplicated()) if cluster == TASK else part
+        rows = rows.filter(pl.col(cluster).is_not_null())
+        if rows.height and wanted:
+            named = nw.from_native(rows.rename({cluster: CLUSTER}).lazy())
+            moved = effects(named, wanted, groups, beside, join_table)
+            of_parts.append(_collected(per_cluster(moved, wanted), CLUSTER))
+    step = partial(beyond_rows, wanted=wanted)
+    if of_parts and cluster == TASK:
+        yield summed((_after(table, step) for table in of_parts), [GROUP])
+    elif of_parts:
+        yield _after(summed(of_parts, [GROUP, CLUSTER]), step)
 
 
 def _add_ranks(

@@ -22,18 +22,18 @@ from calipers.engines.batches import measured_chunk, numbered
 from calipers.engines.outcome import Outcome, Reading, Sinks
 from calipers.engines.plan import Plan
 from calipers.engines.ranks import select_ranks
-from calipers.engines.spreads import influences, keyed_columns, of_clusters, of_rows, per_cluster
+from calipers.engines.spreads import add_spreads, beyond_rows, effects, keyed_columns, per_cluster
 from calipers.engines.totals import (
     GroupTotals,
     add_task_spreads,
     add_totals,
-    bound_positions,
+    clustered_positions,
     housekeeping,
     keyed,
     merged,
+    pooled,
     rank_counts,
     rank_positions,
-    summed,
     task_steps,
 )
 from calipers.errors import DataError, MissingExtraError, UsageError
@@ -272,20 +272,25 @@ def _totals(spark: SparkSession, good: DataFrame, plan: Plan) -> GroupTotals:
     groups: GroupTotals = {}
     rows = nw.from_native(good)
     keyed_tables: dict[Aggregate, Frame] = {}
-    for aggregate in merged((*housekeeping(plan), *plan.aggregates)):
-        table = keyed_tables[aggregate] = keyed(rows, aggregate)
+    for aggregate in merged((*housekeeping(plan), *plan.aggregates), plan):
+        table = keyed(rows, aggregate)
+        if not aggregate.keys:
+            add_totals(groups, pooled([_collected(table)], plan))
+            continue
+        keyed_tables[aggregate] = table
         of_tasks = partial(_of_tasks, rows=rows, plan=plan)
-        tasks = (partial(of_tasks, values=values) for values in aggregate.tasks)
-        finish: list[Step] = [*aggregate.finish, *tasks]
-        for step in finish or (lambda frame: frame,):
+        steps: list[Step] = [*aggregate.finish]
+        steps += [partial(of_tasks, values=values) for values in aggregate.tasks]
+        for step in steps:
             add_totals(groups, _collected(step(table)))
     for rank in plan.ranks:
-        _add_ranks(groups, rank_positions(groups, rank), rank, rows, spark)
+        _add_ranks(groups, rank_positions(groups, rank, plan.confidence), rank, rows, spark)
     add_task_spreads(groups, plan)
-    for squares in _spreads(spark, rows, plan, groups, keyed_tables):
-        add_totals(groups, squares)
+    if plan.influences:
+        add_totals(groups, _of_clusters(spark, rows, plan, groups, keyed_tables))
+    add_spreads(groups, plan.influences)
     for rank in plan.ranks:
-        _add_ranks(groups, bound_positions(groups, rank, plan.confidence), rank, rows, spark)
+        _add_ranks(groups, clustered_positions(groups, rank, plan.confidence), rank, rows, spark)
     return groups
 
 
@@ -301,17 +306,15 @@ def _of_tasks(table: Frame, *, values: TaskValues, rows: Frame, plan: Plan) -> F
     return per_group(per_cluster(tasks))
 
 
-def _spreads(
+def _of_clusters(
     spark: SparkSession,
     rows: Frame,
     plan: Plan,
     groups: GroupTotals,
     keyed_tables: Mapping[Aggregate, Frame],
-) -> Iterator[pl.DataFrame]:
-    """The squares of the clusters' influences, a row per group."""
+) -> pl.DataFrame:
+    """What clusters of several rows add to the spread of each value, a row per group."""
     wanted = plan.influences
-    if not wanted:
-        return
     beside: dict[Aggregate, pl.DataFrame | Frame] = {
         aggregate: table.select(
             GROUP, *aggregate.keys, *(nw.col(n).alias(c) for n, c in columns.items())
@@ -321,12 +324,9 @@ def _spreads(
     }
     if plan.cluster is None:
         rows = rows.with_columns(nw.col(TASK).alias(CLUSTER))
-    effects = influences(rows, wanted, groups, beside, partial(_join_table, spark=spark))
-    alone = of_rows(effects.filter(nw.col(CLUSTER).is_null()), wanted)
-    together = effects.filter(~nw.col(CLUSTER).is_null())
-    clusters = of_clusters(per_cluster(together, wanted), wanted)
-    tables = [_collected(alone), _collected(clusters)]
-    yield summed((table for table in tables if table.height), [GROUP])
+    rows = rows.filter(~nw.col(CLUSTER).is_null())
+    moved = effects(rows, wanted, groups, beside, partial(_join_table, spark=spark))
+    return _collected(beyond_rows(per_cluster(moved, wanted), wanted))
 
 
 def _add_ranks(

@@ -1,7 +1,7 @@
-"""How far the clusters of rows move each value: the second pass, behind every error bar.
+"""How far the clusters of rows move each value: what every error bar is made of.
 
-The first pass gives totals; with them each row's influence on a value is known. Influences are
-added up within each cluster, and their squares over the clusters.
+Over rows that are clusters of their own the squares of the influences follow from the totals. Rows
+that share a cluster move a value together: for these, a second pass adds their influences up.
 """
 
 from __future__ import annotations
@@ -12,96 +12,107 @@ import narwhals as nw
 import polars as pl
 
 from calipers.engines.totals import GroupTotals
-from calipers.metrics.declaration import CLUSTER, GROUP, Aggregate, Frame, Influence, total_column
+from calipers.metrics.declaration import (
+    CLUSTER,
+    GROUP,
+    Aggregate,
+    Frame,
+    Influence,
+    centre_column,
+    total_column,
+)
 
 JoinTable = Callable[[Frame, "pl.DataFrame | Frame", Sequence[str]], Frame]
 """Joins rows with a table of totals: all rows stay, in their order."""
 
 
-def influences(
+def effects(
     rows: Frame,
     wanted: Sequence[Influence],
     groups: GroupTotals,
     keyed: Mapping[Aggregate, pl.DataFrame | Frame],
     join: JoinTable,
 ) -> Frame:
-    """Each row's group, cluster and influence on every value."""
-    rows = join(rows, _group_table(wanted, groups), [GROUP])
+    """Each row's group, cluster and effect on every value."""
+    rows = join(rows, _centres(wanted, groups), [GROUP])
     for aggregate, table in keyed.items():
         rows = join(rows, table, [GROUP, *aggregate.keys])
     return rows.select(GROUP, CLUSTER, *(each.effect.alias(each.name) for each in wanted))
 
 
-def _group_table(wanted: Sequence[Influence], groups: GroupTotals) -> pl.DataFrame:
-    """The totals that influences read, a row per group; no rows to divide by is a null."""
-    names = sorted({name for influence in wanted for name in influence.reads})
+def join_table(rows: Frame, table: pl.DataFrame | Frame, on: Sequence[str]) -> Frame:
+    """The join of tables in memory."""
+    assert isinstance(table, pl.DataFrame)
+    native: pl.LazyFrame = rows.to_native()
+    return nw.from_native(native.join(table.lazy(), on=list(on), how="left", maintain_order="left"))
+
+
+def _centres(wanted: Sequence[Influence], groups: GroupTotals) -> pl.DataFrame:
     columns = {
-        total_column(name): [_known(totals, name) for totals in groups.values()] for name in names
+        centre_column(each.name): [
+            float(each.centre(totals)) if totals.get(each.rows) else None
+            for totals in groups.values()
+        ]
+        for each in wanted
     }
     schema = {GROUP: pl.String(), **dict.fromkeys(columns, pl.Float64())}
     return pl.DataFrame({GROUP: list(groups), **columns}, schema=schema)
 
 
-def _known(totals: Mapping[str, float], name: str) -> float | None:
-    is_count = name.endswith("__n")
-    value = totals.get(name)
-    return None if value is None or (is_count and not value) else float(value)
-
-
 def keyed_columns(aggregate: Aggregate, wanted: Sequence[Influence]) -> dict[str, str]:
-    """The totals per key that influences read: their names, and the columns they stand in."""
+    """The totals per key that effects read: their names, and the columns they stand in."""
     names = {name for each in wanted if each.keyed is aggregate for name in each.keyed_reads}
     return {name: total_column(name) for name in sorted(names)}
 
 
 def per_cluster(rows: Frame, wanted: Sequence[Influence]) -> Frame:
-    """The influence of each cluster; `rows` all have one."""
-    names = [each.name for each in wanted]
-    return rows.group_by(GROUP, CLUSTER).agg(
-        *(nw.col(name).sum() for name in names),
-        *(nw.col(name).count().cast(nw.Int64).alias(_count(name)) for name in names),
-    )
-
-
-def of_rows(rows: Frame, wanted: Sequence[Influence]) -> Frame:
-    """The squares of rows that are clusters of their own, per group."""
+    """The effect of each cluster, the squares of its rows' effects, and how many there are."""
     names = [each.name for each in wanted]
     return (
-        rows.with_columns(
-            **{_spread(name): nw.col(name) * nw.col(name) for name in names},
-        )
-        .group_by(GROUP)
+        rows.with_columns(**{_squares(name): nw.col(name) * nw.col(name) for name in names})
+        .group_by(GROUP, CLUSTER)
         .agg(
-            *(nw.col(_spread(name)).sum() for name in names),
-            *(nw.col(name).count().cast(nw.Int64).alias(_clusters(name)) for name in names),
+            *(nw.col(name).sum() for name in names),
+            *(nw.col(_squares(name)).sum() for name in names),
+            *(nw.col(name).count().cast(nw.Int64).alias(_count(name)) for name in names),
         )
     )
 
 
-def of_clusters(clusters: Frame, wanted: Sequence[Influence]) -> Frame:
-    """The squares of the clusters' influences, per group."""
-    names = [each.name for each in wanted]
-    used = {name: (nw.col(_count(name)) > 0).cast(nw.Int64) for name in names}
+def beyond_rows(clusters: Frame, wanted: Sequence[Influence]) -> Frame:
+    """What clusters add to the squares of their rows, and how many rows are not the first."""
+    added: dict[str, nw.Expr] = {}
+    for each in wanted:
+        effect, count = nw.col(each.name), nw.col(_count(each.name))
+        added[_added(each.name)] = effect * effect - nw.col(_squares(each.name))
+        added[_further(each.name)] = nw.when(count > 1).then(count - 1).otherwise(0)
     return (
-        clusters.with_columns(
-            **{_spread(name): nw.col(name) * nw.col(name) for name in names},
-            **{_clusters(name): used[name] for name in names},
-        )
-        .group_by(GROUP)
-        .agg(
-            *(nw.col(_spread(name)).sum() for name in names),
-            *(nw.col(_clusters(name)).sum() for name in names),
-        )
+        clusters.with_columns(**added).group_by(GROUP).agg(*(nw.col(name).sum() for name in added))
     )
 
 
-def _spread(name: str) -> str:
-    return f"{name}__spread"
+def add_spreads(groups: GroupTotals, wanted: Sequence[Influence]) -> None:
+    """The spread of each value and the number of its clusters, among the group's totals."""
+    for totals in groups.values():
+        for each in wanted:
+            n = totals.get(each.rows, 0)
+            if n:
+                squares = each.squares(totals) + totals.get(_added(each.name), 0.0)
+                totals[f"{each.name}__spread"] = max(0.0, squares) / n**2
+                totals[f"{each.name}__clusters"] = n - totals.get(_further(each.name), 0)
 
 
-def _clusters(name: str) -> str:
-    return f"{name}__clusters"
+def _squares(name: str) -> str:
+    return f"{name}__row_squares"
 
 
 def _count(name: str) -> str:
-    return f"{name}__count"
+    return f"{name}__rows_in_cluster"
+
+
+def _added(name: str) -> str:
+    return f"{name}__added_by_clusters"
+
+
+def _further(name: str) -> str:
+    return f"{name}__further_rows"

@@ -71,16 +71,61 @@ def keyed(rows: Frame, aggregate: Aggregate) -> Frame:
     return rows.group_by(GROUP, *aggregate.keys).agg(*named)
 
 
-def merged(aggregates: Iterable[Aggregate]) -> list[Aggregate]:
-    """All aggregates without keys as one, so that they take one pass; the others as they are."""
-    plain: dict[str, nw.Expr] = {}
-    others: list[Aggregate] = []
-    for aggregate in aggregates:
-        if aggregate.keys or aggregate.where is not None:
-            others.append(aggregate)
-        else:
-            plain |= aggregate.totals
-    return [Aggregate(features=(), totals=plain), *others]
+def merged(aggregates: Iterable[Aggregate], plan: Plan) -> list[Aggregate]:
+    """All aggregates without keys as one, so that they take one pass; the others as they are.
+
+    The one carries the variance of each feature whose mean is wanted; `pooled` puts them together.
+    """
+    aggregates = list(aggregates)
+    plain = dict(merged_plain(aggregates).totals)
+    for name in _averaged(plan):
+        plain[_variance(name)] = nw.col(name).cast(nw.Float64).var(ddof=0)
+    return [Aggregate(features=(), totals=plain), *(each for each in aggregates if each.keys)]
+
+
+def merged_plain(aggregates: Iterable[Aggregate]) -> Aggregate:
+    """The totals of all aggregates without keys."""
+    plain = (each.totals for each in aggregates if not each.keys)
+    return Aggregate(
+        features=(), totals={name: total for one in plain for name, total in one.items()}
+    )
+
+
+def pooled(parts: Iterable[pl.DataFrame], plan: Plan) -> pl.DataFrame:
+    """The sum of the parts' totals, and of each averaged feature Σ (x − mean)² over all parts."""
+    rows = pl.concat(parts)
+    names = _averaged(plan)
+    sums = summed([rows.drop(_variance(name) for name in names)], [GROUP])
+    means = sums.select(
+        GROUP,
+        *((pl.col(f"{name}__sum") / pl.col(f"{name}__n")).alias(_mean(name)) for name in names),
+    )
+    squares = [
+        (
+            pl.col(f"{name}__n")
+            * (
+                pl.col(_variance(name))
+                + (pl.col(f"{name}__sum") / pl.col(f"{name}__n") - pl.col(_mean(name))) ** 2
+            )
+        ).alias(f"{name}__squares")
+        for name in names
+    ]
+    around = rows.join(means, on=GROUP, maintain_order="left").select(GROUP, *squares)
+    around = around.with_columns(pl.exclude(GROUP).fill_nan(None))
+    return sums.join(summed([around], [GROUP]), on=GROUP, maintain_order="left")
+
+
+def _averaged(plan: Plan) -> list[str]:
+    features = (influence.feature for influence in plan.influences)
+    return [feature.name for feature in features if feature is not None]
+
+
+def _variance(name: str) -> str:
+    return f"{name}__variance"
+
+
+def _mean(name: str) -> str:
+    return f"{name}__mean"
 
 
 def add_totals(groups: GroupTotals, table: pl.DataFrame) -> None:
@@ -158,25 +203,38 @@ def add_task_spreads(groups: GroupTotals, plan: Plan) -> None:
                 totals[f"{name}__clusters"] = totals[f"{values.name}__clusters"]
 
 
-def rank_positions(groups: GroupTotals, rank: Rank) -> list[tuple[str, str, int]]:
-    """Where the rank lies in each group that has values."""
-    counts = rank_counts(groups, rank)
-    return [(group, rank.value_name, rank.position(count)) for group, count in counts.items()]
-
-
-def bound_positions(
+def rank_positions(
     groups: GroupTotals, rank: Rank, confidence: float
 ) -> list[tuple[str, str, int]]:
-    """Where the bounds of the rank's interval lie, as far as the data has them."""
+    """Where in each group the rank lies, and the bounds of its interval if rows are independent."""
+    positions: list[tuple[str, str, int]] = []
+    for group, count in rank_counts(groups, rank).items():
+        positions.append((group, rank.value_name, rank.position(count)))
+        positions += _bounds(group, rank, count, float(count), confidence)
+    return positions
+
+
+def clustered_positions(
+    groups: GroupTotals, rank: Rank, confidence: float
+) -> list[tuple[str, str, int]]:
+    """Where the bounds lie in groups whose rows come in clusters; the others' are forgotten."""
     positions: list[tuple[str, str, int]] = []
     for group, count in rank_counts(groups, rank).items():
         spread, clusters = spread_of(rank.influence.name, groups[group])
-        share = rank.percent / 100
-        size = count if clusters == count else effective_size(share, count, spread, clusters)
-        low, high = quantile_ranks(share, count, size, confidence)
-        positions += [(group, rank.low_name, low)] if low else []
-        positions += [(group, rank.high_name, high)] if high else []
+        if clusters < count:
+            for name in (rank.low_name, rank.high_name):
+                groups[group].pop(name, None)
+            size = effective_size(rank.percent / 100, count, spread, clusters)
+            positions += _bounds(group, rank, count, size, confidence)
     return positions
+
+
+def _bounds(
+    group: str, rank: Rank, count: int, size: float, confidence: float
+) -> list[tuple[str, str, int]]:
+    low, high = quantile_ranks(rank.percent / 100, count, size, confidence)
+    found = ((rank.low_name, low), (rank.high_name, high))
+    return [(group, name, position) for name, position in found if position is not None]
 
 
 def rank_counts(groups: GroupTotals, rank: Rank) -> dict[str, int]:

@@ -18,6 +18,7 @@ from calipers.metrics.declaration import (
     Metric,
     Settings,
     Totals,
+    centre,
     mean,
     spread_of,
     total,
@@ -86,6 +87,7 @@ def _gaps(bins: Frame) -> Frame:
             nw.col("bin_n").sum().alias("ece__n"),
             nw.col("gap").sum().alias("ece__gap"),
             nw.col("noise").sum().alias("ece__noise"),
+            nw.col("bin_squares").sum().alias("ece__squares"),
         )
     )
 
@@ -104,20 +106,24 @@ _bins = Aggregate(
 )
 
 
+def _ece(totals: Totals) -> float:
+    return totals["ece__gap"] / totals["ece__n"]
+
+
 def _bin_effect() -> nw.Expr:
     """A row moves its bin's gap, whose sign is the same for all rows of the bin."""
     above, below = total("bin_confidence"), total("bin_right")
-    sign = (
-        nw.when(above > below).then(1.0).otherwise(nw.when(above < below).then(-1.0).otherwise(0))
-    )
-    error = nw.col("prob_correct") - nw.col("correct").cast(nw.Float64)
-    return (sign * error - total("ece__gap") / total("ece__n")) / total("ece__n")
+    at_most = nw.when(above < below).then(-1.0).otherwise(0.0)
+    sign = nw.when(above > below).then(1.0).otherwise(at_most)
+    return sign * (nw.col("prob_correct") - nw.col("correct").cast(nw.Float64)) - centre("ece")
 
 
 _gap_influence = Influence(
     name="ece",
+    rows="ece__n",
+    centre=_ece,
     effect=_bin_effect(),
-    reads=("ece__gap", "ece__n"),
+    squares=lambda totals: totals["ece__squares"] - totals["ece__n"] * _ece(totals) ** 2,
     keyed=_bins,
     keyed_reads=("bin_confidence", "bin_right"),
 )
@@ -154,7 +160,7 @@ ece = Metric(
     better="lower",
     aggregate=_bins,
     rows="ece__n",
-    value=lambda totals: totals["ece__gap"] / totals["ece__n"],
+    value=_ece,
     empty="no record has prob_correct and correct, or answer and target",
     work="{ece__gap} / {ece__n}, the sum over bins of |Σ prob_correct − Σ correct| over the rows",
     interval=_BinnedDelta(),

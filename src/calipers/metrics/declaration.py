@@ -32,7 +32,7 @@ Step = Callable[[Frame], Frame]
 
 
 def total(name: str) -> nw.Expr:
-    """A total, of the row's group or of its key, in the expression of an influence."""
+    """A total of the row's key, in the effect of an influence."""
     return nw.col(total_column(name))
 
 
@@ -134,17 +134,31 @@ class TaskValues:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Influence:
-    """How far each row moves a value, to first order: (x − mean) / n for a mean.
+    """How far each row moves a value, times the number of rows: x − mean for a mean.
 
-    The engines add it up within each cluster and give the sum of squares over the clusters as
-    `{name}__spread`, and their number as `{name}__clusters` (the infinitesimal jackknife).
+    An error bar is made of its squares, summed within each cluster first (the infinitesimal
+    jackknife). Over rows that are clusters of their own the squares follow from the totals; for
+    the others the engines compute the effect row by row.
     """
 
     name: str
-    effect: nw.Expr
-    reads: tuple[str, ...]  # the group's totals in it
-    keyed: Aggregate | None = None  # the aggregate whose totals per key are in it too
+    rows: str  # the total that holds the number of rows
+    centre: Callable[[Totals], float]  # the group's own number in the effect
+    effect: nw.Expr  # over features, `centre(name)`, and totals of the row's key
+    squares: Callable[[Totals], float]  # Σ effect² over all rows
+    feature: Feature | None = None  # for a mean: `{feature}__squares` is wanted among the totals
+    keyed: Aggregate | None = None  # the aggregate whose totals per key are in the effect
     keyed_reads: tuple[str, ...] = ()
+
+
+def centre(influence: str) -> nw.Expr:
+    """The group's own number in the effect of that influence."""
+    return nw.col(centre_column(influence))
+
+
+def centre_column(influence: str) -> str:
+    """The column where it stands."""
+    return f"_centre_{influence}"
 
 
 class HasInterval(Protocol):
@@ -193,12 +207,14 @@ class Rank:
     def influence(self) -> Influence:
         """How far each row moves the share of values up to the one at the rank."""
         value = nw.col(self.feature.name)
-        below = nw.when(value <= total(self.value_name)).then(1.0).otherwise(0.0)
-        share = nw.when(~value.is_null()).then(below) - self.percent / 100
+        share = self.percent / 100
+        below = nw.when(value <= centre(self.value_name)).then(1 - share).otherwise(-share)
         return Influence(
             name=self.value_name,
-            effect=share / total(self.count_name),
-            reads=(self.count_name, self.value_name),
+            rows=self.count_name,
+            centre=lambda totals: totals[self.value_name],
+            effect=nw.when(~value.is_null()).then(below),
+            squares=lambda totals: share * (1 - share) * totals[self.count_name],
         )
 
 
@@ -266,12 +282,14 @@ class Metric:
     better: Literal["higher", "lower"] | None
     aggregate: Aggregate | Rank
     rows: str  # the total that holds the number of rows used
-    value: Callable[[Totals], float]
+    value: Callable[[Totals], Any]  # a number, or an array of them where the totals are arrays
     empty: str  # why the value is null when no row was used
     interval: HasInterval
     work: str  # the formula over the totals, as `explain` fills it in
     version: int = 1
     extras: Mapping[str, str] = field(default_factory=dict)  # further totals shown beside it
+    averaged: Feature | str | None = None  # the feature, or the value of tasks, it is the mean of
+    complement: bool = False  # 1 minus that mean
     influence: Influence | None = None  # none where the values of tasks are averaged
     weight: Callable[[Totals], pl.Expr] | None = None  # what `explain` sorts the rows by
 
@@ -299,11 +317,13 @@ def sums(feature: Feature) -> Aggregate:
 def mean_influence(feature: Feature) -> Influence:
     """How far each row moves the feature's mean."""
     count, summed = f"{feature.name}__n", f"{feature.name}__sum"
-    value = nw.col(feature.name).cast(nw.Float64)
     return Influence(
         name=feature.name,
-        effect=(value - total(summed) / total(count)) / total(count),
-        reads=(count, summed),
+        rows=count,
+        centre=lambda totals: totals[summed] / totals[count],
+        effect=nw.col(feature.name).cast(nw.Float64) - centre(feature.name),
+        squares=lambda totals: totals[f"{feature.name}__squares"],
+        feature=feature,
     )
 
 
@@ -356,6 +376,8 @@ def mean(
         work=f"{'1 − ' if complement else ''}{{{summed}}} / {{{count}}}",
         interval=Wilson(influence.name, count) if by_wilson else StudentT(influence.name),
         extras=extras or {},
+        averaged=feature,
+        complement=complement,
         influence=influence,
         weight=weight,
     )

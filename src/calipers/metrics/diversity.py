@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import log
+from typing import Any
 
 import narwhals as nw
+import numpy as np
 import polars as pl
 
 from calipers.metrics.declaration import (
@@ -15,6 +17,7 @@ from calipers.metrics.declaration import (
     Influence,
     Metric,
     Totals,
+    centre,
     spread_of,
     total,
 )
@@ -46,29 +49,38 @@ _answers = Aggregate(
 )
 
 
-def entropy(count: float, distinct: float, n_log_n: float) -> float:
+def _sce(totals: Totals) -> Any:
     """−Σ p ln p from the counts' totals; exactly 0 where there is one answer."""
-    return 0.0 if distinct == 1 else max(0.0, log(count) - n_log_n / count)
+    count = totals["answers__n"]
+    found = np.maximum(0.0, np.log(count) - totals["answers__n_log_n"] / count)
+    return np.where(np.equal(totals["answers__distinct"], 1), 0.0, found)
 
 
-def _sce(totals: Totals) -> float:
-    return entropy(totals["answers__n"], totals["answers__distinct"], totals["answers__n_log_n"])
-
-
-def _sce_normalized(totals: Totals) -> float:
-    distinct = totals["answers__distinct"]
-    return 0.0 if distinct == 1 else min(1.0, _sce(totals) / log(distinct))
+def _sce_normalized(totals: Totals) -> Any:
+    most = np.log(np.maximum(2.0, totals["answers__distinct"]))
+    return np.minimum(1.0, _sce(totals) / most)
 
 
 _EMPTY = "no record has an answer"
 _NULLS = "a row without an answer is left out"
 
 
+def _mean_log_count(totals: Totals) -> float:
+    return totals["answers__n_log_n"] / totals["answers__n"]
+
+
+def _squares(totals: Totals) -> float:
+    """Σ over rows of (mean of ln count − ln count of the row's answer)²."""
+    mean = _mean_log_count(totals)
+    return max(0.0, totals["answers__n_log_n_log_n"] - totals["answers__n"] * mean**2)
+
+
 _information = Influence(
     name="answers",
-    effect=(total("answers__n_log_n") / total("answers__n") - total("answer_n").log())
-    / total("answers__n"),
-    reads=("answers__n_log_n", "answers__n"),
+    rows="answers__n",
+    centre=_mean_log_count,
+    effect=centre("answers") - total("answer_n").cast(nw.Float64).log(),
+    squares=_squares,
     keyed=_answers,
     keyed_reads=("answer_n",),
 )
@@ -92,8 +104,8 @@ class _EntropyDelta:
         around = t_interval(value, spread / scale**2, clusters, confidence)
         if around.low is None or around.high is None:
             return around
-        of_rows = totals["answers__n_log_n_log_n"] / n - (totals["answers__n_log_n"] / n) ** 2
-        repeats = max(1.0, spread * n / of_rows) if of_rows > 0 else n / clusters
+        of_rows = _squares(totals) / n**2
+        repeats = max(1.0, spread / of_rows) if of_rows > 0 else n / clusters
         lack = (distinct - 1) / (2 * n) * repeats / scale
         return replace(
             around, low=min(value, around.low + lack), high=max(value, around.high + lack)

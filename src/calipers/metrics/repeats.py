@@ -99,6 +99,7 @@ answer_entropy = Metric(
     empty=_NO_REPEATS,
     work="{answer_entropy__sum} / {repeats__tasks}, the sum of the tasks' entropies over the tasks",
     interval=StudentT("answer_entropy"),
+    averaged="answer_entropy",
     weight=lambda _: 1 / pl.col("n"),
 )
 
@@ -119,6 +120,7 @@ determinism_index = Metric(
     empty=_NO_REPEATS,
     work="{most_common_share__sum} / {repeats__tasks}, the sum of the tasks' shares over the tasks",
     interval=StudentT("most_common_share"),
+    averaged="most_common_share",
     weight=answer_entropy.weight,
 )
 
@@ -141,6 +143,7 @@ mode_accuracy = Metric(
     empty="no task has two runs with an answer that can be checked",
     work="{mode_right__sum} / {mode__tasks}, tasks whose most common answer is right over tasks",
     interval=Wilson("mode_right", "mode__tasks"),
+    averaged="mode_right",
     weight=lambda _: pl.col("n") - pl.col("right"),
 )
 
@@ -176,5 +179,6 @@ stability = Metric(
     empty="no task has two runs whose answers can be checked",
     work="{stable__sum} / {stable__tasks}, tasks all right or all wrong over the tasks",
     interval=Wilson("stable", "stable__tasks"),
+    averaged="stable",
     weight=lambda _: pl.min_horizontal(pl.col("right"), pl.col(RUNS) - pl.col("right")),
 )

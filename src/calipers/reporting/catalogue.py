@@ -19,6 +19,7 @@ def facts(metric: Metric) -> dict[str, str]:
         "unit": metric.unit or "none",
         "range": range_text(metric),
         "better": metric.better or "neither",
+        "interval": metric.interval.name,
         "profiles": ", ".join(metric.profiles),
         "spec": metric.spec,
         "version": str(metric.version),

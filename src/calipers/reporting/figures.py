@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from calipers.results import Group
+    from calipers.results import Group, Measured
 
 NOTHING = "—"
 _SMALL = 10_000
 _HUNDRED = 100
+_MOST_DECIMALS = 6
 
 
 def figure(value: float | None, unit: str | None = None) -> str:
@@ -26,6 +27,29 @@ def figure(value: float | None, unit: str | None = None) -> str:
     if abs(value) < _HUNDRED:
         return f"{value:.2f}"
     return f"{value:,.1f}"
+
+
+def with_interval(measured: Measured, unit: str | None = None) -> str:
+    """A value and its error bar: 0.5625 ± 0.027, or 0.995 [0.971, 0.999] where it is lopsided."""
+    value, low, high = measured.value, measured.low, measured.high
+    text = figure(value, unit)
+    if value is None or (low is None and high is None):
+        return text
+    if low is None or high is None or _lopsided(value, low, high):
+        return f"{text} [{figure(low, unit)}, {figure(high, unit)}]"
+    return f"{text} ± {_reach((high - low) / 2)}"
+
+
+def _lopsided(value: float, low: float, high: float) -> bool:
+    return abs((high - value) - (value - low)) > (high - low) / 10
+
+
+def _reach(half: float) -> str:
+    """Half of an interval, to two digits that say something."""
+    if half == 0 or math.isinf(half):
+        return "0" if half == 0 else "∞"
+    decimals = min(_MOST_DECIMALS, max(0, 1 - math.floor(math.log10(half))))
+    return f"{half:,.{decimals}f}"
 
 
 def group_name(by: Mapping[str, Any]) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from calipers.metrics import metric_named
-from calipers.reporting.figures import figure, group_name, printable, reasons
+from calipers.reporting.figures import group_name, printable, reasons, with_interval
 
 if TYPE_CHECKING:
     from calipers.results import Score
@@ -74,7 +74,7 @@ def score_markdown(score: Score) -> str:
     ]
     for name in score.groups[0].metrics:
         unit = metric_named(name).unit
-        values = [figure(group.metrics[name].value, unit) for group in score.groups]
+        values = [with_interval(group.metrics[name], unit) for group in score.groups]
         label = f"{name} ({unit})" if unit else name
         lines.append(f"| {label} | {' | '.join(values)} |")
     notes = [*reasons(score.groups), *score.notices]

@@ -6,7 +6,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from calipers.metrics import metric_named
-from calipers.reporting.figures import figure, group_name, reasons
+from calipers.reporting.figures import figure, group_name, reasons, with_interval
 
 if TYPE_CHECKING:
     from calipers.results import Measured, Score
@@ -22,7 +22,7 @@ def score_html(score: Score) -> str:
         metric = metric_named(name)
         cells = "".join(
             f'<td style="text-align:right" title="{escape(_hover(measured))}">'
-            f"{figure(measured.value, metric.unit)}</td>"
+            f"{with_interval(measured, metric.unit)}</td>"
             for measured in (group.metrics[name] for group in score.groups)
         )
         rows.append(
@@ -42,4 +42,7 @@ def score_html(score: Score) -> str:
 
 
 def _hover(measured: Measured) -> str:
-    return measured.reason or f"n = {measured.n}"
+    if measured.reason is not None or measured.interval is None:
+        return measured.reason or f"n = {measured.n}"
+    low, high = (figure(bound) for bound in (measured.low, measured.high))
+    return f"n = {measured.n}, {low} to {high} ({measured.interval})"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from rich import box
@@ -14,7 +14,7 @@ from rich.text import Text
 
 from calipers.metrics import metric_named
 from calipers.reporting.catalogue import facts, range_text
-from calipers.reporting.figures import NOTHING, figure, group_name, printable, reasons
+from calipers.reporting.figures import NOTHING, group_name, printable, reasons, with_interval
 
 if TYPE_CHECKING:
     import polars as pl
@@ -55,17 +55,33 @@ def show_score(score: Score, console: Console) -> None:
     if not score.groups:
         console.print(Text("No records."))
         return
-    names = [group_name(group.by) for group in score.groups]
-    widest = min(_GROUP_NAME, max(map(len, names)))
     room = console.width - _METRIC_COLUMN - len(" tokens")
-    fit = max(1, room // (max(_GROUP_COLUMN, widest) + 2))
-    for start in range(0, len(names), fit):
-        console.print(_score_table(score.groups[start : start + fit]))
+    for groups in _that_fit(score.groups, room):
+        console.print(_score_table(groups))
     notes = reasons(score.groups)
     if notes:
         console.print(Text(f"{NOTHING} no value:", style="dim"))
     for note in notes:
         console.print(Text(f"  {note}", style="dim"))
+
+
+def _that_fit(groups: Sequence[Group], room: int) -> Iterator[list[Group]]:
+    """As many groups side by side as there is room for, then the next ones."""
+    row: list[Group] = []
+    used = 0
+    for group in groups:
+        cells = (_cell(name, group) for name in group.metrics)
+        width = 2 + max(len(_short(group_name(group.by))), _GROUP_COLUMN - 2, *map(len, cells))
+        if row and used + width > room:
+            yield row
+            row, used = [], 0
+        row.append(group)
+        used += width
+    yield row
+
+
+def _cell(name: str, group: Group) -> str:
+    return with_interval(group.metrics[name], metric_named(name).unit)
 
 
 def _score_table(groups: Sequence[Group]) -> Table:
@@ -85,8 +101,7 @@ def _score_table(groups: Sequence[Group]) -> Table:
         if section not in (None, _section(metric)):
             table.add_section()
         section = _section(metric)
-        values = [figure(group.metrics[name].value, metric.unit) for group in groups]
-        table.add_row(name, *values, metric.unit or "")
+        table.add_row(name, *(_cell(name, group) for group in groups), metric.unit or "")
     return table
 
 

@@ -78,6 +78,9 @@ def paired(
     g. Else a t test on the differences with Cohen's dz and, as a check that assumes no normality,
     the p-value of flipped signs. With `clusters` (tasks of one repository, say) the t test is the
     cluster-robust one for either kind, and signs flip per cluster.
+
+    Tango's interval is no inversion of the exact test: when few pairs changed it can leave out 0
+    while p is above 1 − confidence. The verdict is the test's.
     """
     first, second = finite(base), finite(candidate)
     if first.shape != second.shape:
@@ -130,7 +133,7 @@ def paired(
 def mcnemar(higher: int, lower: int) -> float:
     """Two-sided exact p of McNemar (1947), that changed pairs go up as often as down.
 
-    The most cautious of the tests on 0 and 1; without a changed pair it is 1.
+    A cautious test: it errs less often than its level says. Without a changed pair p is 1.
     """
     return min(1.0, 2 * float(bdtr(min(higher, lower), higher + lower, 0.5)))
 

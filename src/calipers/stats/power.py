@@ -95,7 +95,7 @@ def tasks_needed(
     """The tasks with which a true difference of `delta` is found with this power.
 
     Miller's (z_α/2 + z_β)² · variance / δ², and z²_α/2 / 2 tasks more for the t test that will be
-    used: Guenther (1981), The American Statistician 35, 243.
+    used: Guenther (1981), The American Statistician 35, 243. Right to a task from 6 tasks on.
     """
     if delta == 0:
         raise ValueError("no number of tasks shows a difference of zero")

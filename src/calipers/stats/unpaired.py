@@ -214,7 +214,10 @@ class KruskalWallis:
 
 
 def kruskal_wallis(samples: Sequence[ArrayLike]) -> KruskalWallis:
-    """H corrected for ties (Kruskal & Wallis 1952), its χ² p, and ε² = H/(n−1) (Kelley 1935)."""
+    """H corrected for ties (Kruskal & Wallis 1952), its χ² p, and ε² = H / (n − 1).
+
+    The effect size is that of Tomczak & Tomczak (2014), Trends in Sport Sciences 21, 19.
+    """
     from scipy.stats import kruskal  # noqa: PLC0415 (slow to load)
 
     filled = [sample for sample in map(finite, samples) if sample.size]

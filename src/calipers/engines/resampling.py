@@ -1,0 +1,280 @@
+"""Every metric under weights: what a bootstrap and a paired comparison of any metric stand on.
+
+The totals of a group are sums over its clusters, so a weighted group is a matrix product away, and
+the declared steps and formulas turn weighted totals into values, a resample in the place of a
+group. Only ranks are looked up in sorted rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, cast
+
+import narwhals as nw
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+from scipy import sparse
+
+from calipers.engines.plan import FAILED, Plan
+from calipers.engines.spreads import effects, join_table, keyed_columns
+from calipers.engines.totals import keyed, merged_plain
+from calipers.metrics import Metric
+from calipers.metrics.declaration import (
+    CLUSTER,
+    GROUP,
+    RUNS,
+    TASK,
+    Aggregate,
+    Feature,
+    Rank,
+    TaskValues,
+    Totals,
+)
+from calipers.stats.bootstrap import bca, weights
+from calipers.stats.intervals import Interval
+
+Floats = NDArray[np.float64]
+Columns = Mapping[str, Floats]
+
+CODE = "_code"  # a row's cluster, from 0
+_NONE = np.empty(0)
+_KEYED_CELLS = 1 << 21
+_BAND = 8  # standard errors around a rank: no resample has it outside
+
+
+@dataclass(frozen=True)
+class _Linear:
+    """Totals that are sums over clusters."""
+
+    names: Sequence[str]
+    per_cluster: Floats
+
+    def __call__(self, weighted: Floats) -> Columns:
+        sums = weighted @ self.per_cluster
+        return {name: sums[:, column] for column, name in enumerate(self.names)}
+
+
+@dataclass(frozen=True)
+class _Keyed:
+    """Totals per key, and what the aggregate makes of them."""
+
+    aggregate: Aggregate
+    keys: pl.DataFrame
+    per_cluster: Sequence[Any]  # a sparse matrix per total, a row per key
+
+    def __call__(self, weighted: Floats) -> Columns:
+        at_once = max(1, _KEYED_CELLS // max(1, self.keys.height))
+        pieces = [
+            self._some(weighted[start : start + at_once])
+            for start in range(0, len(weighted), at_once)
+        ]
+        return {name: np.concatenate([piece[name] for piece in pieces]) for name in pieces[0]}
+
+    def _some(self, weighted: Floats) -> Columns:
+        rows = len(weighted)
+        totals = [(matrix @ weighted.T).T.ravel() for matrix in self.per_cluster]
+        present = totals[0] > 0  # the first total counts the rows
+        number = np.repeat(np.arange(rows), self.keys.height)
+        frame = pl.DataFrame(
+            {
+                GROUP: number[present],
+                **dict(zip(self.aggregate.totals, (each[present] for each in totals), strict=True)),
+            }
+        )
+        every = pl.DataFrame({GROUP: np.arange(rows)})
+        columns: dict[str, Floats] = {}
+        for step in self.aggregate.finish:
+            finished: pl.LazyFrame = step(nw.from_native(frame.lazy())).to_native()
+            table = every.join(finished.collect(), on=GROUP, how="left", maintain_order="left")
+            columns |= {
+                name: table[name].cast(pl.Float64).fill_null(0).to_numpy()
+                for name in table.columns
+                if name != GROUP
+            }
+        return columns
+
+
+@dataclass(frozen=True)
+class _Ranked:
+    """A rank among weighted values, the largest first."""
+
+    rank: Rank
+    values: Floats
+    codes: NDArray[np.int64]
+    band: int
+
+    def __call__(self, weighted: Floats) -> Columns:
+        totals = weighted @ np.bincount(self.codes, minlength=weighted.shape[1]).astype(np.float64)
+        above = totals + np.floor_divide(-self.rank.percent * totals, 100)  # n − ⌈percent·n/100⌉
+        found = self._first_beyond(weighted, above, self.band)
+        missing = np.isnan(found) & (totals > 0)
+        if missing.any():
+            found[missing] = self._first_beyond(weighted[missing], above[missing], len(self.values))
+        return {self.rank.value_name: found, self.rank.count_name: totals}
+
+    def _first_beyond(self, weighted: Floats, above: Floats, band: int) -> Floats:
+        """The first value, from the largest, that more than `above` values reach."""
+        reached = np.cumsum(weighted[:, self.codes[:band]], axis=1)
+        beyond = reached > above[:, None]
+        found = self.values[beyond.argmax(axis=1)] if band else np.full(len(weighted), np.nan)
+        return np.where(beyond.any(axis=1), found, np.nan)
+
+
+class WeightedValues:
+    """Some metrics of one group under weights of its clusters."""
+
+    def __init__(self, rows: pl.DataFrame, metrics: Sequence[Metric], clusters: int) -> None:
+        """Rows of the compact table, each with the `CODE` of its cluster."""
+        self.metrics = metrics
+        self.clusters = clusters
+        used = rows.filter(~pl.col(FAILED))
+        aggregates = dict.fromkeys(metric.aggregate for metric in metrics)
+        plain = merged_plain(each for each in aggregates if isinstance(each, Aggregate))
+        self._parts: list[Callable[[Floats], Columns]] = [_linear(used, plain, clusters)]
+        for each in aggregates:
+            if isinstance(each, Rank):
+                self._parts.append(_ranked(used, each))
+            elif each.keys and TASK not in each.keys:
+                self._parts.append(_keyed(used, each, clusters))
+            elif each.keys:
+                self._parts += (_of_tasks(used, each, values, clusters) for values in each.tasks)
+
+    def __call__(self, weighted: Floats) -> dict[str, Floats]:
+        """Each metric's value in each resample; NaN where it has none."""
+        totals: dict[str, Floats] = {}
+        for part in self._parts:
+            totals |= part(weighted)
+        found: dict[str, Floats] = {}
+        with np.errstate(divide="ignore", invalid="ignore"):
+            for metric in self.metrics:
+                values = np.asarray(metric.value(cast("Totals", totals)), dtype=np.float64)
+                found[metric.name] = np.where(totals[metric.rows] > 0, values, np.nan)
+        return found
+
+    def resampled(self, resamples: int, seed: Any) -> dict[str, Floats]:
+        """Each metric's values in that many resamples of the clusters."""
+        with ThreadPoolExecutor(2) as pool:
+            blocks = list(pool.map(self, weights(self.clusters, resamples, seed)))
+        return {
+            metric.name: np.concatenate([block[metric.name] for block in blocks])
+            for metric in self.metrics
+        }
+
+
+def _linear(rows: pl.DataFrame, aggregate: Aggregate, clusters: int) -> _Linear:
+    table = _per_cluster(rows, aggregate)
+    return _Linear(list(aggregate.totals), _dense(table, list(aggregate.totals), clusters))
+
+
+def _dense(table: pl.DataFrame, names: Sequence[str], clusters: int) -> Floats:
+    matrix = np.zeros((clusters, len(names)))
+    values = table.select(pl.col(names).cast(pl.Float64).fill_null(0)).to_numpy()
+    matrix[table[GROUP].to_numpy()] = values
+    return matrix
+
+
+def _per_cluster(rows: pl.DataFrame, aggregate: Aggregate) -> pl.DataFrame:
+    """The aggregate's totals with a cluster in the place of a group."""
+    coded = rows.with_columns(pl.col(CODE).alias(GROUP)).lazy()
+    native: pl.LazyFrame = keyed(nw.from_native(coded), aggregate).to_native()
+    return native.collect().sort(GROUP, *aggregate.keys)
+
+
+def _keyed(rows: pl.DataFrame, aggregate: Aggregate, clusters: int) -> _Keyed:
+    table = _per_cluster(rows, aggregate)
+    keys = table.select(aggregate.keys).unique().sort(aggregate.keys).with_row_index("_number")
+    places = table.join(keys, on=list(aggregate.keys), maintain_order="left")
+    where = (places["_number"].to_numpy(), places[GROUP].to_numpy())
+    shape = (keys.height, clusters)
+    matrices = [
+        sparse.csr_array((places[name].cast(pl.Float64).to_numpy(), where), shape=shape)
+        for name in aggregate.totals
+    ]
+    return _Keyed(aggregate, keys, matrices)
+
+
+def _of_tasks(
+    rows: pl.DataFrame, aggregate: Aggregate, values: TaskValues, clusters: int
+) -> _Linear:
+    table = keyed(nw.from_native(rows.lazy()), aggregate)
+    tasks: pl.LazyFrame = values.step(table).to_native()
+    codes = rows.group_by(TASK).agg(pl.col(CODE).min())
+    per_task = tasks.collect().join(codes, on=TASK)
+    names = {
+        f"{values.name}__tasks": pl.len(),
+        f"{values.name}__rows": pl.col(RUNS).sum(),
+        **{f"{name}__sum": pl.col(name).sum() for name in values.values},
+    }
+    sums = per_task.group_by(pl.col(CODE).alias(GROUP)).agg(**names)
+    return _Linear(list(names), _dense(sums, list(names), clusters))
+
+
+def _ranked(rows: pl.DataFrame, rank: Rank) -> _Ranked:
+    feature: Feature = rank.feature
+    known = rows.filter(pl.col(feature.name).is_not_null())
+    known = known.sort(feature.name, CODE, descending=True)
+    n = known.height
+    share = 1 - rank.percent / 100
+    band = min(n, round(n * share + _BAND * (n * share * (1 - share)) ** 0.5) + 1)
+    codes = known[CODE].to_numpy().astype(np.int64)
+    return _Ranked(rank, known[feature.name].to_numpy(), codes, band)
+
+
+def bootstrap(
+    rows: pl.DataFrame, plan: Plan, totals: Mapping[str, float], seed: Sequence[int]
+) -> dict[str, Interval]:
+    """Each metric's interval by the bootstrap over the clusters of one group's rows, if any."""
+    metrics = [metric for metric in plan.metrics if totals.get(metric.rows)]
+    coded = with_codes(rows, TASK if plan.cluster is None else CLUSTER)
+    clusters = int(coded[CODE].max()) + 1 if coded.height else 0  # type: ignore[arg-type]
+    found = WeightedValues(coded, metrics, clusters).resampled(plan.resamples, seed)
+    moved = _cluster_influences(coded, plan, totals)
+    intervals: dict[str, Interval] = {}
+    for metric in metrics:
+        by = moved.get(metric.influence.name if metric.influence else metric.averaged, _NONE)
+        value = float(metric.value(totals))
+        if (around := bca(value, found[metric.name], by, plan.confidence)) is not None:
+            intervals[metric.name] = around
+    return intervals
+
+
+def with_codes(rows: pl.DataFrame, cluster: str) -> pl.DataFrame:
+    """The rows with a number per cluster, from 0; a row without a cluster is one of its own."""
+    own = pl.int_range(pl.len(), dtype=pl.Int64)
+    known = pl.when(pl.col(cluster).is_null()).then(own)
+    return rows.with_columns(
+        (pl.struct(cluster, known.alias("_own")).rank("dense") - 1).cast(pl.Int64).alias(CODE)
+    )
+
+
+def _cluster_influences(
+    rows: pl.DataFrame, plan: Plan, totals: Mapping[str, float]
+) -> dict[Any, Floats]:
+    """How far each cluster moves each value, up to a factor."""
+    coded = rows.with_columns(pl.col(CODE).alias(CLUSTER))
+    groups = {str(rows[GROUP][0]): dict(totals)}
+    frame = nw.from_native(coded.lazy())
+    beside = {
+        aggregate: keyed(frame, aggregate)
+        .collect()
+        .to_native()
+        .select(GROUP, *aggregate.keys, *(pl.col(n).alias(c) for n, c in columns.items()))
+        for aggregate in plan.aggregates
+        if (columns := keyed_columns(aggregate, plan.influences))
+    }
+    native: pl.LazyFrame = effects(frame, plan.influences, groups, beside, join_table).to_native()
+    sums = native.group_by(CLUSTER).agg(pl.exclude(GROUP, CLUSTER).sum()).sort(CLUSTER).collect()
+    moved: dict[Any, Floats] = {
+        each.name: sums[each.name].cast(pl.Float64).to_numpy() for each in plan.influences
+    }
+    for aggregate in plan.aggregates:
+        for values in aggregate.tasks:
+            linear = _of_tasks(rows.filter(~pl.col(FAILED)), aggregate, values, sums.height)
+            tasks = linear.per_cluster[:, 0]
+            for column, name in enumerate(values.values, start=2):
+                own = linear.per_cluster[:, column]
+                moved[name] = own - tasks * own.sum() / max(1.0, tasks.sum())
+    return moved
