@@ -40,6 +40,12 @@ class DataError(CalipersError):
     """A record that cannot be read: the message names file, row and field."""
 
 
+class EmptyError(CalipersError):
+    """Nothing to measure: no record at all."""
+
+    exit_code = EXIT_INCOMPLETE
+
+
 class MissingExtraError(CalipersError):
     """A part that is not installed."""
 

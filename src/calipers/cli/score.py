@@ -12,9 +12,11 @@ from calipers.cli.shared import (
     FORMATS,
     PROFILES,
     console,
+    evidence_options,
     progress,
     reading_options,
     say_empty,
+    say_notices,
     write,
 )
 
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("files", nargs=-1, required=True, metavar="FILES…")
 @reading_options
+@evidence_options
 @click.option("--profile", type=click.Choice(PROFILES), help="Only the metrics of one family.")
 @click.option("--metric", "metrics", multiple=True, metavar="NAME", help="Only NAME (repeatable).")
 @click.option(
@@ -49,21 +52,6 @@ if TYPE_CHECKING:
     help="With --on-bad skip: write the bad rows and their reasons to a .jsonl file.",
 )
 @click.option("--hash", "hash_inputs", is_flag=True, help="Hash inputs larger than 64 MiB too.")
-@click.option(
-    "--confidence", default=0.95, show_default=True, metavar="C", help="Of the intervals."
-)
-@click.option(
-    "--cluster",
-    metavar="FIELD",
-    help="Rows that share FIELD depend on each other; without it, the runs of a task.",
-)
-@click.option(
-    "--resamples",
-    default=0,
-    metavar="N",
-    help="Intervals by the BCa bootstrap over N resamples; without it, by closed forms.",
-)
-@click.option("--seed", default=0, show_default=True, help="Seed of everything that is resampled.")
 def score(
     files: tuple[str, ...],
     output_format: str,
@@ -75,8 +63,7 @@ def score(
 
     with progress() as show:
         result = measure(list(files), progress=show, **options)
-    for notice in result.notices:
-        click.echo(f"{click.style('note', fg='yellow')}: {notice}", err=True)
+    say_notices(result.notices)
     if output is None:
         _print_score(result, output_format)
     else:

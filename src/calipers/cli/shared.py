@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -75,6 +75,43 @@ def reading_options(command: F) -> F:
     ):
         command = option(command)
     return command
+
+
+def evidence_options(command: F) -> F:
+    """The options of every command that gives intervals."""
+    for option in reversed(
+        (
+            click.option(
+                "--confidence",
+                default=0.95,
+                show_default=True,
+                metavar="C",
+                help="Of the intervals.",
+            ),
+            click.option(
+                "--cluster",
+                metavar="FIELD",
+                help="Rows that share FIELD depend on each other; without it, the runs of a task.",
+            ),
+            click.option(
+                "--resamples",
+                default=0,
+                metavar="N",
+                help="Bootstrap with N resamples; without it, closed forms where there are any.",
+            ),
+            click.option(
+                "--seed", default=0, show_default=True, help="Seed of everything resampled."
+            ),
+        )
+    ):
+        command = option(command)
+    return command
+
+
+def say_notices(notices: Sequence[str]) -> None:
+    """Say on stderr what the user should know about the data."""
+    for notice in notices:
+        click.echo(f"{click.style('note', fg='yellow')}: {notice}", err=True)
 
 
 def say_empty(files: tuple[str, ...]) -> None:

@@ -171,8 +171,9 @@ def _linear(rows: pl.DataFrame, aggregate: Aggregate, clusters: int) -> _Linear:
 
 def _dense(table: pl.DataFrame, names: Sequence[str], clusters: int) -> Floats:
     matrix = np.zeros((clusters, len(names)))
-    values = table.select(pl.col(names).cast(pl.Float64).fill_null(0)).to_numpy()
-    matrix[table[GROUP].to_numpy()] = values
+    if names:
+        values = table.select(pl.col(names).cast(pl.Float64).fill_null(0)).to_numpy()
+        matrix[table[GROUP].to_numpy()] = values
     return matrix
 
 

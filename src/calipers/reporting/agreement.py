@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import re
 from collections.abc import Mapping
 from html import escape
 from typing import TYPE_CHECKING
@@ -16,21 +15,24 @@ from rich.table import Table
 from rich.text import Text
 
 from calipers.reporting.figures import NOTHING, figure, printable
+from calipers.reporting.frames import markdown_cell
+from calipers.reporting.terminal import rendered
 
 if TYPE_CHECKING:
     from calipers.agreeing import Agreement
     from calipers.stats.influence import Estimate
 
-_PLAIN_WIDTH = 120
 _ALL = "all raters"
 _FIELDS = ("value", "low", "high", "stderr", "interval", "n", "reason")
 
 
 def agreement_text(agreement: Agreement, console: Console | None = None) -> str:
     """All raters, then each pair: a line per measure, and the reasons for nulls below."""
-    out = io.StringIO()
-    to = console or Console(file=out, width=_PLAIN_WIDTH, highlight=False)
-    to.print(Text(_summary(agreement)))
+    return rendered(console, lambda out: _show(agreement, out))
+
+
+def _show(agreement: Agreement, console: Console) -> None:
+    console.print(Text(_summary(agreement)))
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("measure", no_wrap=True)
     for head in ("value", _interval_head(agreement), "n"):
@@ -41,13 +43,12 @@ def agreement_text(agreement: Agreement, console: Console | None = None) -> str:
         table.add_row(Text(raters, style="bold"))
         for name, measured in measures.items():
             table.add_row(f"  {name}", *_cells(measured))
-    to.print(table)
+    console.print(table)
     notes = _reasons(agreement)
     if notes:
-        to.print(Text(f"{NOTHING} no value:", style="dim"))
+        console.print(Text(f"{NOTHING} no value:", style="dim"))
     for note in notes:
-        to.print(Padding(Text(note, style="dim"), (0, 0, 0, 2)))
-    return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
+        console.print(Padding(Text(note, style="dim"), (0, 0, 0, 2)))
 
 
 def agreement_markdown(agreement: Agreement) -> str:
@@ -60,8 +61,9 @@ def agreement_markdown(agreement: Agreement) -> str:
     ]
     for raters, measures in _sections(agreement).items():
         for name, measured in measures.items():
-            lines.append(f"| {_plain(raters)} | {name} | {' | '.join(_cells(measured))} |")
-    return "\n".join([*lines, "", *(f"- {_plain(note)}" for note in _reasons(agreement))]) + "\n"
+            lines.append(f"| {markdown_cell(raters)} | {name} | {' | '.join(_cells(measured))} |")
+    notes = (f"- {markdown_cell(note)}" for note in _reasons(agreement))
+    return "\n".join([*lines, "", *notes]) + "\n"
 
 
 def agreement_csv(agreement: Agreement) -> str:
@@ -134,8 +136,3 @@ def _reasons(agreement: Agreement) -> list[str]:
         ]
         lines.append(f"{', '.join(where)}: {printable(reason)}")
     return lines
-
-
-def _plain(text: str) -> str:
-    """Text from outside in a Markdown table: no new column, no link, no HTML."""
-    return re.sub(r"[\\|`\[\]]", r"\\\g<0>", text).replace("<", "&lt;")

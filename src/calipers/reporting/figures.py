@@ -35,16 +35,21 @@ def with_interval(measured: Measured, unit: str | None = None) -> str:
     text = figure(value, unit)
     if value is None or (low is None and high is None):
         return text
+    return f"{text} {reach(value, low, high, unit)}"
+
+
+def reach(value: float, low: float | None, high: float | None, unit: str | None) -> str:
+    """How far an interval reaches: ± 0.027, or its bounds where it is lopsided."""
     if low is None or high is None or _lopsided(value, low, high):
-        return f"{text} [{figure(low, unit)}, {figure(high, unit)}]"
-    return f"{text} ± {_reach((high - low) / 2)}"
+        return f"[{figure(low, unit)}, {figure(high, unit)}]".replace("-", "−")
+    return f"± {_half((high - low) / 2)}"
 
 
 def _lopsided(value: float, low: float, high: float) -> bool:
     return abs((high - value) - (value - low)) > (high - low) / 10
 
 
-def _reach(half: float) -> str:
+def _half(half: float) -> str:
     """Half of an interval, to two digits that say something."""
     if half == 0 or math.isinf(half):
         return "0" if half == 0 else "∞"

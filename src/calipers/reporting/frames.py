@@ -65,7 +65,7 @@ def score_markdown(score: Score) -> str:
     """A table with a column per group, for a pull request or a paper's notes."""
     if not score.groups:
         return "No records.\n"
-    heads = [_cell(group_name(group.by)) for group in score.groups]
+    heads = [markdown_cell(group_name(group.by)) for group in score.groups]
     lines = [
         f"| metric | {' | '.join(heads)} |",
         f"|---|{'---:|' * len(heads)}",
@@ -78,9 +78,9 @@ def score_markdown(score: Score) -> str:
         label = f"{name} ({unit})" if unit else name
         lines.append(f"| {label} | {' | '.join(values)} |")
     notes = [*reasons(score.groups), *score.notices]
-    return "\n".join([*lines, "", *(f"- {_cell(note)}" for note in notes)]) + "\n"
+    return "\n".join([*lines, "", *(f"- {markdown_cell(note)}" for note in notes)]) + "\n"
 
 
-def _cell(text: str) -> str:
+def markdown_cell(text: str) -> str:
     """Text from outside inside a Markdown table: no new column, no link, no HTML."""
     return re.sub(r"[\\|`\[\]]", r"\\\g<0>", printable(text)).replace("<", "&lt;")

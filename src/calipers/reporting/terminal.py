@@ -47,7 +47,7 @@ def stdout_console() -> Console:
 
 def score_text(score: Score, console: Console | None = None) -> str:
     """The score as tables with a column per group, and the reasons for nulls below."""
-    return _rendered(console, lambda out: show_score(score, out))
+    return rendered(console, lambda out: show_score(score, out))
 
 
 def show_score(score: Score, console: Console) -> None:
@@ -138,7 +138,7 @@ def catalogue_text(metrics: Sequence[Metric], console: Console | None = None) ->
             table.add_row(left, right, end_section=True)
         out.print(table)
 
-    return _rendered(console, show)
+    return rendered(console, show)
 
 
 def metric_text(metric: Metric, console: Console | None = None) -> str:
@@ -154,7 +154,7 @@ def metric_text(metric: Metric, console: Console | None = None) -> str:
             table.add_row(label, Text(text))
         out.print(table)
 
-    return _rendered(console, show)
+    return rendered(console, show)
 
 
 def explanation_text(explanation: Explanation, console: Console | None = None) -> str:
@@ -168,7 +168,7 @@ def explanation_text(explanation: Explanation, console: Console | None = None) -
             out.print()
             _show_group(group, out)
 
-    return _rendered(console, show)
+    return rendered(console, show)
 
 
 def _show_group(group: GroupExplanation, out: Console) -> None:
@@ -197,7 +197,7 @@ def _frame_table(frame: pl.DataFrame) -> Table:
     return table
 
 
-def _rendered(console: Console | None, show: Callable[[Console], None]) -> str:
+def rendered(console: Console | None, show: Callable[[Console], None]) -> str:
     """What `show` prints, as plain text of a fixed width, or straight to the console given."""
     if console is not None:
         show(console)

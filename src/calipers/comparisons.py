@@ -1,0 +1,176 @@
+"""What a comparison is: differences between runs with their evidence, nulls with reasons."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from calipers.results import finite_json
+from calipers.version import __version__
+
+SCHEMA = "calipers.compare/1"
+_LISTED = 100  # ids of tasks that one side lacks
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attribution:
+    """Where a change over all tasks comes from; the parts sum to `total`."""
+
+    base: float
+    candidate: float
+    model: float
+    scorer: float | None  # null where it cannot be told from the model
+    tasks_removed: float
+    tasks_added: float
+    reason: str | None = None
+
+    @property
+    def total(self) -> float:
+        """The whole change: all of the candidate's tasks against all of the base's."""
+        return self.candidate - self.base
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return {
+            "base": self.base,
+            "candidate": self.candidate,
+            "total": self.total,
+            "model": self.model,
+            "scorer": self.scorer,
+            "tasks_removed": self.tasks_removed,
+            "tasks_added": self.tasks_added,
+            "reason": self.reason,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricComparison:
+    """One metric of two runs: candidate − base, and how sure that is."""
+
+    base: float | None
+    candidate: float | None
+    difference: float | None
+    low: float | None = None
+    high: float | None = None
+    stderr: float | None = None
+    interval: str | None = None
+    p_value: float | None = None
+    p_holm: float | None = None
+    test: str | None = None
+    permutation_p: float | None = None
+    wins: int | None = None
+    losses: int | None = None
+    ties: int | None = None
+    n_pairs: int | None = None
+    n_base: int | None = None
+    n_candidate: int | None = None
+    effect: float | None = None
+    effect_name: str | None = None
+    effect_low: float | None = None
+    effect_high: float | None = None
+    detectable: float | None = None  # the smallest difference seen with power 0.8
+    reason: str | None = None
+    attribution: Attribution | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The contract's JSON of one metric."""
+        numbers = {
+            name: finite_json(value) if isinstance(value, float) else value
+            for name in self.__slots__
+            if name != "attribution"
+            for value in (getattr(self, name),)
+        }
+        shown = {} if self.attribution is None else {"attribution": self.attribution.to_dict()}
+        return numbers | shown
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Across:
+    """Several runs at once: does any of them differ in a metric? (Kruskal-Wallis)."""
+
+    h: float | None
+    p_value: float | None
+    epsilon_squared: float | None
+    n: int
+    reason: str | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pair:
+    """Two runs, or two groups of runs, compared on every metric that both have."""
+
+    base: str
+    candidate: str
+    by: Mapping[str, Any] = field(default_factory=dict)
+    n_pairs: int
+    only_base: tuple[str, ...]
+    only_candidate: tuple[str, ...]
+    metrics: Mapping[str, MetricComparison]
+    groups: tuple[Pair, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The contract's JSON of one comparison."""
+        return {
+            "base": self.base,
+            "candidate": self.candidate,
+            **({"by": dict(self.by)} if self.by else {}),
+            "n_pairs": self.n_pairs,
+            "only_base": len(self.only_base),
+            "only_candidate": len(self.only_candidate),
+            "only_base_ids": list(self.only_base[:_LISTED]),
+            "only_candidate_ids": list(self.only_candidate[:_LISTED]),
+            "metrics": {name: each.to_dict() for name, each in self.metrics.items()},
+            **({"groups": [group.to_dict() for group in self.groups]} if self.groups else {}),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compared:
+    """Everything `calipers compare` found. Prints as a table, shows as HTML in a notebook."""
+
+    pairs: tuple[Pair, ...]
+    paired: bool
+    confidence: float
+    seed: int
+    across: Mapping[str, Across] = field(default_factory=dict)
+    flips: Mapping[str, int] = field(default_factory=dict)
+    notices: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The contract's JSON: one pair on top, or a list of all pairs."""
+        first = self.pairs[0].to_dict()
+        several = {"pairs": [pair.to_dict() for pair in self.pairs]}
+        further = {
+            "across": {name: each.to_dict() for name, each in self.across.items()},
+            "flips": dict(self.flips),
+            "notices": list(self.notices),
+        }
+        return {
+            "schema": SCHEMA,
+            "version": __version__,
+            "seed": self.seed,
+            "confidence": self.confidence,
+            "paired": self.paired,
+            **(first if len(self.pairs) == 1 else several),
+            **{name: value for name, value in further.items() if value},
+        }
+
+    def to_json(self, *, indent: int | None = 1) -> str:
+        """Strict JSON, the same bytes for the same input and seed."""
+        return json.dumps(self.to_dict(), indent=indent, ensure_ascii=False, allow_nan=False)
+
+    def __str__(self) -> str:
+        from calipers.reporting.comparison import comparison_text  # noqa: PLC0415 (loads rich)
+
+        return comparison_text(self)
+
+    def _repr_html_(self) -> str:
+        from calipers.reporting.comparison import comparison_html  # noqa: PLC0415
+
+        return comparison_html(self)
