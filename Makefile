@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test lint types bench clean
+.PHONY: demo test test-long lint types bench clean
 
 demo: $(STAMP)  ## Answer the example's tasks with its embedded solver and print the score table
 	$(BIN)/python examples/arithmetic/answer_tasks.py -o build/demo.jsonl
@@ -12,6 +12,9 @@ demo: $(STAMP)  ## Answer the example's tasks with its embedded solver and print
 
 test: $(VENV)/.test  ## All tests; the ones that need Java or shared data are skipped where there is none
 	$(BIN)/pytest
+
+test-long: $(VENV)/.test  ## The simulations that prove what intervals promise
+	$(BIN)/pytest -m long
 
 lint: $(VENV)/.lint
 	$(BIN)/ruff check .

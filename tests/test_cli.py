@@ -39,37 +39,37 @@ ROWS: list[dict[str, Any]] = [
 ]
 
 TABLE = """
- metric                             m0             m1
- ─────────────────────────────────────────────────────────────
- records                             2              2
- failed calls                        0              1
- accuracy                       0.5000         1.0000
- usr                            0.5000         0.0000
- error_rate                     0.5000         0.0000
+ metric                                        m0                        m1
+ ───────────────────────────────────────────────────────────────────────────────────
+ records                                        2                         2
+ failed calls                                   0                         1
+ accuracy                           0.5000 ± 0.41   1.0000 [0.2065, 1.0000]
+ usr                                0.5000 ± 0.41   0.0000 [0.0000, 0.7935]
+ error_rate                         0.5000 ± 0.41   0.0000 [0.0000, 0.7935]
 
- brier                          0.0100              —
- ece                            0.1000              —
+ brier                                     0.0100                         —
+ ece                                       0.1000                         —
 
- sce                            0.6931         0.0000   nats
- sce_normalized                 1.0000         0.0000
+ sce                           0.6931 [0.0000, —]                    0.0000   nats
+ sce_normalized                1.0000 [0.0000, —]                    0.0000
 
- cot_tokens_mean                6.0000              —   tokens
- cot_chars_mean                  12.00              —   chars
- step_count_mean                1.0000              —   steps
- ra_ratio_mean                  6.0000              —
- self_correction_rate           0.0000              —
+ cot_tokens_mean                           6.0000                         —   tokens
+ cot_chars_mean                             12.00                         —   chars
+ step_count_mean                           1.0000                         —   steps
+ ra_ratio_mean                             6.0000                         —
+ self_correction_rate     0.0000 [0.0000, 0.7935]                         —
 
- prompt_tokens_mean           12,000.0              —   tokens
- completion_tokens_mean          345.0              —   tokens
- total_tokens_mean            12,345.0              —   tokens
- latency_mean_ms                 100.1              —   ms
- latency_p95_ms                  120.0              —   ms
+ prompt_tokens_mean                      12,000.0                         —   tokens
+ completion_tokens_mean                     345.0                         —   tokens
+ total_tokens_mean                       12,345.0                         —   tokens
+ latency_mean_ms            100.1 [0.0000, 352.7]                         —   ms
+ latency_p95_ms                  120.0 [80.25, —]                         —   ms
 
- math_usr                       0.0000              —
- answer_entropy                      —              —   nats
- determinism_index                   —              —
- mode_accuracy                       —              —
- stability                           —              —
+ math_usr                                  0.0000                         —
+ answer_entropy                                 —                         —   nats
+ determinism_index                              —                         —
+ mode_accuracy                                  —                         —
+ stability                                      —                         —
 
 — no value:
   answer_entropy: no task has two runs with an answer
@@ -151,10 +151,15 @@ def test_json_is_what_the_api_gives(data: str) -> None:
 
 def test_csv_has_a_row_per_group_and_metric(data: str) -> None:
     result = run("score", data, "--by", "model", "--metric", "accuracy", "--format", "csv")
-    assert list(csv.reader(io.StringIO(result.stdout))) == [
-        "model metric value low high stderr interval n missing reason".split(),
-        ["m0", "accuracy", "0.5", "", "", "", "", "2", "0", ""],
-        ["m1", "accuracy", "1.0", "", "", "", "", "1", "0", ""],
+    head, *rows = csv.reader(io.StringIO(result.stdout))
+    assert head == "model metric value low high stderr interval n missing reason".split()
+    assert [row[:3] + row[5:] for row in rows] == [
+        ["m0", "accuracy", "0.5", "0.5", "wilson", "2", "0", ""],
+        ["m1", "accuracy", "1.0", "", "wilson", "1", "0", ""],
+    ]
+    assert [[round(float(bound), 4) for bound in row[3:5]] for row in rows] == [
+        [0.0945, 0.9055],
+        [0.2065, 1.0],
     ]
 
 
@@ -168,8 +173,8 @@ def test_markdown_is_a_table_with_notes(data: str) -> None:
         "|---|---:|---:|",
         "| records | 2 | 2 |",
         "| errors | 0 | 1 |",
-        "| accuracy | 0.5000 | 1.0000 |",
-        "| latency_mean_ms (ms) | 100.1 | — |",
+        "| accuracy | 0.5000 ± 0.41 | 1.0000 [0.2065, 1.0000] |",
+        "| latency_mean_ms (ms) | 100.1 [0.0000, 352.7] | — |",
         "",
         "- latency_mean_ms: no record has latency_ms (m1)",
     ]
@@ -194,7 +199,8 @@ def test_options_reach_the_score(tmp_path: Path) -> None:
     settings = ("--normalize", "text", "--bins", "4", "--seed", "3", "--by", "t")
     score = json.loads(run("score", path, *names, *settings, "--format", "json").stdout)
     assert score["seed"] == 3
-    assert score["settings"] == {"normalize": "text", "bins": 4, "tokenizer": "whitespace"}
+    asked = {"normalize": "text", "bins": 4, "tokenizer": "whitespace", "confidence": 0.95}
+    assert score["settings"] == {**asked, "cluster": None, "resamples": 0}
     assert score["groups"][0]["by"] == {"t": 0.5}
     assert score["groups"][0]["metrics"]["accuracy"]["value"] == 0.0
 

@@ -11,7 +11,10 @@ import calipers
 
 PACKAGE = Path(calipers.__file__).parent
 
-_ASKS = {"scoring", "explaining", "results", "sinks", "api", "cli", "reporting"}
+_SHOWS = {"api", "cli", "reporting"}
+_SIZES = {"sizing", "powering"}
+_ASKS = {"scoring", "explaining", "results", "sinks", "agreeing", "ratings", "tasks"}
+_ASKS |= _SHOWS | _SIZES
 FORBIDDEN = {
     "errors": {"*"},
     "version": {"*"},
@@ -23,7 +26,16 @@ FORBIDDEN = {
     "results": {"engines", "sources", "metrics", "scoring", "explaining", "sinks", "api", "cli"},
     "scoring": {"explaining", "api", "cli", "reporting"},
     "explaining": {"api", "cli"},
-    "reporting": {"engines", "sources", "scoring", "sinks", "api", "cli"},
+    "ratings": {"engines", "metrics", *_ASKS},
+    "agreeing": {"engines", "sources", "metrics", "scoring", "explaining", "sinks", "api", "cli"},
+    "tasks": {"explaining", "results", "sinks", "agreeing", "ratings", *_SIZES, *_SHOWS},
+    "sizing": {"engines", "sources", "powering", *_ASKS} - {"tasks", "sizing"},
+    "powering": {"explaining", "results", "sinks", "agreeing", "ratings", "api", "cli"},
+    "comparisons": {"engines", "sources", "metrics", "scoring", "tasks", "comparing", "api", "cli"},
+    "attributing": {"comparing", "explaining", "sinks", "agreeing", "ratings", "api", "cli"},
+    "flips": {"engines", "comparing", "explaining", "sinks", "agreeing", "ratings", "api", "cli"},
+    "comparing": {"explaining", "sinks", "agreeing", "ratings", "reporting", "api", "cli"},
+    "reporting": {"engines", "sources", "scoring", "sinks", "ratings", "tasks", "api", "cli"},
     "api": {"cli", "reporting"},
 }
 

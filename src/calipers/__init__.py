@@ -14,28 +14,40 @@ from calipers.errors import CalipersError, DataError, UsageError
 from calipers.version import __version__
 
 if TYPE_CHECKING:
-    from calipers.api import explain, read, score
+    from calipers.agreeing import Agreement
+    from calipers.api import agree, compare, explain, power, read, score
+    from calipers.powering import PowerAnalysis
     from calipers.results import Group, Measured, Score
 
 __all__ = [
+    "Agreement",
     "CalipersError",
     "DataError",
     "Group",
     "Measured",
+    "PowerAnalysis",
     "Score",
     "UsageError",
     "__version__",
+    "agree",
+    "compare",
     "explain",
+    "power",
     "read",
     "score",
 ]
 
 _LAZY = {
+    "agree": "calipers.api",
+    "compare": "calipers.api",
     "explain": "calipers.api",
+    "power": "calipers.api",
     "read": "calipers.api",
     "score": "calipers.api",
+    "Agreement": "calipers.agreeing",
     "Group": "calipers.results",
     "Measured": "calipers.results",
+    "PowerAnalysis": "calipers.powering",
     "Score": "calipers.results",
 }
 

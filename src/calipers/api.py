@@ -10,13 +10,18 @@ import polars as pl
 
 from calipers.agreeing import Agreement, agree_data
 from calipers.agreeing import Options as AgreeOptions
+from calipers.comparing import CompareOptions, compare_data
+from calipers.comparisons import Compared
 from calipers.explaining import Explanation, explain_data
 from calipers.metrics.declaration import Settings
+from calipers.powering import PowerAnalysis, power_data
 from calipers.ratings import Where
 from calipers.records import FIELDS
 from calipers.results import Score
 from calipers.scoring import Options, Progress, score_data
+from calipers.sizing import REPEATS, Aim
 from calipers.sources import Wanted, open_sources
+from calipers.stats.power import CORRELATION
 
 
 def _no_progress(share: float) -> None:
@@ -71,6 +76,100 @@ def score(
     return score_data(data, options, progress)
 
 
+def compare(
+    *data: Any,
+    by: str | Sequence[str] = (),
+    profile: str | None = None,
+    metrics: Sequence[str] = (),
+    rename: Mapping[str, str] | None = None,
+    normalize: Literal["numeric", "text"] = "numeric",
+    bins: int = 10,
+    tokenizer: str = "whitespace",
+    on_bad: Literal["stop", "skip"] = "stop",
+    unpaired: bool = False,
+    between: str | None = None,
+    attribute: bool = False,
+    base_normalize: Literal["numeric", "text"] | None = None,
+    flips: str | Path | None = None,
+    cluster: str | None = None,
+    confidence: float = 0.95,
+    resamples: int = 0,
+    seed: int = 0,
+) -> Compared:
+    """Compare runs task by task, the first with the second; of more than two, all pairs.
+
+    >>> base = [{"id": str(n), "correct": n < 6} for n in range(10)]
+    >>> better = [{"id": str(n), "correct": n < 9} for n in range(10)]
+    >>> found = compare(base, better).pairs[0].metrics["accuracy"]
+    >>> round(found.difference, 2), found.test, found.p_value
+    (0.3, 'exact McNemar', 0.25)
+    """
+    options = Options(
+        by=(by,) if isinstance(by, str) else tuple(by),
+        profile=profile,
+        metrics=tuple(metrics),
+        renames=rename or {},
+        settings=Settings(normalize=normalize, bins=bins, tokenizer=tokenizer),
+        on_bad=on_bad,
+        cluster=cluster,
+        confidence=confidence,
+        resamples=resamples,
+        seed=seed,
+    )
+    asked = CompareOptions(
+        unpaired=unpaired,
+        between=between,
+        attribute=attribute,
+        base_normalize=base_normalize,
+        flips=_path(flips),
+    )
+    return compare_data(data, options, asked)
+
+
+def power(
+    data: Any,
+    candidate: Any = None,
+    *,
+    delta: float | None = None,
+    power: float = 0.8,
+    confidence: float = 0.95,
+    correlation: float = CORRELATION,
+    runs: Sequence[int] = REPEATS,
+    metrics: Sequence[str] = (),
+    by: str | Sequence[str] = (),
+    rename: Mapping[str, str] | None = None,
+    normalize: Literal["numeric", "text"] = "numeric",
+    bins: int = 10,
+    tokenizer: str = "whitespace",
+    on_bad: Literal["stop", "skip"] = "stop",
+) -> PowerAnalysis:
+    """How many tasks and runs it takes to see a difference, and what the run in `data` could see.
+
+    With a `candidate`, a run of another system on the same tasks, the variance of the difference is
+    measured; without one, the other system is taken to vary like this one, with that `correlation`.
+
+    >>> run = [{"id": str(n), "correct": n % 3 == 0} for n in range(90)]
+    >>> found = power(run, delta=0.1).groups[0].metrics["accuracy"]
+    >>> found.plans[0].tasks, round(found.detectable, 3)
+    (179, 0.142)
+    """
+    aim = Aim(
+        delta=delta,
+        power=power,
+        confidence=confidence,
+        correlation=correlation,
+        runs=tuple(runs),
+    )
+    options = Options(
+        by=_names(by),
+        metrics=tuple(metrics),
+        renames=rename or {},
+        settings=Settings(normalize=normalize, bins=bins, tokenizer=tokenizer),
+        on_bad=on_bad,
+    )
+    return power_data(data, candidate, aim, options)
+
+
 def explain(
     metric: str,
     data: Any,
@@ -116,7 +215,7 @@ def agree(
     0.5
     """
     where = Where(
-        raters=tuple(raters),
+        raters=_names(raters),
         unit=_names(unit),
         rater_field=rater_field,
         value=value,

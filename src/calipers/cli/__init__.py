@@ -8,8 +8,11 @@ from typing import Any
 
 import click
 
+from calipers.cli.agree import agree
+from calipers.cli.compare import compare
 from calipers.cli.explain import explain
 from calipers.cli.metrics import list_metrics
+from calipers.cli.power import power
 from calipers.cli.score import score
 from calipers.errors import EXIT_ERROR, EXIT_INCOMPLETE, CalipersError, UsageError
 from calipers.version import __version__
@@ -56,7 +59,7 @@ def app() -> None:
     """
 
 
-for command in (score, explain, list_metrics):
+for command in (score, compare, power, explain, agree, list_metrics):
     app.add_command(command)
 
 

@@ -1,0 +1,101 @@
+"""`calipers power`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from calipers.cli.shared import FORMATS, console, reading_options, say_empty, say_notices, write
+from calipers.errors import UsageError
+
+if TYPE_CHECKING:
+    from calipers.powering import PowerAnalysis
+
+
+def _numbers(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> tuple[int, ...]:
+    words = [word.strip() for text in texts for word in text.split(",")]
+    try:
+        return tuple(sorted({int(word) for word in words}))
+    except ValueError:
+        raise UsageError(
+            f"--runs {','.join(texts)}: not whole numbers", fix="for example --runs 1,2,4"
+        ) from None
+
+
+@click.command()
+@click.argument("base")
+@click.argument("candidate", required=False)
+@click.option(
+    "--delta",
+    type=float,
+    metavar="D",
+    help="The difference to see; without it 0.05, or 5 % of the value beyond [0, 1].",
+)
+@click.option(
+    "--power", default=0.8, show_default=True, metavar="P", help="How surely it should be seen."
+)
+@click.option(
+    "--confidence", default=0.95, show_default=True, metavar="C", help="Of the test to be made."
+)
+@click.option(
+    "--correlation",
+    default=0.5,
+    show_default=True,
+    metavar="R",
+    help="Of the two systems' task scores, without CANDIDATE; 0 for different tasks.",
+)
+@click.option(
+    "--runs",
+    multiple=True,
+    default=("1,2,4,8,16",),
+    show_default=True,
+    callback=_numbers,
+    metavar="K,…",
+    help="Runs of each task to plan for (repeatable).",
+)
+@click.option("--metric", "metrics", multiple=True, metavar="NAME", help="Only NAME (repeatable).")
+@reading_options
+@click.option(
+    "--format", "output_format", type=click.Choice(FORMATS), default="table", show_default=True
+)
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Write to a file.")
+def power(
+    base: str,
+    candidate: str | None,
+    output_format: str,
+    output: Path | None,
+    **options: Any,
+) -> None:
+    """How many tasks and runs it takes to see a difference, and what the run BASE could see.
+
+    With CANDIDATE, a run of another system on the same tasks, the variance of their difference is
+    measured; without it, it is assumed from BASE.
+    """
+    from calipers.api import power as analyse  # noqa: PLC0415 (loads Polars)
+
+    result = analyse(base, candidate, **options)
+    say_notices(result.notices)
+    if output is not None:
+        write(output, _as_text(result, output_format))
+    elif output_format == "table":
+        from calipers.reporting.power import power_text  # noqa: PLC0415
+
+        power_text(result, console())
+    else:
+        click.echo(_as_text(result, output_format), nl=False)
+    if not result.groups:
+        say_empty(tuple(name for name in (base, candidate) if name is not None))
+    sys.exit(result.exit_code)
+
+
+def _as_text(result: PowerAnalysis, output_format: str) -> str:
+    if output_format == "json":
+        return result.to_json() + "\n"
+    if output_format == "table":
+        return str(result)
+    from calipers.reporting.power import power_csv, power_markdown  # noqa: PLC0415
+
+    return power_csv(result) if output_format == "csv" else power_markdown(result)

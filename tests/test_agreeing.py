@@ -1,0 +1,484 @@
+"""Agreement from data: three shapes of ratings, what is refused, what is printed."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from click.testing import CliRunner, Result
+from hypothesis import given
+from hypothesis import strategies as st
+
+import calipers as cal
+from calipers.cli import app
+from calipers.stats.influence import Estimate
+from tests.files import write_lines
+from tests.shared_data import FOLDER, expected, needs_shared_data
+
+WIDE: list[dict[str, Any]] = [
+    {"id": "q1", "human": "good", "judge": "good", "other": "good"},
+    {"id": "q2", "human": "bad", "judge": "good", "other": "bad"},
+    {"id": "q3", "human": "bad", "judge": "bad", "other": None},
+    {"id": "q4", "human": "good", "judge": "good", "other": "bad"},
+]
+JUDGED: list[dict[str, Any]] = [
+    {
+        "id": f"q{number}",
+        "judgments": [
+            {"judge": "j1", "passed": a > 2, "weighted_score": a / 5, "scores": {"clear": a}},
+            {"judge": "j2", "passed": b > 2, "weighted_score": b / 5, "scores": {"clear": b}},
+        ],
+    }
+    for number, (a, b) in enumerate([(1, 2), (5, 4), (3, 3), (2, 2), (4, 5), (1, 1)])
+]
+LONG = [
+    {"task": record["id"], "run": 1, "by": judgment["judge"], "mark": judgment["scores"]["clear"]}
+    for record in JUDGED
+    for judgment in record["judgments"]
+]
+LONG_OPTIONS: dict[str, Any] = {"rater_field": "by", "value": "mark", "unit": ["task", "run"]}
+
+TABLE = """
+4 units, 3 raters, 11 ratings
+
+ measure                          value       95 % interval   n   interval by
+ ────────────────────────────────────────────────────────────────────────────
+ all raters
+   percent_agreement             0.6667    0.1697 to 0.9514   4   wilson
+   cohen_kappa_mean              0.3000   -0.2471 to 0.7021   4   delta_z
+   fleiss_kappa                  0.0000   -0.8460 to 0.8460   3   delta_z
+   krippendorff_alpha_nominal    0.3333   -0.7079 to 0.9180   4   delta_z
+   krippendorff_alpha_ordinal         —                   —   0
+   krippendorff_alpha_interval        —                   —   0
+"""
+
+
+def run(*args: object) -> Result:
+    result = CliRunner().invoke(app, ["agree", *map(str, args)])
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result
+
+
+def refused(*args: object) -> str:
+    """What is said of a mistake; nothing may be on stdout."""
+    result = run(*args)
+    assert (result.exit_code, result.stdout) == (2, "")
+    return result.stderr
+
+
+@pytest.fixture
+def wide(tmp_path: Path) -> Path:
+    return write_lines(tmp_path / "wide.jsonl", WIDE)
+
+
+def of_pair(agreement: cal.Agreement, first: str, second: str) -> Mapping[str, Estimate]:
+    [pair] = [pair for pair in agreement.pairs if pair.raters == (first, second)]
+    return pair.measures
+
+
+# --- three shapes ---
+
+
+def test_a_column_per_rater() -> None:
+    found = cal.agree(WIDE, raters=["human", "judge", "other"])
+    assert (found.raters, found.units, found.ratings) == (("human", "judge", "other"), 4, 11)
+    assert [pair.raters for pair in found.pairs] == [
+        ("human", "judge"),
+        ("human", "other"),
+        ("judge", "other"),
+    ]
+    assert [pair.n for pair in found.pairs] == [4, 3, 3]
+    assert of_pair(found, "human", "judge")["percent_agreement"].value == 0.75
+    assert of_pair(found, "human", "judge")["cohen_kappa"].value == 0.5
+    reason = "ratings are labels, such as good"
+    assert of_pair(found, "human", "judge")["pearson"].reason == reason
+    assert found.measures["krippendorff_alpha_ordinal"].reason == reason
+
+
+@pytest.mark.parametrize("value", [None, "weighted_score", "passed", "scores.clear"])
+def test_records_with_judgments(value: str | None) -> None:
+    found = cal.agree(JUDGED, value=value)
+    assert (found.raters, found.units, found.ratings) == (("j1", "j2"), 6, 12)
+    same = {None: 3, "weighted_score": 3, "passed": 6, "scores.clear": 3}[value]
+    assert found.measures["percent_agreement"].value == same / 6
+    assert of_pair(found, "j1", "j2")["pearson"].value is not None
+
+
+def test_a_row_per_rating() -> None:
+    found = cal.agree(LONG, **LONG_OPTIONS)
+    judged = cal.agree(JUDGED, value="scores.clear")
+    assert found.to_dict() == judged.to_dict()
+
+
+def test_named_raters_only_and_in_their_order() -> None:
+    extra = {"judge": "j3", "weighted_score": 0.5}
+    rows = [{**record, "judgments": [*record["judgments"], extra]} for record in JUDGED]
+    assert cal.agree(rows).raters == ("j1", "j2", "j3")
+    assert cal.agree(rows, raters=["j3", "j1"]).raters == ("j3", "j1")
+    numbered = [{**row, "by": int(str(row["by"])[1])} for row in LONG]
+    assert cal.agree(numbered, **LONG_OPTIONS, raters=["2", "1"]).raters == ("2", "1")
+
+
+def test_columns_named_as_raters_win_over_judgments() -> None:
+    rows = [{**record, "a": 1, "b": 1} for record in JUDGED]
+    assert cal.agree(rows, raters=["a", "b"]).raters == ("a", "b")
+    assert cal.agree(rows, raters=["j1", "j2"]).raters == ("j1", "j2")
+
+
+@pytest.mark.parametrize(
+    "ratings",
+    [
+        [(1, "1"), (2, "2.0"), (3, " 3 ")],
+        [(True, "true"), (False, "False"), (True, 1)],
+        [(1.5, "1.5"), (2, None), (None, 2), (float("nan"), 1), (3, "3"), ("", 3)],
+        [("yes", "yes"), ("2", 2), ("no", "no ")],
+    ],
+)
+def test_a_rating_is_the_same_however_it_is_written(ratings: Sequence[tuple[Any, Any]]) -> None:
+    rows = [{"a": a, "b": b} for a, b in ratings]
+    assert cal.agree(rows, raters=["a", "b"]).measures["percent_agreement"].value == 1
+
+
+def test_files_of_every_kind(tmp_path: Path) -> None:
+    rows = [{"a": a, "b": b} for a, b in [(1, 2), (2, 2), (3, 1), (5, 5), (4, 4), (None, 3)]]
+    frame = pl.DataFrame(rows)
+    frame.write_csv(tmp_path / "r.csv")
+    frame.write_parquet(tmp_path / "r.parquet")
+    lines = write_lines(tmp_path / "r.jsonl", rows)
+    results = [
+        cal.agree(data, raters=["a", "b"]).to_json()
+        for data in (rows, frame, lines, tmp_path / "r.csv", tmp_path / "r.parquet")
+    ]
+    piped = CliRunner().invoke(
+        app, ["agree", "-", "--raters", "a,b", "--format", "json"], input=lines.read_bytes()
+    )
+    assert {*results, piped.stdout.rstrip("\n")} == {results[0]}
+
+
+def test_some_records_without_an_id() -> None:
+    with pytest.raises(cal.DataError, match="1 of 7 records have no id"):
+        cal.agree([*JUDGED, {"judgments": JUDGED[0]["judgments"]}])
+
+
+def test_failed_calls_are_left_out() -> None:
+    rows = [{"a": 1, "b": 1}, {"a": 2, "b": 2}, {"a": 1, "b": 2, "error": "timeout: 60 s"}]
+    found = cal.agree(rows, raters=["a", "b"])
+    assert (found.units, found.errors) == (2, 1)
+    assert found.measures["percent_agreement"].value == 1
+
+
+@given(
+    rows=st.lists(
+        st.fixed_dictionaries(
+            {
+                name: st.none() | st.integers(1, 3) | st.sampled_from(["1", "x", "", "true"])
+                for name in "abc"
+            }
+        ),
+        max_size=6,
+    )
+)
+def test_whatever_the_ratings_the_output_is_strict_json(rows: list[dict[str, Any]]) -> None:
+    found = cal.agree(rows, raters=["a", "b", "c"])
+    assert json.loads(found.to_json()) == found.to_dict()
+    assert str(found)
+    assert all((m.value is None) == (m.reason is not None) for m in found.measures.values())
+
+
+# --- levels, clusters, confidence ---
+
+
+@pytest.mark.parametrize(
+    ("level", "alphas", "correlations"),
+    [("nominal", 1, []), ("ordinal", 2, ["spearman", "kendall_tau_b"]), ("interval", 3, None)],
+)
+def test_the_level_says_which_measures_make_sense(
+    level: Any, alphas: int, correlations: list[str] | None
+) -> None:
+    found = cal.agree(JUDGED, level=level)
+    assert sum("alpha" in name for name in found.measures) == alphas
+    expected_pairs = correlations or (
+        ["spearman", "kendall_tau_b", "pearson"] if alphas > 1 else []
+    )
+    assert list(found.pairs[0].measures) == ["percent_agreement", "cohen_kappa", *expected_pairs]
+
+
+def test_runs_of_a_task_are_one_cluster() -> None:
+    rows = [{**row, "run": run} for row in WIDE for run in range(5)]
+    clustered = cal.agree(rows, raters=["human", "judge"])
+    assert (clustered.units, clustered.clusters) == (20, 4)
+    by_row = cal.agree(rows, raters=["human", "judge"], cluster=["id", "run"])
+    assert by_row.clusters == 20
+    wide, narrow = clustered.measures["fleiss_kappa"], by_row.measures["fleiss_kappa"]
+    assert wide.value == narrow.value
+    assert wide.stderr is not None
+    assert narrow.stderr is not None
+    assert wide.stderr > 1.5 * narrow.stderr
+
+
+def test_more_confidence_is_a_wider_interval() -> None:
+    for name, sure in cal.agree(JUDGED, confidence=0.99).measures.items():
+        found = cal.agree(JUDGED).measures[name]
+        assert found.low is not None
+        assert sure.low is not None
+        assert sure.low < found.low
+
+
+# --- what is refused ---
+
+
+def test_units_are_never_pooled(tmp_path: Path) -> None:
+    path = write_lines(tmp_path / "r.jsonl", [*WIDE, {**WIDE[0], "run": 2}])
+    told = refused(path, "--raters", "human,judge", "--unit", "id")
+    assert told == (
+        "error: more than one row is the unit id=q1\n"
+        "  a unit is one rated thing, never several pooled or averaged: "
+        "name every field that tells units apart, as in --unit task,run\n"
+    )
+    path = write_lines(tmp_path / "l.jsonl", [*LONG, {**LONG[0], "run": 2}])
+    long = ("--rater-field", "by", "--value", "mark")
+    assert "error: j1 rates the unit task=q0 twice\n" in refused(path, *long, "--unit", "task")
+    assert run(path, *long, "--unit", "task,run").exit_code == 0
+    twice = {"id": "x", "judgments": JUDGED[0]["judgments"][:1] * 2}
+    path = write_lines(tmp_path / "j.jsonl", [*JUDGED, twice])
+    assert "error: j1 rates record 7 twice\n" in refused(path)
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--raters", "human"], "--raters human: agreement is between different raters"),
+        (["--raters", "human,human"], "--raters human,human: agreement is between different"),
+        (["--raters", "human,jugde"], "--raters: no record has jugde\n  did you mean judge?"),
+        (["--raters", "human,judge", "--unit", "nr"], "--unit: no record has nr"),
+        (
+            ["--raters", "human,judge", "--cluster", "idd"],
+            "--cluster: no record has idd\n  did you",
+        ),
+        (["--raters", "human,judge", "--unit", "other"], "1 of 4 records have no other"),
+        (["--raters", "human,judge", "--confidence", "95"], "--confidence 95: not between 0 and 1"),
+        (["--raters", "human,judge", "--value", "x"], "where are the ratings? no record has"),
+        ([], "where are the ratings? no record has judgments"),
+        (["--rater-field", "judge"], "--rater-field needs --value and --unit"),
+        (
+            ["--rater-field", "jduge", "--value", "human", "--unit", "id"],
+            "--rater-field: no record has jduge\n  did you mean judge?",
+        ),
+        (
+            ["--rater-field", "other", "--value", "human", "--unit", "id"],
+            "1 records have no other",
+        ),
+        (
+            ["--rater-field", "judge", "--value", "human", "--unit", "id", "--raters", "good,god"],
+            "--raters: no rating is by god\n  did you mean good?",
+        ),
+    ],
+)
+def test_mistakes(options: list[str], told: str, wide: Path) -> None:
+    assert f"error: {told}" in refused(wide, *options)
+
+
+@pytest.mark.parametrize(
+    ("record", "options", "told"),
+    [
+        ({"judgments": "none"}, [], 'judgments: "none" is no list of judgements'),
+        ({"judgments": {"judge": "j"}}, [], 'judgments: {"judge": "j"} is no list of judgements'),
+        ({"judgments": [{"passed": True}]}, [], 'judgments: [{"passed": true}] is no list'),
+        ({"judgments": [{"judge": "j", "scores": 3}]}, [], "judgments: [{"),
+        (
+            {"judgments": [{"judge": "j", "passed": True}]},
+            [],
+            "--value weighted_score: no judgment",
+        ),
+        (
+            {"judgments": [{"judge": "j", "scores": {"clear": 1}}]},
+            ["--value", "scores.claer"],
+            "--value scores.claer: no judgment has it\n  did you mean scores.clear?",
+        ),
+        ({"judgments": [{"judge": "j", "weighted_score": 1}]}, [], "j is the only rater"),
+        ({"a": "Infinity", "b": 1}, ["--raters", "a,b"], "a: Infinity is not a finite number"),
+    ],
+)
+def test_ratings_that_cannot_be_read(
+    record: dict[str, Any], options: list[str], told: str, tmp_path: Path
+) -> None:
+    assert f"error: {told}" in refused(write_lines(tmp_path / "r.jsonl", [record]), *options)
+
+
+def test_judgments_in_a_cell_that_is_no_json(tmp_path: Path) -> None:
+    path = tmp_path / "r.csv"
+    path.write_text("id,judgments\n1,[1\n")
+    assert "error: judgments: [1 is no list of judgements\n" in refused(path)
+
+
+def test_an_unknown_level_in_python() -> None:
+    with pytest.raises(cal.UsageError, match="no such level"):
+        cal.agree(JUDGED, level="ratio")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("text", ["", "human,judge\n"])
+def test_nothing_to_measure(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "empty.csv"
+    path.write_text(text)
+    result = run(path, "--raters", "human,judge")
+    assert result.exit_code == 3
+    assert f"empty: no records in {path}" in result.stderr
+
+
+# --- what is printed ---
+
+
+def test_the_table(wide: Path) -> None:
+    result = run(wide, "--raters", "human,judge,other")
+    assert (result.exit_code, result.stderr) == (0, "")
+    plain = "\n".join(line.rstrip() for line in result.stdout.splitlines())
+    assert plain.split("\n\n human")[0].strip() == TABLE.strip()
+    assert "\n human – judge\n" in plain
+    assert plain.count("— no value:") == 1
+    assert plain.endswith(
+        "\n  krippendorff_alpha_ordinal, krippendorff_alpha_interval, spearman, kendall_tau_b, "
+        "pearson: ratings are labels, such as\n  good"
+    )
+
+
+def test_a_reason_that_holds_for_some_pairs_names_them() -> None:
+    rows = [{"a": a, "b": a, "c": 1} for a in (1, 2, 3, 4)]
+    told = str(cal.agree(rows, raters=["a", "b", "c"]))
+    assert "pearson (a – c; b – c): a rater gives all units the same rating" in " ".join(
+        told.split()
+    )
+
+
+def test_json_is_what_the_api_gives(wide: Path) -> None:
+    result = run(wide, "--raters", "human,judge", "--format", "json", "--seed", "3")
+    found = cal.agree(wide, raters=["human", "judge"], seed=3)
+    assert result.stdout == found.to_json() + "\n"
+    told = json.loads(result.stdout)
+    assert list(told)[:5] == ["schema", "version", "seed", "confidence", "level"]
+    assert (told["schema"], told["seed"], told["units"]) == ("calipers.agree/1", 3, 4)
+    assert list(told["measures"]["fleiss_kappa"]) == (
+        "value low high stderr interval n reason".split()
+    )
+    assert told["pairs"][0]["raters"] == ["human", "judge"]
+    assert told["pairs"][0]["cohen_kappa"]["value"] == 0.5
+
+
+def test_csv_has_a_row_per_measure(wide: Path) -> None:
+    rows = list(
+        csv.DictReader(io.StringIO(run(wide, "--raters", "human,judge", "--format", "csv").stdout))
+    )
+    assert len(rows) == 10
+    kappa = next(row for row in rows if row["measure"] == "cohen_kappa")
+    assert (kappa["rater_1"], kappa["rater_2"], kappa["value"]) == ("human", "judge", "0.5")
+    assert rows[3]["value"] == ""
+    assert rows[3]["reason"] == "ratings are labels, such as good"
+
+
+def test_markdown_and_html_let_nothing_through() -> None:
+    rows = [{"<b>|x": "<i>", "y": "<i>"}, {"<b>|x": "n", "y": "<i>"}]
+    found = cal.agree(rows, raters=["<b>|x", "y"])
+    html = found._repr_html_()
+    assert "<b>" not in html
+    assert "<i>" not in html
+    assert "0.5000" in html
+
+
+@pytest.mark.parametrize("output_format", ["table", "json", "csv", "markdown"])
+def test_output_goes_to_the_file_named(output_format: str, wide: Path, tmp_path: Path) -> None:
+    args = (wide, "--raters", "human,judge", "--format", output_format)
+    result = run(*args, "-o", tmp_path / "out")
+    assert (result.exit_code, result.stdout) == (0, "")
+    written = (tmp_path / "out").read_text(encoding="utf-8")
+    assert [line.rstrip() for line in written.splitlines()] == [
+        line.rstrip() for line in run(*args).stdout.splitlines()
+    ]
+    if output_format == "markdown":
+        assert "| human – judge | cohen_kappa | 0.5000 |" in written
+
+
+# --- real raters ---
+
+PANDALM = FOLDER / "judge" / "pandalm_3humans_2judges.jsonl"
+SCYLLA = FOLDER / "judge" / "scylla_three_judges.jsonl"
+SCYLLA_JUDGES = ("claude-opus-4-6", "claude-sonnet-4-6", "claude-haiku-4-5")  # numbers 1, 2, 3
+
+
+@needs_shared_data
+def test_three_people_compare_answers() -> None:
+    people = ["annotator1", "annotator2", "annotator3"]
+    found = cal.agree(PANDALM, raters=people, level="nominal")
+    figures = expected()["judge"]["pandalm_3humans_2judges.jsonl"]
+    for pair in found.pairs:
+        numbers = "".join(name[-1] for name in pair.raters)
+        kappa = pair.measures["cohen_kappa"]
+        assert kappa.value == pytest.approx(figures[f"kappa_{numbers}"], rel=1e-12)
+        # What the authors published over all 999 rows, of which the file holds 500.
+        assert kappa.low is not None
+        assert kappa.high is not None
+        assert kappa.low < figures["published_full_set"][f"kappa_{numbers}"] < kappa.high
+    assert found.measures["fleiss_kappa"].value == pytest.approx(figures["fleiss"], rel=1e-12)
+    alpha = found.measures["krippendorff_alpha_nominal"].value
+    assert alpha == pytest.approx(figures["krippendorff_nominal"], rel=1e-12)
+
+
+@needs_shared_data
+def test_three_judges_mark_runs() -> None:
+    found = cal.agree(
+        SCYLLA,
+        raters=SCYLLA_JUDGES,
+        rater_field="judge",
+        value="score",
+        unit=["task", "tier", "subtest", "run"],
+    )
+    figures = expected()["judge"]["scylla_three_judges.jsonl"]
+    assert (found.units, found.ratings) == (720, 2138)
+    alpha = found.measures["krippendorff_alpha_interval"].value
+    assert alpha == pytest.approx(figures["krippendorff_interval"], rel=1e-12)
+    for pair in found.pairs:
+        expect = figures["-".join(str(SCYLLA_JUDGES.index(name) + 1) for name in pair.raters)]
+        assert pair.n == expect["n"]
+        assert pair.measures["spearman"].value == pytest.approx(expect["spearman"], rel=1e-9)
+        assert pair.measures["pearson"].value == pytest.approx(expect["pearson"], rel=1e-9)
+
+
+def alpha_of_scylla(rows: pl.DataFrame, *unit: str, cluster: Sequence[str] = ()) -> Estimate:
+    """The judges' interval alpha; ratings of what `unit` does not tell apart are averaged."""
+    pooled = rows.group_by(*unit, "judge").agg(pl.col("score").mean())
+    found = cal.agree(pooled, rater_field="judge", value="score", unit=unit, cluster=cluster)
+    return found.measures["krippendorff_alpha_interval"]
+
+
+@needs_shared_data
+def test_the_figures_of_the_documentation() -> None:
+    """What docs/agreement.md says of units that are pooled, of tasks apart, and of clusters."""
+    lines = SCYLLA.read_text(encoding="utf-8").split("\n")
+    rows = pl.DataFrame([json.loads(line) for line in lines if line], infer_schema_length=None)
+    run = ("task", "tier", "subtest", "run")
+    assert alpha_of_scylla(rows, *run).value == pytest.approx(0.094, abs=5e-4)
+    assert alpha_of_scylla(rows, *run[1:]).value == pytest.approx(0.135, abs=5e-4)
+    assert alpha_of_scylla(rows, *run[:3]).value == pytest.approx(0.180, abs=5e-4)
+    assert alpha_of_scylla(rows, "tier").value == pytest.approx(-0.270, abs=5e-4)
+    apart = [alpha_of_scylla(task, *run).value for _, task in sorted(rows.group_by("task"))]
+    assert apart == [pytest.approx(0.870, abs=5e-4), pytest.approx(-0.003, abs=5e-4)]
+    clustered = alpha_of_scylla(rows, *run, cluster=run[:3])
+    assert (clustered.low, clustered.high) == pytest.approx((-0.038, 0.222), abs=5e-4)
+
+
+@needs_shared_data
+def test_two_people_label_refusals() -> None:
+    path = FOLDER / "scenarios" / "xstest_refusals.jsonl"
+    rows = cal.read(path)
+    for figures in expected()["scenarios"]["xstest_refusals.jsonl"]:
+        found = cal.agree(
+            rows.filter(pl.col("model") == figures["model"]),
+            raters=["annotation_1", "annotation_2"],
+        )
+        share, kappa = found.measures["percent_agreement"], found.measures["fleiss_kappa"]
+        assert share.value == pytest.approx(figures["annotator_agreement"], rel=1e-12)
+        assert kappa.value == pytest.approx(figures["fleiss_kappa"], rel=1e-12)
