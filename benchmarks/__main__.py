@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from benchmarks.evidence import of_intervals, of_resampling
 from benchmarks.figures import Figure, table
 from benchmarks.memory import of_ten_times_the_rows
 from benchmarks.scoring import against_python, against_reading, of_equations, of_repeats
@@ -28,6 +29,8 @@ BENCHMARKS: dict[str, Callable[[Setup], Iterator[Figure]]] = {
     "python": against_python,
     "equations": of_equations,
     "repeats": of_repeats,
+    "bootstrap": of_resampling,
+    "intervals": of_intervals,
     "memory": of_ten_times_the_rows,
 }
 

@@ -73,9 +73,66 @@ def reference_equations() -> Work:
     return work
 
 
+def without_intervals() -> Work:
+    """`calipers score` without what error bars need: variances and clusters."""
+    from calipers.engines.plan import Plan  # noqa: PLC0415
+
+    Plan.influences = ()  # type: ignore[assignment]
+    return calipers()
+
+
+def bootstrap() -> Work:
+    """`calipers score FILE --resamples N`."""
+    from benchmarks.scoring import METRICS  # noqa: PLC0415
+    from calipers.api import score  # noqa: PLC0415
+
+    def work(path: Path, arguments: Sequence[str]) -> Values:
+        score(path, metrics=METRICS, resamples=int(arguments[0]))
+        return {}
+
+    return work
+
+
+def bootstrap_plain_python() -> Work:
+    """A loop that draws rows and scores them as the straightforward program does."""
+    from random import choices  # noqa: PLC0415
+
+    from benchmarks.plain_python import measure  # noqa: PLC0415
+
+    def work(path: Path, arguments: Sequence[str]) -> Values:
+        with path.open(encoding="utf-8") as lines:
+            rows = [json.loads(line) for line in lines]
+        for _ in range(int(arguments[0])):
+            measure(choices(rows, k=len(rows)))
+        return {}
+
+    return work
+
+
+def bootstrap_numpy() -> Work:
+    """A loop that draws rows of columns computed once."""
+    from benchmarks.numpy_bootstrap import columns, resampled  # noqa: PLC0415
+
+    def work(path: Path, arguments: Sequence[str]) -> Values:
+        resampled(columns(path), int(arguments[0]))
+        return {}
+
+    return work
+
+
 CONTESTANTS: dict[str, Callable[[], Work]] = {
     entry.__name__: entry
-    for entry in (calipers, polars_read, plain_python, lean_python, reference_equations)
+    for entry in (
+        calipers,
+        polars_read,
+        plain_python,
+        lean_python,
+        reference_equations,
+        without_intervals,
+        bootstrap,
+        bootstrap_plain_python,
+        bootstrap_numpy,
+    )
 }
 
 

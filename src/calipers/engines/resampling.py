@@ -7,6 +7,7 @@ group. Only ranks are looked up in sorted rows.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -33,7 +34,7 @@ from calipers.metrics.declaration import (
     TaskValues,
     Totals,
 )
-from calipers.stats.bootstrap import bca, weights
+from calipers.stats.bootstrap import bca, block, blocks
 from calipers.stats.intervals import Interval
 
 Floats = NDArray[np.float64]
@@ -117,10 +118,10 @@ class _Ranked:
 
     def _first_beyond(self, weighted: Floats, above: Floats, band: int) -> Floats:
         """The first value, from the largest, that more than `above` values reach."""
-        reached = np.cumsum(weighted[:, self.codes[:band]], axis=1)
-        beyond = reached > above[:, None]
-        found = self.values[beyond.argmax(axis=1)] if band else np.full(len(weighted), np.nan)
-        return np.where(beyond.any(axis=1), found, np.nan)
+        if not band:
+            return np.full(len(weighted), np.nan)
+        beyond = np.cumsum(weighted.T[self.codes[:band]], axis=0) > above
+        return np.where(beyond.any(axis=0), self.values[beyond.argmax(axis=0)], np.nan)
 
 
 class WeightedValues:
@@ -156,10 +157,14 @@ class WeightedValues:
 
     def resampled(self, resamples: int, seed: Any) -> dict[str, Floats]:
         """Each metric's values in that many resamples of the clusters."""
-        with ThreadPoolExecutor(2) as pool:
-            blocks = list(pool.map(self, weights(self.clusters, resamples, seed)))
+
+        def of_block(number: int) -> dict[str, Floats]:
+            return self(block(self.clusters, resamples, seed, number))
+
+        with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
+            found = list(pool.map(of_block, range(blocks(self.clusters, resamples))))
         return {
-            metric.name: np.concatenate([block[metric.name] for block in blocks])
+            metric.name: np.concatenate([each[metric.name] for each in found])
             for metric in self.metrics
         }
 

@@ -20,20 +20,34 @@ _ONE_SIDED = 0.005
 
 
 def weights(clusters: int, resamples: int, seed: Any) -> Iterator[Floats]:
-    """Blocks of resamples: how often each cluster is drawn, a row per resample.
+    """Blocks of resamples: how often each cluster is drawn, a row per resample."""
+    for number in range(blocks(clusters, resamples)):
+        yield block(clusters, resamples, seed, number)
 
-    The blocks depend on the seed alone, each on its own number, so that they may be computed in
-    any order.
+
+def blocks(clusters: int, resamples: int) -> int:
+    """How many blocks that is: each holds as many resamples as fit into a few megabytes."""
+    return -(-resamples // _at_once(clusters))
+
+
+def block(clusters: int, resamples: int, seed: Any, number: int) -> Floats:
+    """One block, from the seed and its number alone: blocks may be drawn in any order.
+
+    In memory the resamples of a cluster stand side by side, as sums over clusters want them.
     """
-    at_once = max(1, _CELLS // clusters)
-    for number, start in enumerate(range(0, resamples, at_once)):
-        rows = min(at_once, resamples - start)
-        draws = np.random.default_rng([seed, number]).integers(
-            0, clusters, size=(rows, clusters), dtype=np.int64
-        )
-        draws += np.arange(rows)[:, None] * clusters
-        counts = np.bincount(draws.ravel(), minlength=rows * clusters)
-        yield counts.reshape(rows, clusters).astype(np.float64)
+    start = number * _at_once(clusters)
+    rows = min(_at_once(clusters), resamples - start)
+    draws = np.random.default_rng([seed, number]).integers(
+        0, clusters, size=(rows, clusters), dtype=np.int64
+    )
+    draws *= rows
+    draws += np.arange(rows)[:, None]
+    counts = np.bincount(draws.ravel(), minlength=rows * clusters)
+    return counts.reshape(clusters, rows).astype(np.float64).T
+
+
+def _at_once(clusters: int) -> int:
+    return max(1, _CELLS // clusters)
 
 
 def bca(value: float, resampled: Floats, influences: Floats, confidence: float) -> Interval | None:
