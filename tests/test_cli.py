@@ -49,6 +49,7 @@ TABLE = """
 
  brier                                     0.0100                         —
  ece                                       0.1000                         —
+ auroc                                          —                         —
 
  sce                           0.6931 [0.0000, —]                    0.0000   nats
  sce_normalized                1.0000 [0.0000, —]                    0.0000
@@ -72,6 +73,7 @@ TABLE = """
  stability                                      —                         —
 
 — no value:
+  auroc: no right and wrong record with prob_correct to tell apart
   answer_entropy: no task has two runs with an answer
   determinism_index: no task has two runs with an answer
   mode_accuracy: no task has two runs with an answer that can be checked

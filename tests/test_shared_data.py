@@ -104,6 +104,8 @@ def test_msp_confidence() -> None:
     assert {each["model"] for each in figures} == set(groups)
     for each in figures:
         _check_calibration(groups[each["model"]], each)
+        published = each["published_auroc"] or each["auroc"]
+        assert groups[each["model"]].metrics["auroc"].value == pytest.approx(published, abs=1e-12)
 
 
 @pytest.mark.parametrize("engine", ENGINES)

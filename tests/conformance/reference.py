@@ -141,6 +141,21 @@ def _ece(records: list[Record], options: Options) -> Expected:
     return Expected(math.fsum(gaps) / n if n else None, n, len(rows) - n)
 
 
+def _auroc(records: list[Record], options: Options) -> Expected:
+    """Every right row against every wrong one, equal confidence half; null without both."""
+    rows = _called(records)
+    right, wrong = [], []
+    for row in rows:
+        prob, correct = _field(row, "prob_correct"), _correct(row, options)
+        if prob is not None and correct is not None:
+            (right if correct else wrong).append(prob)
+    if not right or not wrong:
+        return Expected(None, 0, len(rows))
+    won = sum((r > w) + (r == w) / 2 for r in right for w in wrong)
+    n = len(right) + len(wrong)
+    return Expected(won / len(right) / len(wrong), n, len(rows) - n)
+
+
 def _entropy(answers: list[str]) -> float:
     """Z 4.1, natural log."""
     n = len(answers)
@@ -455,6 +470,7 @@ REFERENCES: dict[str, Reference] = {
     "error_rate": _mean_of(_wrong),
     "brier": _mean_of(_squared_error),
     "ece": _ece,
+    "auroc": _auroc,
     "sce": _of_answers(_entropy),
     "sce_normalized": _of_answers(_normalized_entropy),
     "cot_tokens_mean": _of_cot(lambda cot: len(cot.split())),

@@ -20,10 +20,10 @@ from calipers.engines.ranks import BUCKET, KEY, Tally, select_ranks
 from calipers.engines.resampling import bootstrap
 from calipers.engines.spreads import (
     add_spreads,
+    beside_rows,
     beyond_rows,
     effects,
     join_table,
-    keyed_columns,
     per_cluster,
 )
 from calipers.engines.store import Store
@@ -198,11 +198,9 @@ def _of_clusters(
     """What clusters of several rows add to the spread of each value, a row per group."""
     wanted = plan.influences
     beside = {
-        aggregate: table.select(
-            GROUP, *aggregate.keys, *(pl.col(n).alias(c) for n, c in columns.items())
-        )
+        aggregate: _collected(found, *aggregate.keys)
         for aggregate, table in keyed_tables.items()
-        if (columns := keyed_columns(aggregate, wanted))
+        if (found := beside_rows(nw.from_native(table.lazy()), aggregate, wanted)) is not None
     }
     cluster = TASK if plan.cluster is None else CLUSTER
     features = [feature.name for feature in plan.features if feature.stored]

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from calipers.engines.plan import FAILED, Plan
-from calipers.engines.spreads import effects, join_table, keyed_columns
+from calipers.engines.spreads import beside_rows, effects, join_table
 from calipers.engines.totals import keyed, merged_plain
 from calipers.metrics import Metric
 from calipers.metrics.declaration import (
@@ -78,24 +78,23 @@ class _Keyed:
         rows = len(weighted)
         totals = [(matrix @ weighted.T).T.ravel() for matrix in self.per_cluster]
         present = totals[0] > 0  # the first total counts the rows
-        number = np.repeat(np.arange(rows), self.keys.height)
-        frame = pl.DataFrame(
-            {
-                GROUP: number[present],
-                **dict(zip(self.aggregate.totals, (each[present] for each in totals), strict=True)),
-            }
+        number, key = np.divmod(np.flatnonzero(present), self.keys.height)
+        columns = (each[present] for each in totals)
+        frame = self.keys[key].with_columns(
+            pl.Series(GROUP, number),
+            **dict(zip(self.aggregate.totals, map(pl.Series, columns), strict=True)),
         )
         every = pl.DataFrame({GROUP: np.arange(rows)})
-        columns: dict[str, Floats] = {}
+        finished_columns: dict[str, Floats] = {}
         for step in self.aggregate.finish:
             finished: pl.LazyFrame = step(nw.from_native(frame.lazy())).to_native()
             table = every.join(finished.collect(), on=GROUP, how="left", maintain_order="left")
-            columns |= {
+            finished_columns |= {
                 name: table[name].cast(pl.Float64).fill_null(0).to_numpy()
                 for name in table.columns
                 if name != GROUP
             }
-        return columns
+        return finished_columns
 
 
 @dataclass(frozen=True)
@@ -264,12 +263,9 @@ def _cluster_influences(
     groups = {str(rows[GROUP][0]): dict(totals)}
     frame = nw.from_native(coded.lazy())
     beside = {
-        aggregate: keyed(frame, aggregate)
-        .collect()
-        .to_native()
-        .select(GROUP, *aggregate.keys, *(pl.col(n).alias(c) for n, c in columns.items()))
+        aggregate: found.collect().to_native()
         for aggregate in plan.aggregates
-        if (columns := keyed_columns(aggregate, plan.influences))
+        if (found := beside_rows(keyed(frame, aggregate), aggregate, plan.influences)) is not None
     }
     native: pl.LazyFrame = effects(frame, plan.influences, groups, beside, join_table).to_native()
     sums = native.group_by(CLUSTER).agg(pl.exclude(GROUP, CLUSTER).sum()).sort(CLUSTER).collect()

@@ -22,7 +22,7 @@ from calipers.engines.batches import measured_chunk, numbered
 from calipers.engines.outcome import Outcome, Reading, Sinks
 from calipers.engines.plan import Plan
 from calipers.engines.ranks import select_ranks
-from calipers.engines.spreads import add_spreads, beyond_rows, effects, keyed_columns, per_cluster
+from calipers.engines.spreads import add_spreads, beside_rows, beyond_rows, effects, per_cluster
 from calipers.engines.totals import (
     GroupTotals,
     add_task_spreads,
@@ -316,11 +316,9 @@ def _of_clusters(
     """What clusters of several rows add to the spread of each value, a row per group."""
     wanted = plan.influences
     beside: dict[Aggregate, pl.DataFrame | Frame] = {
-        aggregate: table.select(
-            GROUP, *aggregate.keys, *(nw.col(n).alias(c) for n, c in columns.items())
-        )
+        aggregate: found
         for aggregate, table in keyed_tables.items()
-        if (columns := keyed_columns(aggregate, wanted))
+        if (found := beside_rows(table, aggregate, wanted)) is not None
     }
     if plan.cluster is None:
         rows = rows.with_columns(nw.col(TASK).alias(CLUSTER))

@@ -59,10 +59,16 @@ def _centres(wanted: Sequence[Influence], groups: GroupTotals) -> pl.DataFrame:
     return pl.DataFrame({GROUP: list(groups), **columns}, schema=schema)
 
 
-def keyed_columns(aggregate: Aggregate, wanted: Sequence[Influence]) -> dict[str, str]:
-    """The totals per key that effects read: their names, and the columns they stand in."""
-    names = {name for each in wanted if each.keyed is aggregate for name in each.keyed_reads}
-    return {name: total_column(name) for name in sorted(names)}
+def beside_rows(table: Frame, aggregate: Aggregate, wanted: Sequence[Influence]) -> Frame | None:
+    """What effects read of an aggregate's totals per key: a row per group and key."""
+    readers = [each for each in wanted if each.keyed is aggregate]
+    if not readers:
+        return None
+    for step in dict.fromkeys(each.keyed_step for each in readers if each.keyed_step):
+        table = step(table)
+    names = sorted({name for each in readers for name in each.keyed_reads})
+    columns = (nw.col(name).alias(total_column(name)) for name in names)
+    return table.select(GROUP, *aggregate.keys, *columns)
 
 
 def per_cluster(rows: Frame, wanted: Sequence[Influence]) -> Frame:

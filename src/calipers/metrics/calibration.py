@@ -23,12 +23,14 @@ from calipers.metrics.declaration import (
     spread_of,
     total,
 )
-from calipers.stats.intervals import Interval, t_interval
+from calipers.stats.intervals import Interval, design_effect, t_interval
 
-_SURE = 2  # standard errors from 0: a bin's gap is there, and its sign known
+_SURE = 1.96  # standard errors from 0: a bin's gap is there, and its sign known
+_DESIGNS = (1, 2, 4, 8, 16, 32, 64)  # how many times larger clusters may make the variance
+_ROUNDING = 1e-9
 _MEAN_OF_FOLDED = sqrt(2 / pi)  # the mean distance from 0 of a standard normal
 
-_UNUSED = "a row without prob_correct, or whose correctness cannot be decided, is left out"
+UNUSED = "a row without prob_correct, or whose correctness cannot be decided, is left out"
 
 squared_error = Feature(
     name="squared_error",
@@ -44,7 +46,7 @@ brier = mean(
     formula="mean((prob_correct − correct)²)",
     spec="Z 3.1",
     needs=("prob_correct", DECIDABLE),
-    nulls=_UNUSED,
+    nulls=UNUSED,
     range=(0, 1),
     better="lower",
 )
@@ -74,22 +76,30 @@ confidence = Feature(
 
 
 def _gaps(bins: Frame) -> Frame:
-    """The gaps, and how large they would be by chance where the bin's rows show none for sure."""
+    """The gaps, and the noise of the bins that may have none, for several design effects.
+
+    Noise is how far a bin's sum of errors strays where they are 0 on average.
+    """
     gap = (nw.col("bin_confidence") - nw.col("bin_right")).abs()
-    n = nw.col("bin_n").cast(nw.Float64)
-    variance = nw.col("bin_squares") - gap * gap / n
-    noise = nw.when(variance > 0).then(variance).otherwise(0.0).sqrt()
-    unsure = gap < _SURE * noise
+    noise = nw.col("bin_squares").sqrt()
+    unsure = {
+        _noise(design): nw.when(gap < _SURE * sqrt(design) * noise).then(noise).otherwise(0.0)
+        for design in _DESIGNS
+    }
     return (
-        bins.with_columns(gap=gap, noise=nw.when(unsure).then(noise * _MEAN_OF_FOLDED).otherwise(0))
+        bins.with_columns(gap=gap, **unsure)
         .group_by(GROUP)
         .agg(
             nw.col("bin_n").sum().alias("ece__n"),
             nw.col("gap").sum().alias("ece__gap"),
-            nw.col("noise").sum().alias("ece__noise"),
             nw.col("bin_squares").sum().alias("ece__squares"),
+            *(nw.col(name).sum() for name in unsure),
         )
     )
+
+
+def _noise(design: int) -> str:
+    return f"ece__noise_{design}"
 
 
 _bins = Aggregate(
@@ -140,10 +150,15 @@ class _BinnedDelta:
     name: str = "delta"
 
     def interval(self, value: float, totals: Totals, confidence: float) -> Interval:
-        around = t_interval(value, *spread_of("ece", totals), confidence)
+        n = int(totals["ece__n"])
+        spread, clusters = spread_of("ece", totals)
+        around = t_interval(value, spread, clusters, confidence)
         if around.low is None:
             return around
-        return replace(around, low=around.low - totals["ece__noise"] / totals["ece__n"])
+        design = design_effect(spread, _gap_influence.squares(totals), n, clusters)
+        known = next((each for each in _DESIGNS if design <= each + _ROUNDING), _DESIGNS[-1])
+        noise = totals[_noise(known)] * sqrt(design) / n
+        return replace(around, low=around.low - _MEAN_OF_FOLDED * noise)
 
 
 ece = Metric(
@@ -154,7 +169,7 @@ ece = Metric(
     spec="Z 3.2",
     profiles=("reasoning",),
     needs=("prob_correct", DECIDABLE),
-    nulls=_UNUSED,
+    nulls=UNUSED,
     unit=None,
     range=(0, 1),
     better="lower",

@@ -148,6 +148,7 @@ class Influence:
     squares: Callable[[Totals], float]  # Σ effect² over all rows
     feature: Feature | None = None  # for a mean: `{feature}__squares` is wanted among the totals
     keyed: Aggregate | None = None  # the aggregate whose totals per key are in the effect
+    keyed_step: Step | None = None  # what is made of these first
     keyed_reads: tuple[str, ...] = ()
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from math import log
+from dataclasses import dataclass
+from math import hypot, log
 from typing import Any
 
 import narwhals as nw
@@ -22,7 +22,16 @@ from calipers.metrics.declaration import (
     total,
 )
 from calipers.metrics.normalize import answer_key
-from calipers.stats.intervals import Interval, t_interval
+from calipers.stats.intervals import (
+    UNKNOWN,
+    Interval,
+    design_effect,
+    standard_error,
+    t_quantile,
+)
+
+_ROWS_PER_ANSWER = 5  # the fewest, on average: as a chi-square test asks for
+_ROUNDING = 1e-9
 
 
 def _entropy_totals(answers: Frame) -> Frame:
@@ -33,6 +42,7 @@ def _entropy_totals(answers: Frame) -> Frame:
         .group_by(GROUP)
         .agg(
             count.sum().alias("answers__n"),
+            count.max().alias("answers__most"),
             nw.len().cast(nw.Int64).alias("answers__distinct"),
             nw.col("n_log_n").sum().alias("answers__n_log_n"),
             nw.col("n_log_n_log_n").sum().alias("answers__n_log_n_log_n"),
@@ -88,27 +98,38 @@ _information = Influence(
 
 @dataclass(frozen=True)
 class _EntropyDelta:
-    """The delta method, moved by what a sample's entropy lacks on average.
+    """The delta method to second order, for as many rows as are worth as much if independent.
 
-    (distinct − 1) / 2n, by Miller (1955); for rows in clusters n is the number of rows that would
-    say as much if they were independent.
+    A sample's entropy lacks (distinct − 1) / 2n on average (Miller 1955). It bends down: t standard
+    errors further in any direction it is t² / 2n lower than the slope says. And it is higher for
+    an answer not seen so far, as if one more row had one. With few rows for each distinct answer,
+    there may be any number of further ones: then there is no upper bound.
     """
 
     normalized: bool = False
     name: str = "delta"
 
     def interval(self, value: float, totals: Totals, confidence: float) -> Interval:
-        n, distinct = totals["answers__n"], totals["answers__distinct"]
-        scale = log(distinct) if self.normalized and distinct > 1 else 1.0
+        n, distinct = int(totals["answers__n"]), totals["answers__distinct"]
         spread, clusters = spread_of("answers", totals)
-        around = t_interval(value, spread / scale**2, clusters, confidence)
-        if around.low is None or around.high is None:
-            return around
-        of_rows = _squares(totals) / n**2
-        repeats = max(1.0, spread / of_rows) if of_rows > 0 else n / clusters
-        lack = (distinct - 1) / (2 * n) * repeats / scale
-        return replace(
-            around, low=min(value, around.low + lack), high=max(value, around.high + lack)
+        stderr = standard_error(spread, clusters)
+        if stderr is None:
+            return UNKNOWN
+        scale = log(max(2, distinct)) if self.normalized else 1.0
+        nats = value * scale
+        unlike = n - totals["answers__most"]
+        size = n / design_effect(spread, _squares(totals), n, clusters, unlike)
+        t = t_quantile(clusters, confidence)
+        middle = nats + (distinct - 1) / (2 * size)
+        low = middle - t * stderr - t * t / (2 * size)
+        unseen = max(0.0, log(size + 1) - nats) / size
+        high = middle + t * hypot(stderr, unseen)
+        return Interval(
+            low=min(nats, low) / scale,
+            high=max(nats, high) / scale
+            if distinct * _ROWS_PER_ANSWER <= size + _ROUNDING
+            else None,
+            stderr=stderr / scale,
         )
 
 

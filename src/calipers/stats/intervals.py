@@ -7,11 +7,13 @@ of n rows, Σ_c (Σ_i (x_ic − mean))² / n². With a cluster per row this is t
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import ceil, floor, sqrt
+from math import ceil, floor, inf, sqrt
 
 from scipy import special
 
 _TOO_FEW = 2  # clusters: one alone says nothing of how far the next may lie
+_ROUNDING = 1e-9
+_NO_INFLUENCE = 1e-12  # per row, squared: what rounding leaves of 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,14 +75,28 @@ def wilson(share: float, n: int, spread: float, clusters: int, confidence: float
 
 
 def effective_size(share: float, n: int, spread: float, clusters: int) -> float:
-    """How many independent rows would say as much of a share as n rows in clusters do.
+    """How many independent rows would say as much of a share as n rows in clusters do."""
+    if clusters < _TOO_FEW:
+        return 0.0
+    rarer = n * min(share, 1 - share)
+    return n / design_effect(spread, n * share * (1 - share), n, clusters, rarer)
 
-    Where all rows agree nothing tells how much they depend on each other: then as many as clusters.
+
+def design_effect(
+    spread: float, squares: float, n: int, clusters: int, unlike: float = inf
+) -> float:
+    """How many times the variance is that of as many independent rows; at least 1.
+
+    `squares` is the sum over the rows of their squared influence, each times n. Few rows unlike the
+    others tell little of how far those of a cluster depend on each other: as if one more had told
+    the worst, that all the rows of a cluster are alike.
     """
-    variance = spread * clusters / (clusters - 1) if clusters >= _TOO_FEW else 0.0
-    if share in (0, 1) or variance == 0:
-        return float(clusters)
-    return min(float(n), share * (1 - share) / variance)
+    worst = n / clusters
+    seen = worst
+    if squares > _NO_INFLUENCE * n:
+        of_clusters = spread * n**2 * clusters / (clusters - 1)
+        seen = max(1.0, of_clusters / (squares * n / (n - 1)))
+    return seen + max(0.0, worst - seen) / (unlike + 1)
 
 
 def quantile_ranks(
@@ -91,15 +107,14 @@ def quantile_ranks(
     Exact by the binomial distribution (David & Nagaraja, Order Statistics, 7.1) for `size` = n;
     for fewer effective rows the ranks of that many, spread over the n.
     """
-    trials = max(1, round(size))
+    trials = floor(size + _ROUNDING)
+    if trials < 1:
+        return None, None
     tail = (1 - confidence) / 2
-    low = _most(trials, share, tail)
-    high = trials + 1 - _most(trials, 1 - share, tail)
-    scale = n / trials
-    return (
-        floor(low * scale) if low >= 1 and floor(low * scale) >= 1 else None,
-        min(n, ceil(high * scale)) if high <= trials else None,
-    )
+    own = ceil(share * n)
+    below = _most(trials, share, tail) * n // trials
+    above = _most(trials, 1 - share, tail) * n // trials
+    return min(below, own) if below else None, max(n + 1 - above, own) if above else None
 
 
 def _most(trials: int, share: float, tail: float) -> int:

@@ -1,0 +1,121 @@
+"""Discrimination: how well stated probabilities tell right answers from wrong ones."""
+
+from __future__ import annotations
+
+import narwhals as nw
+import polars as pl
+
+from calipers.metrics.accuracy import DECIDABLE, correct
+from calipers.metrics.calibration import UNUSED, confidence, confidence_bin
+from calipers.metrics.declaration import (
+    GROUP,
+    Aggregate,
+    Frame,
+    Influence,
+    Metric,
+    StudentT,
+    Totals,
+    total,
+)
+
+
+def _placed(levels: Frame) -> Frame:
+    """Each level of confidence with the shares of wrong rows below it and of right ones above.
+
+    Rows at the same level count half, on either side.
+    """
+    right, wrong = nw.col("right"), nw.col("wrong")
+    all_right, all_wrong = right.sum().over(GROUP), wrong.sum().over(GROUP)
+    both = levels.with_columns(all_right=all_right, all_wrong=all_wrong).filter(
+        (nw.col("all_right") > 0) & (nw.col("all_wrong") > 0)
+    )
+    below = wrong.cum_sum().over(GROUP, order_by="prob_correct") - wrong / 2
+    above = nw.col("all_right") - right.cum_sum().over(GROUP, order_by="prob_correct") + right / 2
+    return both.with_columns(
+        wrong_below=below / nw.col("all_wrong"), right_above=above / nw.col("all_right")
+    )
+
+
+def _pairs(levels: Frame) -> Frame:
+    right, wrong = nw.col("right"), nw.col("wrong")
+    below, above = nw.col("wrong_below"), nw.col("right_above")
+    sums = {
+        "auroc__n": right + wrong,
+        "auroc__right": right,
+        "auroc__wrong": wrong,
+        "auroc__sum": right * below,
+        "auroc__right_squares": right * below * below,
+        "auroc__wrong_squares": wrong * above * above,
+    }
+    placed = _placed(levels).with_columns(**sums)
+    return placed.group_by(GROUP).agg(*(nw.col(name).sum() for name in sums))
+
+
+def _effects(levels: Frame) -> Frame:
+    """What a right and a wrong row at each level move, times the number of rows."""
+    right, wrong = nw.col("all_right"), nw.col("all_wrong")
+    n = right + wrong
+    area = (nw.col("right") * nw.col("wrong_below")).sum().over(GROUP) / right
+    return _placed(levels).with_columns(
+        right_effect=(nw.col("wrong_below") - area) * n / right,
+        wrong_effect=(nw.col("right_above") - area) * n / wrong,
+    )
+
+
+_levels = Aggregate(
+    features=(confidence_bin, confidence, correct),
+    keys=("prob_correct",),
+    where=lambda: ~nw.col("confidence_bin").is_null(),
+    totals={
+        "level_n": nw.len().cast(nw.Int64),
+        "right": nw.col("correct").cast(nw.Int64).sum(),
+        "wrong": (~nw.col("correct")).cast(nw.Int64).sum(),
+    },
+    finish=(_pairs,),
+)
+
+
+def _area(totals: Totals) -> float:
+    return totals["auroc__sum"] / totals["auroc__right"]
+
+
+def _squares(totals: Totals) -> float:
+    """The variance of DeLong et al. (1988), as a sum over rows."""
+    right, wrong, area = totals["auroc__right"], totals["auroc__wrong"], _area(totals)
+    of_right = (totals["auroc__right_squares"] - right * area**2) / right**2
+    of_wrong = (totals["auroc__wrong_squares"] - wrong * area**2) / wrong**2
+    return max(0.0, of_right + of_wrong) * totals["auroc__n"] ** 2
+
+
+_influence = Influence(
+    name="auroc",
+    rows="auroc__n",
+    centre=_area,
+    effect=nw.when(nw.col("correct")).then(total("right_effect")).otherwise(total("wrong_effect")),
+    squares=_squares,
+    keyed=_levels,
+    keyed_step=_effects,
+    keyed_reads=("right_effect", "wrong_effect"),
+)
+
+auroc = Metric(
+    name="auroc",
+    says="How often a right answer is stated with more confidence than a wrong one.",
+    formula="P(prob_correct of a right row > of a wrong row) + ½ P(equal)",
+    spec="Z 3.2, beyond it",
+    profiles=("reasoning",),
+    needs=("prob_correct", DECIDABLE),
+    nulls=UNUSED,
+    unit=None,
+    range=(0, 1),
+    better="higher",
+    aggregate=_levels,
+    rows="auroc__n",
+    value=_area,
+    empty="no right and wrong record with prob_correct to tell apart",
+    work="{auroc__sum} / {auroc__right}, the shares of the {auroc__wrong} wrong rows below each "
+    "right one, summed over the right ones",
+    interval=StudentT("auroc", name="delta"),
+    influence=_influence,
+    weight=lambda _: (pl.col("prob_correct") - pl.col("correct").cast(pl.Float64)).abs(),
+)
