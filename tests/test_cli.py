@@ -202,7 +202,7 @@ def test_options_reach_the_score(tmp_path: Path) -> None:
     score = json.loads(run("score", path, *names, *settings, "--format", "json").stdout)
     assert score["seed"] == 3
     asked = {"normalize": "text", "bins": 4, "tokenizer": "whitespace", "confidence": 0.95}
-    assert score["settings"] == {**asked, "cluster": None, "resamples": 0}
+    assert asked.items() <= score["settings"].items()
     assert score["groups"][0]["by"] == {"t": 0.5}
     assert score["groups"][0]["metrics"]["accuracy"]["value"] == 0.0
 

@@ -25,6 +25,7 @@ FORBIDDEN = {
     "engines": set(_ASKS),
     "results": {"engines", "sources", "metrics", "scoring", "explaining", "sinks", "api", "cli"},
     "scoring": {"explaining", "api", "cli", "reporting"},
+    "tiering": {"engines", "sources", "metrics", *_ASKS} - {"results", "tiering"},
     "explaining": {"api", "cli"},
     "ratings": {"engines", "metrics", *_ASKS},
     "agreeing": {"engines", "sources", "metrics", "scoring", "explaining", "sinks", "api", "cli"},

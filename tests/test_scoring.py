@@ -84,6 +84,8 @@ def test_the_json_is_the_contracts(tmp_path: Path) -> None:
         "normalize": "numeric",
         "bins": 10,
         "tokenizer": "whitespace",
+        "pass_weight": 0.5,
+        "impl_weight": 0.5,
         "confidence": 0.95,
         "cluster": None,
         "resamples": 0,

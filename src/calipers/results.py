@@ -58,14 +58,53 @@ class Group:
     records: int
     errors: int
     metrics: Mapping[str, Measured]
+    statistics: Mapping[str, Mapping[str, float | None] | None] | None = None  # of profile tiers
+    grade: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """The contract's JSON of one group."""
+        tiers = {"statistics": self._statistics(), "grade": self.grade}
         return {
             "by": dict(self.by),
             "records": self.records,
             "errors": self.errors,
             "metrics": {name: measured.to_dict() for name, measured in self.metrics.items()},
+            **({} if self.statistics is None else tiers),
+        }
+
+    def _statistics(self) -> dict[str, dict[str, Any] | None]:
+        return {
+            name: None
+            if found is None
+            else {key: finite_json(value) for key, value in found.items()}
+            for name, found in (self.statistics or {}).items()
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tiers:
+    """Tiers side by side: how far each is above the baseline, and how much they differ."""
+
+    by: Mapping[str, Any]
+    baseline: str
+    uplift: Mapping[str, float | None]
+    pass_rate_variance: float | None
+    pass_rate_mean_variance: float | None
+    cost_variance: float | None
+    cost_delta: float | None
+    reasons: Mapping[str, str]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The contract's JSON of the tiers."""
+        return {
+            **({"by": dict(self.by)} if self.by else {}),
+            "baseline": self.baseline,
+            "uplift": dict(self.uplift),
+            "pass_rate_variance": self.pass_rate_variance,
+            "pass_rate_mean_variance": self.pass_rate_mean_variance,
+            "cost_variance": self.cost_variance,
+            "cost_delta": self.cost_delta,
+            **({"reasons": dict(self.reasons)} if self.reasons else {}),
         }
 
 
@@ -93,6 +132,7 @@ class Score:
     settings: Mapping[str, Any]
     notices: tuple[str, ...] = ()
     seed: int = 0
+    tiers: tuple[Tiers, ...] = ()  # one, or one per value of the other fields grouped by
 
     @property
     def records(self) -> int:
@@ -113,8 +153,15 @@ class Score:
             "settings": dict(self.settings),
             "inputs": [each.to_dict() for each in self.inputs],
             "groups": [group.to_dict() for group in self.groups],
+            **self._tiers(),
             **({"notices": list(self.notices)} if self.notices else {}),
         }
+
+    def _tiers(self) -> dict[str, Any]:
+        if not self.tiers:
+            return {}
+        alone = len(self.tiers) == 1 and not self.tiers[0].by
+        return {"tiers": self.tiers[0].to_dict() if alone else [t.to_dict() for t in self.tiers]}
 
     def to_json(self, *, indent: int | None = 1) -> str:
         """The contract's JSON: strict, the same bytes for the same input."""

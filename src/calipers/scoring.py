@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from math import isfinite
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,12 +16,15 @@ from calipers.engines.totals import ERRORS, RECORDS, REPEATED, GroupTotals
 from calipers.errors import DataError, UsageError, nearest
 from calipers.metrics import Metric, metric_named, metrics_of
 from calipers.metrics.declaration import Settings, Totals, is_met
+from calipers.metrics.description import described
+from calipers.metrics.tiers import DESCRIBED
 from calipers.metrics.tokens import check_tokenizer
 from calipers.records import FIELDS
 from calipers.results import Group, Input, Measured, Score
 from calipers.sinks import open_sinks
 from calipers.sources import Source, Wanted, open_sources
 from calipers.stats.intervals import Interval
+from calipers.tiering import compared_tiers, grade
 
 HASHED_UP_TO = 64 << 20
 
@@ -44,17 +48,13 @@ class Options:
     per_sample: Path | None = None
     hash_inputs: bool = False
     cluster: str | None = None
+    baseline: str = "T0"
     confidence: float = 0.95
     resamples: int = 0
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.settings.bins < 1:
-            raise UsageError("--bins must be at least 1", fix="10 is what the literature uses")
-        if self.settings.normalize not in ("numeric", "text"):
-            raise UsageError(
-                f"--normalize {self.settings.normalize}: no such way", fix="numeric or text"
-            )
+        _check_settings(self.settings)
         if not 0 < self.confidence < 1:
             raise UsageError(
                 f"--confidence {self.confidence:g}: not between 0 and 1", fix="for example 0.95"
@@ -86,10 +86,24 @@ class Options:
             tuple(dict.fromkeys(self.by)),
             self.settings,
             also_watched=tuple(self.renames),
+            described=DESCRIBED if self.profile == "tiers" else (),
             cluster=self.cluster,
             confidence=self.confidence,
             resamples=self.resamples,
             seed=self.seed,
+        )
+
+
+def _check_settings(settings: Settings) -> None:
+    if settings.bins < 1:
+        raise UsageError("--bins must be at least 1", fix="10 is what the literature uses")
+    if settings.normalize not in ("numeric", "text"):
+        raise UsageError(f"--normalize {settings.normalize}: no such way", fix="numeric or text")
+    weights = (settings.pass_weight, settings.impl_weight)
+    if not all(isfinite(weight) and weight >= 0 for weight in weights) or not sum(weights):
+        raise UsageError(
+            "--pass-weight and --impl-weight must not be negative, nor both 0",
+            fix="0.5 and 0.5 count both alike",
         )
 
 
@@ -100,10 +114,10 @@ def score_data(data: Any, options: Options, progress: Progress = lambda _: None)
     outcome = run_engine(sources, plan, options, progress)
     check_fields(outcome.groups, plan, sources, options.renames)
     _check_ids(outcome)
+    groups = _groups(outcome, plan, options)
     return Score(
-        groups=tuple(
-            _groups(outcome, plan, choose_present=not (options.profile or options.metrics))
-        ),
+        groups=tuple(groups),
+        tiers=tuple(compared_tiers(groups, options.baseline)) if plan.described else (),
         inputs=tuple(_inputs(sources, outcome, hash_all=options.hash_inputs)),
         settings={
             **asdict(options.settings),
@@ -178,9 +192,9 @@ def _notices(outcome: Outcome) -> Iterator[str]:
         yield f"{skipped} bad rows were left out"
 
 
-def _groups(outcome: Outcome, plan: Plan, *, choose_present: bool) -> list[Group]:
+def _groups(outcome: Outcome, plan: Plan, options: Options) -> list[Group]:
     metrics = plan.metrics
-    if choose_present:
+    if not (options.profile or options.metrics):
         metrics = tuple(
             metric
             for metric in metrics
@@ -189,15 +203,23 @@ def _groups(outcome: Outcome, plan: Plan, *, choose_present: bool) -> list[Group
                 for need in metric.needs
             )
         )
-    return [
-        _group(
-            key,
-            outcome.groups[text],
-            metrics,
-            plan.confidence,
-            outcome.intervals.get(text, {}),
-        )
+    groups = [
+        _group(key, outcome.groups[text], metrics, plan, outcome.intervals.get(text, {}))
         for text, key in sorted_keys(outcome.groups, plan.by).items()
+    ]
+    hidden = {
+        metric.name
+        for metric in metrics
+        if metric.optional
+        and metric.name not in options.metrics
+        and all(group.metrics[metric.name].value is None for group in groups)
+    }
+    return [
+        replace(
+            group,
+            metrics={name: each for name, each in group.metrics.items() if name not in hidden},
+        )
+        for group in groups
     ]
 
 
@@ -227,20 +249,24 @@ def _group(
     by: Mapping[str, Any],
     totals: Totals,
     metrics: Sequence[Metric],
-    confidence: float,
+    plan: Plan,
     resampled: Mapping[str, Interval],
 ) -> Group:
     records, errors = int(totals[RECORDS]), int(totals[ERRORS])
+    statistics = {feature.name: described(feature.name, totals) for feature in plan.described}
+    composite = statistics.get("composite_score")
     return Group(
         by=by,
         records=records,
         errors=errors,
         metrics={
             metric.name: _measured(
-                metric, totals, records - errors, confidence, resampled.get(metric.name)
+                metric, totals, records - errors, plan.confidence, resampled.get(metric.name)
             )
             for metric in metrics
         },
+        statistics=statistics if plan.described else None,
+        grade=None if composite is None else grade(composite["median"]),
     )
 
 
@@ -249,8 +275,9 @@ def _measured(
 ) -> Measured:
     n = int(totals.get(metric.rows, 0))
     extras = {name: int(totals.get(total, 0)) for name, total in metric.extras.items()}
-    if not n:
-        reason = metric.empty if called else "every call failed"
+    refused = metric.refused(totals) if metric.refused else None
+    if not n or refused:
+        reason = (refused or metric.empty) if called else "every call failed"
         return Measured(value=None, n=0, missing=called, reason=reason, extras=extras)
     value = float(metric.value(totals))
     around = resampled or metric.interval.interval(value, totals, confidence)
@@ -259,7 +286,7 @@ def _measured(
     return Measured(
         value=value,
         n=n,
-        missing=called - n,
+        missing=called - (n if metric.used is None else int(totals[metric.used])),
         low=_within(metric, around.low),
         high=_within(metric, around.high),
         stderr=around.stderr,

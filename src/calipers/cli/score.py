@@ -31,6 +31,11 @@ if TYPE_CHECKING:
 @click.option("--profile", type=click.Choice(PROFILES), help="Only the metrics of one family.")
 @click.option("--metric", "metrics", multiple=True, metavar="NAME", help="Only NAME (repeatable).")
 @click.option(
+    "--baseline", default="T0", show_default=True, metavar="TIER", help="The tier others are above."
+)
+@click.option("--pass-weight", default=0.5, show_default=True, help="Of passing in the composite.")
+@click.option("--impl-weight", default=0.5, show_default=True, help="Of impl_rate in it.")
+@click.option(
     "--engine",
     type=click.Choice(("polars", "spark")),
     default="polars",

@@ -23,7 +23,9 @@ from calipers.metrics.declaration import (
     OneOf,
     Rank,
     Settings,
+    sums,
 )
+from calipers.metrics.description import mode_of
 
 FAILED = "_failed"
 IDENTITY = "_identity"  # a hash of id, model, tier and run: the same twice is worth a warning
@@ -51,6 +53,7 @@ class Plan:
     by: tuple[str, ...]
     settings: Settings
     also_watched: tuple[str, ...] = ()
+    described: tuple[Feature, ...] = ()  # features whose seven statistics are wanted
     cluster: str | None = None  # a field; else the rows of a task are a cluster
     confidence: float = 0.95
     resamples: int = 0  # intervals by the bootstrap, where there are any
@@ -81,19 +84,28 @@ class Plan:
     def features(self) -> tuple[Feature, ...]:
         """Every feature once, each behind those it stands on."""
         wanted = [feature for metric in self.metrics for feature in metric.features]
+        wanted += self.described
         return tuple(dict.fromkeys(each for feature in wanted for each in feature.with_inputs()))
 
     @cached_property
     def aggregates(self) -> tuple[Aggregate, ...]:
         """Every aggregate once."""
-        every = (metric.aggregate for metric in self.metrics)
-        return tuple(dict.fromkeys(each for each in every if isinstance(each, Aggregate)))
+        of_metrics = (metric.aggregate for metric in self.metrics)
+        every = [each for each in of_metrics if isinstance(each, Aggregate)]
+        for feature in self.described:
+            every += sums(feature), mode_of(feature)
+        return tuple(dict.fromkeys(every))
 
     @cached_property
     def ranks(self) -> tuple[Rank, ...]:
         """Every rank once."""
         every = (metric.aggregate for metric in self.metrics)
         return tuple(dict.fromkeys(each for each in every if isinstance(each, Rank)))
+
+    @cached_property
+    def sorted_features(self) -> tuple[Feature, ...]:
+        """The features whose values are looked up by rank."""
+        return tuple(dict.fromkeys((*(rank.feature for rank in self.ranks), *self.described)))
 
     @cached_property
     def influences(self) -> tuple[Influence, ...]:
@@ -113,7 +125,7 @@ class Plan:
         columns |= {} if self.cluster is None else {CLUSTER: pl.Int64()}
         columns |= {has(name): pl.Boolean() for name in self.watched}
         columns |= {feature.name: feature.dtype for feature in self.features if feature.stored}
-        columns |= {coarse(rank.feature): pl.Int64() for rank in self.ranks}
+        columns |= {coarse(feature): pl.Int64() for feature in self.sorted_features}
         return columns
 
     @cached_property
@@ -146,7 +158,7 @@ class Plan:
                 feature.expression(self.settings).cast(feature.dtype).alias(feature.name)
                 for feature in layer
             )
-        return frame.with_columns(_sort_key(rank.feature) for rank in self.ranks)
+        return frame.with_columns(_sort_key(feature) for feature in self.sorted_features)
 
     def _group(self) -> pl.Expr:
         if not self.by:

@@ -32,16 +32,17 @@ from calipers.engines.totals import (
     add_task_spreads,
     add_totals,
     clustered_positions,
+    described_positions,
     housekeeping,
     keyed,
     merged,
     pooled,
-    rank_counts,
     rank_positions,
     summed,
     task_steps,
+    value_counts,
 )
-from calipers.metrics.declaration import CLUSTER, GROUP, TASK, Aggregate, Frame, Rank, Step
+from calipers.metrics.declaration import CLUSTER, GROUP, TASK, Aggregate, Feature, Frame, Step
 from calipers.sources import Chunk, Source, Wanted
 from calipers.stats.intervals import Interval
 
@@ -110,6 +111,22 @@ def _bootstrapped(store: Store, plan: Plan, groups: GroupTotals) -> dict[str, di
 
 def totals(store: Store, plan: Plan) -> GroupTotals:
     """Every group's totals over the whole store, and how far its clusters spread."""
+    groups, keyed_tables = _first_pass(store, plan)
+    for rank in plan.ranks:
+        _add_ranks(groups, rank_positions(groups, rank, plan.confidence), rank.feature, store)
+    for feature in plan.described:
+        _add_ranks(groups, described_positions(groups, feature), feature, store)
+    add_task_spreads(groups, plan)
+    for table in _of_clusters(store, plan, groups, keyed_tables):
+        add_totals(groups, table)
+    add_spreads(groups, plan.influences)
+    for rank in plan.ranks:
+        _add_ranks(groups, clustered_positions(groups, rank, plan.confidence), rank.feature, store)
+    return groups
+
+
+def _first_pass(store: Store, plan: Plan) -> tuple[GroupTotals, dict[Aggregate, pl.DataFrame]]:
+    """All additive totals of the groups, and the tables of those that are kept per key."""
     groups: GroupTotals = {}
     aggregates = merged((*housekeeping(plan), *plan.aggregates), plan)
     parts: list[list[list[pl.DataFrame]]] = [[] for _ in aggregates]
@@ -132,20 +149,12 @@ def totals(store: Store, plan: Plan) -> GroupTotals:
             tables = [pooled((tables[0] for tables in found), plan)]
         for finished in tables:
             add_totals(groups, finished)
-    for rank in plan.ranks:
-        _add_ranks(groups, rank_positions(groups, rank, plan.confidence), rank, store)
-    add_task_spreads(groups, plan)
-    for table in _of_clusters(store, plan, groups, keyed_tables):
-        add_totals(groups, table)
-    add_spreads(groups, plan.influences)
-    for rank in plan.ranks:
-        _add_ranks(groups, clustered_positions(groups, rank, plan.confidence), rank, store)
-    return groups
+    return groups, keyed_tables
 
 
 def _share(part: pl.DataFrame, repeated: pl.DataFrame, aggregate: Aggregate) -> pl.DataFrame:
     """The rows that can count: a task or a call that is there once is never repeated."""
-    if TASK not in aggregate.keys:
+    if TASK not in aggregate.keys or aggregate.every_task:
         return part
     if IDENTITY not in aggregate.keys:
         return repeated
@@ -220,16 +229,16 @@ def _of_clusters(
 
 
 def _add_ranks(
-    groups: GroupTotals, positions: Sequence[tuple[str, str, int]], rank: Rank, store: Store
+    groups: GroupTotals, positions: Sequence[tuple[str, str, int]], feature: Feature, store: Store
 ) -> None:
-    rows = sum(rank_counts(groups, rank).values())
-    found = select_ranks(rank.feature, positions, _tally(store, rank), _join_small, rows)
+    rows = sum(value_counts(groups, feature).values())
+    found = select_ranks(feature, positions, _tally(store, feature), _join_small, rows)
     for (group, name), value in found.items():
         groups[group][name] = value
 
 
-def _tally(store: Store, rank: Rank) -> Tally:
-    columns = (GROUP, rank.feature.name, coarse(rank.feature))
+def _tally(store: Store, feature: Feature) -> Tally:
+    columns = (GROUP, feature.name, coarse(feature))
 
     def tally(count: Callable[[Frame], Frame]) -> pl.DataFrame:
         parts = store.parts(columns)

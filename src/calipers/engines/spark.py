@@ -28,13 +28,14 @@ from calipers.engines.totals import (
     add_task_spreads,
     add_totals,
     clustered_positions,
+    described_positions,
     housekeeping,
     keyed,
     merged,
     pooled,
-    rank_counts,
     rank_positions,
     task_steps,
+    value_counts,
 )
 from calipers.errors import DataError, MissingExtraError, UsageError
 from calipers.metrics.declaration import (
@@ -42,8 +43,8 @@ from calipers.metrics.declaration import (
     GROUP,
     TASK,
     Aggregate,
+    Feature,
     Frame,
-    Rank,
     Step,
     TaskValues,
 )
@@ -284,13 +285,17 @@ def _totals(spark: SparkSession, good: DataFrame, plan: Plan) -> GroupTotals:
         for step in steps:
             add_totals(groups, _collected(step(table)))
     for rank in plan.ranks:
-        _add_ranks(groups, rank_positions(groups, rank, plan.confidence), rank, rows, spark)
+        _add_ranks(groups, rank_positions(groups, rank, plan.confidence), rank.feature, rows, spark)
+    for feature in plan.described:
+        _add_ranks(groups, described_positions(groups, feature), feature, rows, spark)
     add_task_spreads(groups, plan)
     if plan.influences:
         add_totals(groups, _of_clusters(spark, rows, plan, groups, keyed_tables))
     add_spreads(groups, plan.influences)
     for rank in plan.ranks:
-        _add_ranks(groups, clustered_positions(groups, rank, plan.confidence), rank, rows, spark)
+        _add_ranks(
+            groups, clustered_positions(groups, rank, plan.confidence), rank.feature, rows, spark
+        )
     return groups
 
 
@@ -330,16 +335,16 @@ def _of_clusters(
 def _add_ranks(
     groups: GroupTotals,
     positions: Sequence[tuple[str, str, int]],
-    rank: Rank,
+    feature: Feature,
     rows: Frame,
     spark: SparkSession,
 ) -> None:
     found = select_ranks(
-        rank.feature,
+        feature,
         positions,
         lambda count: _collected(count(rows)),
         partial(_join_small, spark=spark),
-        sum(rank_counts(groups, rank).values()),
+        sum(value_counts(groups, feature).values()),
     )
     for (group, name), value in found.items():
         groups[group][name] = value

@@ -14,12 +14,14 @@ from calipers.metrics.declaration import (
     RUNS,
     TASK,
     Aggregate,
+    Feature,
     Frame,
     Rank,
     Step,
     TaskValues,
     spread_of,
 )
+from calipers.metrics.description import positions
 from calipers.stats.intervals import effective_size, quantile_ranks
 
 RECORDS = "records"
@@ -116,8 +118,9 @@ def pooled(parts: Iterable[pl.DataFrame], plan: Plan) -> pl.DataFrame:
 
 
 def _averaged(plan: Plan) -> list[str]:
-    features = (influence.feature for influence in plan.influences)
-    return [feature.name for feature in features if feature is not None]
+    of_means = (influence.feature for influence in plan.influences)
+    features = (*(feature for feature in of_means if feature is not None), *plan.described)
+    return list(dict.fromkeys(feature.name for feature in features))
 
 
 def _variance(name: str) -> str:
@@ -207,26 +210,26 @@ def rank_positions(
     groups: GroupTotals, rank: Rank, confidence: float
 ) -> list[tuple[str, str, int]]:
     """Where in each group the rank lies, and the bounds of its interval if rows are independent."""
-    positions: list[tuple[str, str, int]] = []
-    for group, count in rank_counts(groups, rank).items():
-        positions.append((group, rank.value_name, rank.position(count)))
-        positions += _bounds(group, rank, count, float(count), confidence)
-    return positions
+    found: list[tuple[str, str, int]] = []
+    for group, count in value_counts(groups, rank.feature).items():
+        found.append((group, rank.value_name, rank.position(count)))
+        found += _bounds(group, rank, count, float(count), confidence)
+    return found
 
 
 def clustered_positions(
     groups: GroupTotals, rank: Rank, confidence: float
 ) -> list[tuple[str, str, int]]:
     """Where the bounds lie in groups whose rows come in clusters; the others' are forgotten."""
-    positions: list[tuple[str, str, int]] = []
-    for group, count in rank_counts(groups, rank).items():
+    found: list[tuple[str, str, int]] = []
+    for group, count in value_counts(groups, rank.feature).items():
         spread, clusters = spread_of(rank.influence.name, groups[group])
         if clusters < count:
             for name in (rank.low_name, rank.high_name):
                 groups[group].pop(name, None)
             size = effective_size(rank.percent / 100, count, spread, clusters)
-            positions += _bounds(group, rank, count, size, confidence)
-    return positions
+            found += _bounds(group, rank, count, size, confidence)
+    return found
 
 
 def _bounds(
@@ -237,7 +240,16 @@ def _bounds(
     return [(group, name, position) for name, position in found if position is not None]
 
 
-def rank_counts(groups: GroupTotals, rank: Rank) -> dict[str, int]:
-    """How many values of a rank's feature each group has, where it has any."""
-    counts = {group: int(totals.get(rank.count_name, 0)) for group, totals in groups.items()}
+def described_positions(groups: GroupTotals, feature: Feature) -> list[tuple[str, str, int]]:
+    """Where in each group the statistics of a feature are found among its sorted values."""
+    return [
+        (group, name, position)
+        for group, count in value_counts(groups, feature).items()
+        for name, position in positions(feature.name, count).items()
+    ]
+
+
+def value_counts(groups: GroupTotals, feature: Feature) -> dict[str, int]:
+    """How many values of a feature each group has, where it has any."""
+    counts = {group: int(totals.get(f"{feature.name}__n", 0)) for group, totals in groups.items()}
     return {group: count for group, count in counts.items() if count}

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Iterator
 from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
 
 from calipers.errors import UsageError, nearest
 from calipers.metrics.declaration import Metric
+from calipers.metrics.pass_at_k import pass_metric
 
 __all__ = ["PROFILES", "Metric", "catalogue", "metric_named", "metrics_of"]
 
 PROFILES = ("reasoning", "tiers", "scenarios", "agents")
 _DOCUMENTS = "ZTSP"
+_TRIES = re.compile(r"pass_(at|hat)_([1-9][0-9]{0,2})")
 
 
 @cache
@@ -20,10 +24,16 @@ def catalogue() -> dict[str, Metric]:
     """All metrics by name, in the order of the documents."""
     found: dict[str, Metric] = {}
     for module in iter_modules(__path__, prefix=f"{__name__}."):
-        for value in vars(import_module(module.name)).values():
+        for value in _declared(vars(import_module(module.name)).values()):
             if isinstance(value, Metric) and found.setdefault(value.name, value) is not value:
                 raise ValueError(f"two metrics are called {value.name}")
     return dict(sorted(found.items(), key=lambda item: _place(item[1])))
+
+
+def _declared(values: Iterable[object]) -> Iterator[object]:
+    """What a module names, one by one or several at once."""
+    for value in values:
+        yield from value if isinstance(value, tuple) else (value,)
 
 
 def _place(metric: Metric) -> tuple[int, list[int]]:
@@ -34,6 +44,8 @@ def _place(metric: Metric) -> tuple[int, list[int]]:
 def metric_named(name: str) -> Metric:
     """The metric of that name, or an error that names the nearest."""
     metrics = catalogue()
+    if name not in metrics and (tries := _TRIES.fullmatch(name)):
+        return pass_metric(tries[1], int(tries[2]))
     if name not in metrics:
         raise UsageError(f"no metric is called {name}", fix=nearest(name, metrics))
     return metrics[name]

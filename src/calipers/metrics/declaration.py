@@ -48,6 +48,8 @@ class Settings:
     normalize: Literal["numeric", "text"] = "numeric"
     bins: int = 10
     tokenizer: str = "whitespace"
+    pass_weight: float = 0.5
+    impl_weight: float = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +119,7 @@ class Aggregate:
     where: Callable[[], nw.Expr] | None = None
     finish: tuple[Step, ...] = ()
     tasks: tuple[TaskValues, ...] = ()
+    every_task: bool = False  # or only those with several rows
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -146,6 +149,7 @@ class Influence:
     centre: Callable[[Totals], float]  # the group's own number in the effect
     effect: nw.Expr  # over features, `centre(name)`, and totals of the row's key
     squares: Callable[[Totals], float]  # Σ effect² over all rows
+    per: str | None = None  # the total that divides the effects, if not the number of rows
     feature: Feature | None = None  # for a mean: `{feature}__squares` is wanted among the totals
     keyed: Aggregate | None = None  # the aggregate whose totals per key are in the effect
     keyed_step: Step | None = None  # what is made of these first
@@ -282,13 +286,16 @@ class Metric:
     range: tuple[float, float]
     better: Literal["higher", "lower"] | None
     aggregate: Aggregate | Rank
-    rows: str  # the total that holds the number of rows used
+    rows: str  # the total that holds the number of rows used, or of tasks
+    used: str | None = None  # where `rows` counts tasks: the total that holds the number of rows
     value: Callable[[Totals], Any]  # a number, or an array of them where the totals are arrays
     empty: str  # why the value is null when no row was used
     interval: HasInterval
     work: str  # the formula over the totals, as `explain` fills it in
     version: int = 1
     extras: Mapping[str, str] = field(default_factory=dict)  # further totals shown beside it
+    refused: Callable[[Totals], str | None] | None = None  # why the value is null nevertheless
+    optional: bool = False  # not shown where no group has a value, unless it is named
     averaged: Feature | str | None = None  # the feature, or the value of tasks, it is the mean of
     complement: bool = False  # 1 minus that mean
     influence: Influence | None = None  # none where the values of tasks are averaged

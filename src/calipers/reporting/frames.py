@@ -77,6 +77,8 @@ def score_markdown(score: Score) -> str:
         values = [with_interval(group.metrics[name], unit) for group in score.groups]
         label = f"{name} ({unit})" if unit else name
         lines.append(f"| {label} | {' | '.join(values)} |")
+    if any(group.statistics for group in score.groups):
+        lines.append(f"| grade | {' | '.join(group.grade or '—' for group in score.groups)} |")
     notes = [*reasons(score.groups), *score.notices]
     return "\n".join([*lines, "", *(f"- {markdown_cell(note)}" for note in notes)]) + "\n"
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from calipers.explaining import Explanation, GroupExplanation
     from calipers.metrics import Metric
-    from calipers.results import Group, Score
+    from calipers.results import Group, Score, Tiers
 
 _METRIC_COLUMN = 32
 _GROUP_COLUMN = 14
@@ -58,6 +58,8 @@ def show_score(score: Score, console: Console) -> None:
     room = console.width - _METRIC_COLUMN - len(" tokens")
     for groups in _that_fit(score.groups, room):
         console.print(_score_table(groups))
+    for tiers in score.tiers:
+        _show_tiers(tiers, console)
     notes = reasons(score.groups)
     if notes:
         console.print(Text(f"{NOTHING} no value:", style="dim"))
@@ -102,7 +104,33 @@ def _score_table(groups: Sequence[Group]) -> Table:
             table.add_section()
         section = _section(metric)
         table.add_row(name, *(_cell(name, group) for group in groups), metric.unit or "")
+    if any(group.statistics for group in groups):
+        table.add_section()
+        table.add_row("grade", *(group.grade or NOTHING for group in groups), "")
     return table
+
+
+def _show_tiers(tiers: Tiers, console: Console) -> None:
+    """How the tiers differ: uplift of each, then what varies."""
+    title = f"tiers, against {printable(tiers.baseline)}"
+    console.print(Text(f"{title}  {group_name(tiers.by)}" if tiers.by else title, style="bold"))
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(justify="right")
+    for tier, uplift in tiers.uplift.items():
+        shown = NOTHING if uplift is None else f"{uplift:+.1%}".replace("-", "−")
+        table.add_row(f"uplift of {printable(tier)}", shown)
+    table.add_row("variance of pass rates (medians)", _plain(tiers.pass_rate_variance))
+    table.add_row("variance of pass rates (means)", _plain(tiers.pass_rate_mean_variance))
+    table.add_row("variance of median costs", _plain(tiers.cost_variance))
+    table.add_row("dearest − cheapest median cost", _plain(tiers.cost_delta))
+    console.print(table)
+    for reason in dict.fromkeys(tiers.reasons.values()):
+        console.print(Text(f"  {NOTHING} {printable(reason)}", style="dim"))
+
+
+def _plain(value: float | None) -> str:
+    return NOTHING if value is None else f"{value:.4g}"
 
 
 def _section(metric: Metric) -> str:
