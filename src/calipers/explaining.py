@@ -107,16 +107,17 @@ def _explained(
     rows: int,
 ) -> GroupExplanation:
     metric = plan.metrics[0]
-    n = int(group.get(metric.rows, 0))
+    n = int(group.get(metric.used or metric.rows, 0))
+    refused = metric.refused(group) if metric.refused else None
     counted = None if table is None else table.filter(pl.col(GROUP) == text).drop(GROUP)
     return GroupExplanation(
         by=by,
-        value=float(metric.value(group)) if n else None,
+        value=float(metric.value(group)) if n and not refused else None,
         records=int(group[RECORDS]),
         errors=int(group[ERRORS]),
         n=n,
         left_out=_left_out(text, group, metric, n, store),
-        work=_filled(metric.work, group) if n else metric.empty,
+        work=refused or (_filled(metric.work, group) if n else metric.empty),
         table=None if counted is None else _largest(counted, metric),
         table_rows=0 if counted is None else counted.height,
         weigh_most=_weigh_most(text, group, metric, counted, store, rows),

@@ -15,7 +15,7 @@ from calipers.engines.plan import Plan, has
 from calipers.engines.totals import ERRORS, RECORDS, REPEATED, GroupTotals
 from calipers.errors import DataError, UsageError, nearest
 from calipers.metrics import Metric, metric_named, metrics_of
-from calipers.metrics.declaration import Settings, Totals, is_met
+from calipers.metrics.declaration import Settings, Totals
 from calipers.metrics.description import described
 from calipers.metrics.tiers import DESCRIBED
 from calipers.metrics.tokens import check_tokenizer
@@ -86,6 +86,7 @@ class Options:
             tuple(dict.fromkeys(self.by)),
             self.settings,
             also_watched=tuple(self.renames),
+            only_present=not (self.profile or self.metrics),
             described=DESCRIBED if self.profile == "tiers" else (),
             cluster=self.cluster,
             confidence=self.confidence,
@@ -109,8 +110,8 @@ def _check_settings(settings: Settings) -> None:
 
 def score_data(data: Any, options: Options, progress: Progress = lambda _: None) -> Score:
     """Measure the records in `data`."""
-    plan = options.plan()
     sources = open_sources(data)
+    plan = replace(options.plan(), seen=_seen(sources, options) if options.per_sample else None)
     outcome = run_engine(sources, plan, options, progress)
     check_fields(outcome.groups, plan, sources, options.renames)
     _check_ids(outcome)
@@ -128,6 +129,12 @@ def score_data(data: Any, options: Options, progress: Progress = lambda _: None)
         notices=tuple(_notices(outcome)),
         seed=options.seed,
     )
+
+
+def _seen(sources: Sequence[Source], options: Options) -> frozenset[str]:
+    columns = {column for source in sources for column in source.columns()}
+    ours = (name for name, theirs in options.renames.items() if theirs in columns)
+    return frozenset((*columns, *ours))
 
 
 def run_engine(
@@ -193,16 +200,7 @@ def _notices(outcome: Outcome) -> Iterator[str]:
 
 
 def _groups(outcome: Outcome, plan: Plan, options: Options) -> list[Group]:
-    metrics = plan.metrics
-    if not (options.profile or options.metrics):
-        metrics = tuple(
-            metric
-            for metric in metrics
-            if all(
-                is_met(need, lambda name: _total(outcome.groups, has(name)) > 0)
-                for need in metric.needs
-            )
-        )
+    metrics = plan.present({n for n in plan.watched if _total(outcome.groups, has(n)) > 0}).metrics
     groups = [
         _group(key, outcome.groups[text], metrics, plan, outcome.intervals.get(text, {}))
         for text, key in sorted_keys(outcome.groups, plan.by).items()

@@ -6,8 +6,8 @@ task, and a narrow column per feature. No text of the input is left in it, excep
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import polars as pl
@@ -23,6 +23,7 @@ from calipers.metrics.declaration import (
     OneOf,
     Rank,
     Settings,
+    is_met,
     sums,
 )
 from calipers.metrics.description import mode_of
@@ -53,6 +54,8 @@ class Plan:
     by: tuple[str, ...]
     settings: Settings
     also_watched: tuple[str, ...] = ()
+    only_present: bool = False  # leave out the metrics whose fields no row has
+    seen: frozenset[str] | None = None  # fields in the first rows: others fill no sample's column
     described: tuple[Feature, ...] = ()  # features whose seven statistics are wanted
     cluster: str | None = None  # a field; else the rows of a task are a cluster
     confidence: float = 0.95
@@ -128,10 +131,25 @@ class Plan:
         columns |= {coarse(feature): pl.Int64() for feature in self.sorted_features}
         return columns
 
+    def present(self, fields: Collection[str]) -> Plan:
+        """The plan for rows that have these fields."""
+        if not self.only_present:
+            return self
+        met = (
+            metric
+            for metric in self.metrics
+            if all(is_met(need, fields.__contains__) for need in metric.needs)
+        )
+        return replace(self, metrics=tuple(met))
+
     @cached_property
     def sample_columns(self) -> dict[str, str]:
         """What `--per-sample` writes of each row, and the column it comes from."""
-        listed = [feature.name for feature in self.features if feature.listed]
+        listed = [
+            feature.name
+            for feature in self.features
+            if feature.listed and (self.seen is None or not self.seen.isdisjoint(feature.fields()))
+        ]
         texts = [name for name in _SAMPLE_TEXTS if name in self.fields]
         columns = {"id": "id", **{name: _kept(name) for name in self.by if name != "id"}}
         return columns | {name: name for name in (*listed, *texts) if name not in columns}

@@ -15,7 +15,7 @@ import polars as pl
 
 from calipers.engines.batches import MeasuredBatch, measured_chunk, numbered
 from calipers.engines.outcome import Outcome, Reading, Sinks
-from calipers.engines.plan import IDENTITY, Plan, coarse
+from calipers.engines.plan import IDENTITY, Plan, coarse, has
 from calipers.engines.ranks import BUCKET, KEY, Tally, select_ranks
 from calipers.engines.resampling import bootstrap
 from calipers.engines.spreads import (
@@ -79,6 +79,7 @@ def run(sources: Sequence[Source], wanted: Wanted, plan: Plan, sinks: Sinks) -> 
     kept = plan.sample_columns if sinks.wants_samples else {}
     extra = [name for name in dict.fromkeys(kept.values()) if name not in plan.schema]
     readings: list[Reading] = []
+    present: set[str] = set()
     with Store(plan.schema) as store:
         for source in sources:
             reading = Reading()
@@ -88,6 +89,7 @@ def run(sources: Sequence[Source], wanted: Wanted, plan: Plan, sinks: Sinks) -> 
                 reading.rows += batch.rows.height
                 reading.skipped += len(batch.bad)
                 store.add(batch.rows.select(columns) if kept else batch.rows)
+                present.update(name for name in plan.watched if batch.rows[has(name)].any())
                 if kept:
                     rows = batch.rows.select(pl.col(own).alias(name) for name, own in kept.items())
                     sinks.samples(
@@ -95,6 +97,7 @@ def run(sources: Sequence[Source], wanted: Wanted, plan: Plan, sinks: Sinks) -> 
                     )
                 sinks.progress((len(readings) + batch.done) / len(sources))
             readings.append(reading)
+        plan = plan.present(present)
         groups = totals(store, plan)
         intervals = _bootstrapped(store, plan, groups) if plan.resamples else {}
         return Outcome(groups, tuple(readings), intervals)

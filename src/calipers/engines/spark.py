@@ -20,7 +20,7 @@ import polars as pl
 
 from calipers.engines.batches import measured_chunk, numbered
 from calipers.engines.outcome import Outcome, Reading, Sinks
-from calipers.engines.plan import Plan
+from calipers.engines.plan import Plan, has
 from calipers.engines.ranks import select_ranks
 from calipers.engines.spreads import add_spreads, beside_rows, beyond_rows, effects, per_cluster
 from calipers.engines.totals import (
@@ -272,6 +272,9 @@ def _write_samples(rows: DataFrame, kept: dict[str, str], sinks: Sinks) -> None:
 def _totals(spark: SparkSession, good: DataFrame, plan: Plan) -> GroupTotals:
     groups: GroupTotals = {}
     rows = nw.from_native(good)
+    counts = (nw.col(has(name)).cast(nw.Int64).sum().alias(name) for name in plan.watched)
+    found = _collected(rows.select(*counts))
+    plan = plan.present([name for name in plan.watched if found[name][0]])
     keyed_tables: dict[Aggregate, Frame] = {}
     for aggregate in merged((*housekeeping(plan), *plan.aggregates), plan):
         table = keyed(rows, aggregate)

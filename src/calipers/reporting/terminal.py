@@ -203,7 +203,8 @@ def _show_group(group: GroupExplanation, out: Console) -> None:
     if group.by:
         out.print(Text(group_name(group.by), style="bold"))
     out.print(Text(f"value    {NOTHING if group.value is None else repr(group.value)}"))
-    out.print(Text(f"         = {group.work}" if group.n else f"         {group.work}"))
+    equals = "" if group.value is None else "= "
+    out.print(Text(f"         {equals}{group.work}"))
     out.print(Text(f"rows     {group.n:,} used of {group.records:,}"))
     for reason, count in group.left_out.items():
         out.print(Text(f"         {count:,} left out: {reason}"))
