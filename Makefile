@@ -33,12 +33,12 @@ $(STAMP): pyproject.toml
 	touch $@
 
 $(VENV)/.test: $(STAMP)
-	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[spark,tokenizers]' \
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[prices,spark,tokenizers]' \
 		'hypothesis>=6.130,<7' 'pytest>=8.3,<10' 'pytest-xdist>=3.6,<4'
 	touch $@
 
 $(VENV)/.lint: $(STAMP)
-	$(BIN)/pip install --quiet --disable-pip-version-check 'mypy>=1.15,<3' 'ruff>=0.11,<1' scipy-stubs
+	$(BIN)/pip install --quiet --disable-pip-version-check 'mypy>=1.15,<3' 'ruff>=0.11,<1' scipy-stubs types-PyYAML
 	touch $@
 
 clean:

@@ -15,6 +15,7 @@ from calipers.comparisons import Compared
 from calipers.explaining import Explanation, explain_data
 from calipers.metrics.declaration import Settings
 from calipers.powering import PowerAnalysis, power_data
+from calipers.prices import read_prices
 from calipers.ratings import Where
 from calipers.records import FIELDS
 from calipers.results import Score
@@ -46,6 +47,7 @@ def score(
     baseline: str = "T0",
     pass_weight: float = 0.5,
     impl_weight: float = 0.5,
+    prices: str | Path | None = None,
     cluster: str | None = None,
     confidence: float = 0.95,
     resamples: int = 0,
@@ -72,6 +74,7 @@ def score(
             tokenizer=tokenizer,
             pass_weight=pass_weight,
             impl_weight=impl_weight,
+            prices=None if prices is None else read_prices(prices),
         ),
         baseline=baseline,
         on_bad=on_bad,

@@ -15,6 +15,7 @@ from calipers.engines.plan import Plan, has
 from calipers.engines.totals import ERRORS, RECORDS, REPEATED, GroupTotals
 from calipers.errors import DataError, UsageError, nearest
 from calipers.metrics import Metric, metric_named, metrics_of
+from calipers.metrics.cost import price_notices
 from calipers.metrics.declaration import Settings, Totals
 from calipers.metrics.description import described
 from calipers.metrics.tiers import DESCRIBED
@@ -116,17 +117,19 @@ def score_data(data: Any, options: Options, progress: Progress = lambda _: None)
     check_fields(outcome.groups, plan, sources, options.renames)
     _check_ids(outcome)
     groups = _groups(outcome, plan, options)
+    prices = options.settings.prices
     return Score(
         groups=tuple(groups),
         tiers=tuple(compared_tiers(groups, options.baseline)) if plan.described else (),
         inputs=tuple(_inputs(sources, outcome, hash_all=options.hash_inputs)),
         settings={
             **asdict(options.settings),
+            "prices": prices and prices.source,
             "confidence": options.confidence,
             "cluster": options.cluster,
             "resamples": options.resamples,
         },
-        notices=tuple(_notices(outcome)),
+        notices=tuple(_notices(outcome, options)),
         seed=options.seed,
     )
 
@@ -186,7 +189,7 @@ def _check_ids(outcome: Outcome) -> None:
         )
 
 
-def _notices(outcome: Outcome) -> Iterator[str]:
+def _notices(outcome: Outcome, options: Options) -> Iterator[str]:
     records = _total(outcome.groups, RECORDS)
     if records and not _total(outcome.groups, has("id")):
         yield "no record has an id: rows are numbered, each a task of its own"
@@ -197,6 +200,7 @@ def _notices(outcome: Outcome) -> Iterator[str]:
         )
     if skipped := sum(reading.skipped for reading in outcome.readings):
         yield f"{skipped} bad rows were left out"
+    yield from price_notices(outcome.groups.values(), options.settings)
 
 
 def _groups(outcome: Outcome, plan: Plan, options: Options) -> list[Group]:

@@ -36,6 +36,12 @@ if TYPE_CHECKING:
 @click.option("--pass-weight", default=0.5, show_default=True, help="Of passing in the composite.")
 @click.option("--impl-weight", default=0.5, show_default=True, help="Of impl_rate in it.")
 @click.option(
+    "--prices",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Prices of models, YAML or JSON: {NAME: {input: 3, output: 15}}, USD per million tokens.",
+)
+@click.option(
     "--engine",
     type=click.Choice(("polars", "spark")),
     default="polars",

@@ -95,6 +95,7 @@ class Plan:
         """Every aggregate once."""
         of_metrics = (metric.aggregate for metric in self.metrics)
         every = [each for each in of_metrics if isinstance(each, Aggregate)]
+        every += (each for metric in self.metrics for each in metric.also)
         for feature in self.described:
             every += sums(feature), mode_of(feature)
         return tuple(dict.fromkeys(every))

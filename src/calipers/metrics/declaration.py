@@ -18,6 +18,7 @@ from typing import Any, Literal, Protocol
 import narwhals as nw
 import polars as pl
 
+from calipers.prices import Prices
 from calipers.stats.intervals import Interval, normal_quantile, t_interval, wilson
 
 # Columns of our own; the underscore keeps them apart from the data's fields.
@@ -50,6 +51,7 @@ class Settings:
     tokenizer: str = "whitespace"
     pass_weight: float = 0.5
     impl_weight: float = 0.5
+    prices: Prices | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,6 +296,7 @@ class Metric:
     work: str  # the formula over the totals, as `explain` fills it in
     version: int = 1
     extras: Mapping[str, str] = field(default_factory=dict)  # further totals shown beside it
+    also: tuple[Aggregate, ...] = ()  # what is counted beside it: for `extras`, `refused`, notices
     refused: Callable[[Totals], str | None] | None = None  # why the value is null nevertheless
     optional: bool = False  # not shown where no group has a value, unless it is named
     averaged: Feature | str | None = None  # the feature, or the value of tasks, it is the mean of
@@ -303,10 +306,10 @@ class Metric:
 
     @property
     def features(self) -> tuple[Feature, ...]:
-        """The features that its aggregate reads."""
+        """The features that its aggregates read."""
         if isinstance(self.aggregate, Rank):
             return (self.aggregate.feature,)
-        return self.aggregate.features
+        return (*self.aggregate.features, *(each for one in self.also for each in one.features))
 
 
 def sums(feature: Feature) -> Aggregate:

@@ -10,6 +10,7 @@ import narwhals as nw
 import numpy as np
 import polars as pl
 
+from calipers.metrics.cost import COSTED, SOURCES, UNPRICED, cost_usd, no_price
 from calipers.metrics.declaration import (
     Aggregate,
     Feature,
@@ -41,13 +42,6 @@ impl_rate = Feature(
     reads=("impl_rate", judged_impl_rate),
     dtype=pl.Float64(),
     expression=lambda _: pl.coalesce("impl_rate", judged_impl_rate.name),
-)
-
-cost_usd = Feature(
-    name="cost_usd",
-    reads=("cost_usd",),
-    dtype=pl.Float64(),
-    expression=lambda _: pl.col("cost_usd"),
 )
 
 duration_seconds = Feature(
@@ -125,19 +119,6 @@ impl_rate_mean = mean(
     empty="no record has impl_rate, or judgments",
 )
 
-cost_mean = mean(
-    cost_usd,
-    name="cost_usd",
-    says="What a run costs.",
-    formula="mean(cost_usd)",
-    spec="T 3",
-    profiles=PROFILES,
-    needs=("cost_usd",),
-    nulls="a run without a cost is left out",
-    unit="USD",
-    better="lower",
-)
-
 duration_mean = mean(
     duration_seconds,
     name="duration_seconds",
@@ -171,8 +152,9 @@ def _ratio(totals: Totals) -> Any:
 
 
 _costs = Aggregate(
-    features=(cost_of_pass, passed, cost_usd),
+    features=(cost_of_pass, passed, cost_usd, *SOURCES.features),
     totals={
+        **SOURCES.totals,
         "cost_of_pass__n": nw.col("cost_of_pass").count(),
         "cost_of_pass__cost": nw.when(~nw.col("cost_of_pass").is_null())
         .then(nw.col("cost_usd"))
@@ -235,7 +217,7 @@ cost_of_pass_ratio = Metric(
     formula="Σ cost_usd / number of passes = mean(cost_usd) / pass_rate",
     spec="T 5",
     profiles=PROFILES,
-    needs=("cost_usd", PASSED),
+    needs=(COSTED, PASSED),
     nulls="a run without a cost, or without knowing whether it passed, is left out",
     unit="USD",
     range=(0, inf),
@@ -243,7 +225,9 @@ cost_of_pass_ratio = Metric(
     aggregate=_costs,
     rows="cost_of_pass__n",
     value=_ratio,
-    empty="no record has both cost_usd and passed, or judgments",
+    empty="no record has both a cost and passed, or judgments",
+    also=(UNPRICED,),
+    refused=lambda totals: None if totals.get("cost_of_pass__n") else no_price(totals),
     work="{cost_of_pass__cost} / {cost_of_pass__passes}",
     interval=_RatioDelta(),
     influence=Influence(

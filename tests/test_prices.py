@@ -1,0 +1,415 @@
+"""Prices from a file and from the list; costs are additive and never a guess."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import socket
+import sys
+from collections.abc import Iterator
+from datetime import UTC, date, datetime, time, timedelta
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from calipers.errors import UsageError
+from calipers.prices import (
+    USED,
+    Price,
+    PriceList,
+    Prices,
+    checked_prices,
+    price_list,
+    priced,
+    read_prices,
+)
+from calipers.prices.listed import tariff_of
+
+genai_prices = pytest.importorskip("genai_prices", reason="the extra `prices` is not installed")
+pytest.importorskip("genai_prices.data")
+
+GOOD = {
+    "claude": {"input": 3, "output": 15, "cache_read": 0.3, "cache_write": 3.75},
+    "local": {"input": 0, "output": 0.5, "cache_read": None},
+}
+YAML = """
+claude: {input: 3, output: 15, cache_read: .3, cache_write: 3.75}
+local:
+  input: 0
+  output: 0.5
+  cache_read:
+"""
+
+
+def written(folder: Path, text: str, name: str = "prices.yaml") -> Path:
+    path = folder / name
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def costs(*calls: dict[str, Any], prices: Prices | None = None) -> pl.DataFrame:
+    schema = {name: pl.String() if name == "model" else pl.Float64() for name in USED}
+    return priced(pl.DataFrame([dict.fromkeys(USED) | call for call in calls], schema), prices)
+
+
+def call(
+    model: str, prompt: float = 1000, completion: float = 100, **more: float
+) -> dict[str, Any]:
+    return {"model": model, "prompt_tokens": prompt, "completion_tokens": completion, **more}
+
+
+# --- The file ---
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [(YAML, "p.yaml"), (YAML, "p.yml"), (json.dumps(GOOD), "p.json"), (json.dumps(GOOD), "p.yaml")],
+)
+def test_yaml_and_json_say_the_same(text: str, name: str, tmp_path: Path) -> None:
+    path = written(tmp_path, text, name)
+    expected = {"claude": Price(3.0, 15.0, 0.3, 3.75), "local": Price(0.0, 0.5)}
+    assert read_prices(path) == Prices(str(path), expected)
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "fix"),
+    [
+        ("", "no prices of models in it", "my-model: {input: 3, output: 15}"),
+        ("[]", "no prices of models in it", "my-model"),
+        ("{}", "no prices of models in it", "my-model"),
+        ("gpt-4o", "no prices of models in it", "my-model"),
+        ("gpt-4o: 5", "gpt-4o is 5, no prices", "my-model"),
+        ("4: {input: 1, output: 2}", "4 is no text, as the name of a model is", "in quotes"),
+        ("no: {input: 1, output: 2}", "False is no text", "in quotes"),
+        ("m: {input: 1}", "m: output is missing", "output: 15"),
+        ("m: {output: 1, input: }", "m: input is missing", "input: 3"),
+        ("m: {}", "m: input is missing", "input: 3"),
+        ("m: {input: 1, outputs: 2}", "m: no price is called outputs", "did you mean output?"),
+        ("m: {input: 1, output: 2, 3: 4}", "m: no price is called 3", "cache_read"),
+        ("m: {input: three, output: 2}", 'm: input is "three", not a number', "plain number"),
+        ("m: {input: '3', output: 2}", 'm: input is "3", not a number', "plain number"),
+        ("m: {input: 1, output: 1e-3}", 'm: output is "1e-3", not a number', "plain number"),
+        ("m: {input: true, output: 2}", "m: input is true, not a number", "plain number"),
+        ("m: {input: [1], output: 2}", "m: input is [1], not a number", "plain number"),
+        ("m: {input: 1, output: -2}", "m: output is -2, negative", "plain number"),
+        ("m: {input: .nan, output: 2}", "m: input is nan, not a finite number", "plain number"),
+        ("m: {input: .inf, output: 2}", "m: input is inf, not a finite number", "plain number"),
+        (f"m: {{input: 1{'0' * 400}, output: 2}}", "m: input is inf, not a finite", "plain number"),
+        (
+            "m: {input: 1, output: 2}\nm: {input: 3, output: 4}",
+            "cannot be read as YAML: m is there twice",
+            "my-model",
+        ),
+        (
+            "m: {input: 1, input: 3, output: 4}",
+            "cannot be read as YAML: input is there twice",
+            "my-model",
+        ),
+        ("m: {input: 1", "cannot be read as YAML: ", "my-model"),
+        ("m: !!python/object/apply:os.getcwd []", "cannot be read as YAML: could not", "my-model"),
+        ("[" * 5000, "cannot be read as YAML: ", "my-model"),
+    ],
+)
+def test_a_bad_file_is_named_with_what_to_do(
+    text: str, message: str, fix: str, tmp_path: Path
+) -> None:
+    path = written(tmp_path, text)
+    with pytest.raises(UsageError) as raised:
+        read_prices(path)
+    assert raised.value.message.startswith(f"{path}: {message}")
+    assert fix in raised.value.fix
+    assert "\n" not in raised.value.message
+
+
+@pytest.mark.parametrize("text", ['{"m": 1, "m": 2}', "{", "[" * 100_000, '{"m": {"input": NaN}}'])
+def test_bad_json_is_named_too(text: str, tmp_path: Path) -> None:
+    path = written(tmp_path, text, "prices.json")
+    with pytest.raises(UsageError) as raised:
+        read_prices(path)
+    assert raised.value.message.startswith(f"{path}: ")
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    for path in (tmp_path / "nothing.yaml", tmp_path):
+        with pytest.raises(UsageError, match="check the path") as raised:
+            read_prices(path)
+        assert str(path) in raised.value.message
+    latin = tmp_path / "latin.yaml"
+    latin.write_bytes("prix-élevé: {input: 1, output: 2}".encode("latin-1"))
+    with pytest.raises(UsageError, match="cannot be read as YAML"):
+        read_prices(latin)
+
+
+def test_names_from_outside_cannot_drive_a_terminal() -> None:
+    with pytest.raises(UsageError) as raised:
+        checked_prices({"\x1b[31m" + "m" * 99: 1}, source="p.yaml")
+    assert raised.value.message.isprintable()
+    assert len(raised.value.message) < 100
+
+
+def test_prices_travel_to_workers() -> None:
+    prices = checked_prices(GOOD, source="p.yaml")
+    assert pickle.loads(pickle.dumps(prices)) == prices
+    assert hash(prices) == hash(pickle.loads(pickle.dumps(prices)))
+
+
+# --- Costs ---
+
+PRICES = checked_prices(GOOD, source="prices.yaml")
+
+
+def test_each_sort_of_token_has_its_price() -> None:
+    found = costs(
+        call("claude", 1e6, 2e6),
+        call("claude", 0, 0, cache_read_tokens=1e6),
+        call("claude", 0, 0, cache_write_tokens=1e6),
+        call("claude", 1e6, 1e6, cache_read_tokens=1e6, cache_write_tokens=1e6),
+        call("claude", 0, 0),
+        call("local", 1e6, 1e6, cache_read_tokens=1e6, cache_write_tokens=1e6),
+        prices=PRICES,
+    )
+    assert found["cost_usd"].to_list() == [33.0, 0.3, 3.75, 22.05, 0.0, 0.5]
+    assert found["by_file"].all()
+    assert not found["by_list"].any()
+    assert found["unpriced"].null_count() == found.height
+
+
+def test_a_recorded_cost_stands_and_what_is_not_known_is_null() -> None:
+    found = costs(
+        call("claude", cost_usd=9.0),
+        call("claude", cost_usd=0.0),
+        {"cost_usd": 2.0},
+        {**call("claude"), "prompt_tokens": None},
+        {**call("claude"), "completion_tokens": None},
+        {**call("claude"), "model": None},
+        call("Claude"),
+        call("claude "),
+        call("claude", cache_read_tokens=10),
+        prices=PRICES,
+    )
+    assert found["cost_usd"].to_list() == [9.0, 0.0, 2.0, *[None] * 5, 0.004503]
+    assert found["by_file"].to_list() == [False] * 8 + [True]
+    assert found["unpriced"].to_list() == [None] * 6 + ["Claude", "claude ", None]
+
+
+def test_nothing_to_price_is_nothing() -> None:
+    nothing = costs(prices=PRICES)
+    assert nothing.height == 0
+    assert nothing.columns == costs(call("claude"), prices=PRICES).columns
+    assert nothing.schema == costs(call("claude"), prices=PRICES).schema
+    assert costs({"cost_usd": 1.0}).schema == nothing.schema
+
+
+# --- The list ---
+
+
+@pytest.fixture
+def listed() -> PriceList:
+    found = price_list()
+    assert found is not None
+    return found
+
+
+def theirs(listed: PriceList, model: str, provider: str | None = None, **usage: float) -> float:
+    """What the package itself makes of it."""
+    found = genai_prices.calc_price(
+        genai_prices.Usage(**usage),
+        model,
+        provider_id=provider,
+        genai_request_timestamp=datetime.combine(listed.day, time(12, tzinfo=UTC)),
+    )
+    return float(found.total_price)
+
+
+def test_the_list_says_which_it_is(listed: PriceList) -> None:
+    assert listed.version == genai_prices.__version__
+    assert date(2026, 1, 1) < listed.day <= datetime.now(tz=UTC).date()
+    assert str(listed) == f"genai-prices {listed.version} (prices of {listed.day})"
+
+
+@pytest.mark.parametrize(
+    ("name", "model", "provider"),
+    [
+        ("gpt-4o", "gpt-4o", "openai"),
+        ("GPT-4o", "gpt-4o", "openai"),
+        ("gpt-4o-2024-08-06", "gpt-4o-2024-08-06", "openai"),
+        ("gpt-4o-2024-05-13", "gpt-4o-2024-05-13", "openai"),
+        ("openai/gpt-4o", "gpt-4o", "openai"),
+        ("openai:gpt-4o-mini", "gpt-4o-mini", "openai"),
+        ("openai-responses:gpt-4o-mini", "gpt-4o-mini", "openai"),
+        ("azure/gpt-4o", "gpt-4o", "azure"),
+        ("claude-sonnet-4-20250514", "claude-sonnet-4-20250514", "anthropic"),
+        ("anthropic:claude-sonnet-4-20250514", "claude-sonnet-4-20250514", "anthropic"),
+        ("anthropic/claude-sonnet-4", "claude-sonnet-4", "anthropic"),
+        ("claude-sonnet-4@20250514", "claude-sonnet-4-20250514", "anthropic"),
+        (name := "us.anthropic.claude-sonnet-4-20250514-v1:0", name, "aws"),
+        (f"bedrock:{name}", name, "aws"),
+        (f"arn:aws:bedrock:us-east-1:1:inference-profile/{name}", name, "aws"),
+        (base := "anthropic.claude-3-5-sonnet-20241022-v2:0", base, "aws"),
+        ("amazon.nova-pro-v1:0", "amazon.nova-pro-v1:0", "aws"),
+        ("openrouter/anthropic/claude-sonnet-4", "anthropic/claude-sonnet-4", "openrouter"),
+        ("gemini-2.5-pro", "gemini-2.5-pro", "google"),
+        ("models/gemini-2.5-pro", "gemini-2.5-pro", "google"),
+        ("google-gla:gemini-2.5-flash", "gemini-2.5-flash", "google"),
+        ("vertex_ai/gemini-2.5-flash", "gemini-2.5-flash", "google"),
+        ("publishers/google/models/gemini-2.5-pro", "gemini-2.5-pro", "google"),
+        ("mistral-large-latest", "mistral-large-latest", "mistral"),
+        ("deepseek-chat", "deepseek-chat", "deepseek"),
+    ],
+)
+def test_models_are_found_as_providers_write_them(
+    name: str, model: str, provider: str, listed: PriceList
+) -> None:
+    expected = theirs(listed, model, provider, input_tokens=12_345, output_tokens=678)
+    assert expected > 0
+    found = costs(call(name, 12_345, 678))
+    assert found["cost_usd"].item() == pytest.approx(expected, rel=1e-12)
+    assert found["by_list"].item()
+
+
+def test_a_dated_snapshot_has_its_own_price() -> None:
+    now, then = costs(call("gpt-4o", 1e6, 0), call("gpt-4o-2024-05-13", 1e6, 0))["cost_usd"]
+    assert then == 2 * now
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("my-model", "", " ", ":", "/", "models/", "arn:x/", "gpt", "gpt-4o-mine", "claude"),
+        *("ft:gpt-4o-2024-08-06:acme::x1", "Claude Opus 4.5", "me/gpt-4o", "my-models/gpt-4o"),
+        *("meta-llama/Llama-3.1-8B-Instruct", "deepseek-ai/DeepSeek-R1", "Qwen/Qwen2.5-7B"),
+        "github-copilot/gpt-4o",  # known, but not sold by the token
+    ],
+)
+def test_a_model_without_a_price_costs_null_not_0(name: str) -> None:
+    found = costs(call(name), call("gpt-4o"))
+    assert found["cost_usd"][0] is None
+    assert found["unpriced"].to_list() == [name, None]
+    assert found["by_list"].to_list() == [False, True]
+
+
+def test_costs_are_additive_where_the_package_counts_the_cache_in_the_input(
+    listed: PriceList,
+) -> None:
+    for model in ("claude-sonnet-4-5", "claude-3-5-haiku-latest"):
+        expected = theirs(
+            listed,
+            model,
+            input_tokens=100 + 3_000 + 20_000,
+            output_tokens=70,
+            cache_read_tokens=3_000,
+            cache_write_tokens=20_000,
+        )
+        found = costs(call(model, 100, 70, cache_read_tokens=3_000, cache_write_tokens=20_000))
+        assert found["cost_usd"].item() == pytest.approx(expected, rel=1e-12)
+        only_prompt = theirs(listed, model, input_tokens=100, output_tokens=70)
+        assert found["cost_usd"].item() > only_prompt
+
+
+def test_a_tier_holds_for_all_tokens_of_the_call(listed: PriceList) -> None:
+    """Sonnet 4.5 costs more above 200,000 tokens of input, cached ones among them."""
+    tokens = [(200_000, 0), (200_001, 0), (150_000, 50_000), (150_000, 50_001)]
+    found = costs(*(call("claude-sonnet-4-5", p, 10, cache_read_tokens=r) for p, r in tokens))
+    expected = [
+        theirs(
+            listed, "claude-sonnet-4-5", input_tokens=p + r, cache_read_tokens=r, output_tokens=10
+        )
+        for p, r in tokens
+    ]
+    assert found["cost_usd"].to_list() == pytest.approx(expected, rel=1e-12)
+    assert found["cost_usd"][1] > 1.9 * found["cost_usd"][0]
+    assert found["cost_usd"][3] > 1.9 * found["cost_usd"][2]
+
+
+def test_every_model_of_the_list_costs_what_the_package_says(listed: PriceList) -> None:
+    """All prices, tiers and gaps of the list against its own arithmetic."""
+    providers, model_price = genai_prices.data.providers, genai_prices.types.ModelPrice
+    noon = datetime.combine(listed.day, time(12, tzinfo=UTC))
+    tokens = [(0, 0, 0, 0), (7, 3, 2, 1), (99_999, 5, 1, 0), (100_000, 5, 1, 0), (10**6, 9, 10, 10)]
+    compared = 0
+    for model in (model for provider in providers for model in provider.models):
+        prices = model.get_prices(noon)
+        tariff = tariff_of(prices)
+        if tariff is None:
+            assert prices.input_mtok is None or prices.output_mtok is None
+            continue
+        alone = {f"{key}_mtok": getattr(prices, f"{key}_mtok") for key in ("input", "output")}
+        alone |= {
+            f"{key}_mtok": price
+            for key in ("cache_read", "cache_write")
+            if (price := getattr(prices, f"{key}_mtok")) is not None
+        }
+        for p, c, r, w in tokens:
+            read = r if "cache_read_mtok" in alone else 0
+            write = w if "cache_write_mtok" in alone else 0
+            usage = genai_prices.Usage(
+                input_tokens=p + read + write,
+                output_tokens=c,
+                cache_read_tokens=read,
+                cache_write_tokens=write,
+            )
+            expected = model_price(**alone).calc_price(usage)["total_price"]
+            price = [step for above, step in tariff if p + read + write > above][-1]
+            found = p * price.input + c * price.output
+            found += read * (price.cache_read or 0) + write * (price.cache_write or 0)
+            assert found / 1e6 == pytest.approx(float(expected), rel=1e-12), model.id
+            compared += 1
+    assert compared > 5000
+
+
+def test_an_announced_price_does_not_hold_before_its_time(listed: PriceList) -> None:
+    changing = [
+        (f"{provider.id}/{model.id}", price.constraint.start_date, model)
+        for provider in genai_prices.data.providers
+        for model in provider.models
+        if isinstance(model.prices, list)
+        for price in model.prices
+        if hasattr(price.constraint, "start_date")
+    ]
+    moved = 0
+    for name, start, model in changing:
+        before = PriceList(listed.version, start - timedelta(days=1)).tariff(name)
+        after = PriceList(listed.version, start).tariff(name)
+        noon = datetime.combine(start, time(12, tzinfo=UTC))
+        if after == tariff_of(model.get_prices(noon)):  # the name is not another model's too
+            moved += before != after
+    assert moved > 5
+    assert all(
+        start <= listed.day or start > datetime.now(tz=UTC).date() for _, start, _ in changing
+    )
+
+
+def test_the_file_goes_before_the_list() -> None:
+    prices = checked_prices({"gpt-4o": {"input": 5, "output": 15}}, source="p.yaml")
+    found = costs(call("gpt-4o", 1e6, 1e6), call("gpt-4o-mini", 1e6, 1e6), prices=prices)
+    assert found["cost_usd"][0] == 20
+    assert found["by_file"].to_list() == [True, False]
+    assert found["by_list"].to_list() == [False, True]
+
+
+def test_nothing_is_downloaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: object, **__: object) -> None:
+        raise AssertionError("the network was asked")
+
+    monkeypatch.setattr(socket, "socket", refused)
+    monkeypatch.setattr(socket, "getaddrinfo", refused)
+    price_list.cache_clear()
+    assert costs(call("gpt-4o"), call("no-such-model"))["by_list"].to_list() == [True, False]
+
+
+@pytest.fixture
+def no_list(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setitem(sys.modules, "genai_prices", None)
+    price_list.cache_clear()
+    yield
+    price_list.cache_clear()
+
+
+@pytest.mark.usefixtures("no_list")
+def test_without_the_extra_there_are_the_record_and_the_file() -> None:
+    assert price_list() is None
+    found = costs(call("gpt-4o"), call("claude"), call("gpt-4o", cost_usd=3.0), prices=PRICES)
+    assert found["cost_usd"].to_list() == [None, 0.0045, 3.0]
+    assert found["unpriced"].to_list() == ["gpt-4o", None, None]
