@@ -11,10 +11,10 @@ demo: $(STAMP)  ## Answer the example's tasks with its embedded solver and print
 	$(BIN)/calipers score build/demo.jsonl --by model
 
 test: $(VENV)/.test  ## All tests; the ones that need Java or shared data are skipped where there is none
-	$(BIN)/pytest
+	$(BIN)/pytest -n 2 --dist loadfile
 
 test-long: $(VENV)/.test  ## The simulations that prove what intervals promise
-	$(BIN)/pytest -m long
+	$(BIN)/pytest -n 2 -m long
 
 lint: $(VENV)/.lint
 	$(BIN)/ruff check .

@@ -1,6 +1,6 @@
 """Why a number moved: the model, the scorer, or the tasks. The parts sum to the whole change.
 
-Four steps lead from the base to the candidate, each changing one thing: the base's own tasks are
+Five steps lead from the base to the candidate, each changing one thing: the base's own tasks are
 cut down to the common ones (tasks removed), these are scored anew by one scorer (scorer), the
 answers change (model), the candidate's own scores come back (scorer), and its other tasks join
 (tasks added).

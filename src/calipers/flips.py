@@ -21,39 +21,43 @@ def write_flips(base: TaskRows, candidate: TaskRows, path: Path | None) -> Mappi
 
     Rows are paired by id, and by run where both sides have runs; else in their order.
     """
-    feature = _yes_or_no(base)
+    feature = _yes_or_no(base, candidate)
     if feature is None:
         if path is not None:
             raise UsageError("--flips needs a metric of right or wrong", fix="--metric accuracy")
         return {}
-    sides = [_keyed(side.rows, feature) for side in (base, candidate)]
+    sides = [_known(side.rows, feature) for side in (base, candidate)]
     by_run = all(side["run"].null_count() == 0 for side in sides)
-    keys = [TASK, "run"] if by_run else [TASK, _OCCURRENCE]
-    both = (
-        sides[0]
-        .join(sides[1], on=keys, suffix="_candidate")
-        .filter(pl.col(feature) != pl.col(f"{feature}_candidate"))
+    keys = (TASK, "run") if by_run else (TASK,)
+    # A run may be there twice, of two models say: the first is paired with the first.
+    ours, theirs = (
+        side.with_columns(pl.int_range(pl.len()).over(keys).alias(_OCCURRENCE)) for side in sides
     )
-    both = both.sort("id", *keys[1:])
+    both = (
+        ours.join(theirs, on=[*keys, _OCCURRENCE], suffix="_candidate")
+        .filter(pl.col(feature) != pl.col(f"{feature}_candidate"))
+        .sort("id", *keys, _OCCURRENCE)
+    )
     lost = int(both[feature].sum())
     if path is not None:
         _write(both, feature, path)
     return {"lost": lost, "won": both.height - lost}
 
 
-def _yes_or_no(side: TaskRows) -> str | None:
-    for metric in side.plan.metrics:
+def _yes_or_no(*sides: TaskRows) -> str | None:
+    """The first feature of yes or no of which one is better."""
+    for metric in sides[0].plan.metrics:
         averaged = metric.averaged
-        if isinstance(averaged, Feature) and averaged.dtype == pl.Boolean:
-            return averaged.name if side.measures(metric) else None
+        yes_or_no = isinstance(averaged, Feature) and averaged.dtype == pl.Boolean
+        if yes_or_no and metric.better and all(side.measures(metric) for side in sides):
+            assert isinstance(averaged, Feature)
+            return averaged.name
     return None
 
 
-def _keyed(rows: pl.DataFrame, feature: str) -> pl.DataFrame:
-    occurrence = pl.int_range(pl.len()).over(TASK).alias(_OCCURRENCE)
-    known = rows.filter(pl.col(feature).is_not_null()).with_columns(occurrence)
-    fields = [name for name in ("run", "target", "answer") if name in rows.columns]
-    return known.select(TASK, "id", _OCCURRENCE, feature, pl.col(fields).cast(pl.String))
+def _known(rows: pl.DataFrame, feature: str) -> pl.DataFrame:
+    known = rows.filter(pl.col(feature).is_not_null())
+    return known.select(TASK, "id", feature, pl.col("run", "target", "answer").cast(pl.String))
 
 
 def _write(both: pl.DataFrame, feature: str, path: Path) -> None:

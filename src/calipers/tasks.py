@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 import narwhals as nw
@@ -13,11 +14,12 @@ from calipers.engines.polars import measured_batches
 from calipers.engines.totals import keyed
 from calipers.errors import DataError
 from calipers.metrics import Metric
-from calipers.metrics.declaration import GROUP, RUNS, TASK, Aggregate, Feature, is_met
+from calipers.metrics.declaration import GROUP, RUNS, TASK, Aggregate, Feature, Rank, is_met
 from calipers.scoring import Options
 from calipers.sources import Wanted, open_sources
 
 VALUE = "value"
+TELL_SYSTEMS_APART = ("model", "tier")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,6 +29,7 @@ class TaskRows:
     name: str
     plan: Plan
     rows: pl.DataFrame
+    skipped: int = 0  # bad rows that were left out
 
     @property
     def records(self) -> int:
@@ -43,26 +46,78 @@ class TaskRows:
         return all(is_met(need, lambda name: self.rows[has(name)].any()) for need in metric.needs)
 
 
-def read_tasks(data: Any, options: Options, *, keep: tuple[str, ...] = ()) -> TaskRows:
-    """Read and measure all rows; `keep` names record fields that stay beside the features."""
+def read_tasks(
+    data: Any, options: Options, *, keep: tuple[str, ...] = (), paired: bool = True
+) -> TaskRows:
+    """Read and measure all rows; `keep` names record fields that stay beside the features.
+
+    Where nothing is to be paired and no row has an id, each row is a task of its own.
+    """
     plan = options.plan()
-    columns = [*plan.schema, "id", *keep]
+    columns = list(dict.fromkeys((*plan.schema, "id", *keep)))
     sources = open_sources(data)
     wanted = Wanted(tuple(dict.fromkeys((*plan.fields, *keep))), options.renames)
-    frames = [pl.DataFrame(schema={**plan.schema, "id": pl.String()})]
+    empty = {**dict.fromkeys(keep, pl.Null()), **plan.schema, "id": pl.String()}
+    frames = [pl.DataFrame(schema=empty)]
+    skipped = 0
     for source in sources:
         for batch in measured_batches(source.chunks(wanted), plan, columns=columns):
             if batch.bad and options.on_bad == "stop":
                 raise batch.bad[0].error()
+            skipped += len(batch.bad)
             frames.append(batch.rows)
     rows = pl.concat(frames, how="diagonal_relaxed")
     name = ", ".join(source.name for source in sources)
-    if lacking := rows["id"].null_count():
+    lacking = rows["id"].null_count()
+    if lacking and not paired and lacking == rows.height:
+        number = pl.int_range(pl.len(), dtype=pl.Int64)
+        rows = rows.with_columns(number.alias(TASK), number.cast(pl.String).alias("id"))
+    elif lacking:
         raise DataError(
             f"{name}: {lacking} of {rows.height} records have no id to pair by",
             fix="name the field that tells tasks apart: --map id=NAME",
         )
-    return TaskRows(name=name, plan=plan, rows=rows)
+    return TaskRows(name=name, plan=plan, rows=rows, skipped=skipped)
+
+
+def parts(whole: TaskRows, field: str) -> list[TaskRows]:
+    """The rows apart by a field, in the order of its values; rows without one are in no part."""
+    groups = whole.rows.drop_nulls(field).partition_by(field, as_dict=True, maintain_order=True)
+    return [
+        replace(whole, name=_shown(key), rows=groups[key,], skipped=0)
+        for key in sorted(key for (key,) in groups)
+    ]
+
+
+def _shown(value: Any) -> str:
+    """A field's value as JSON has it, whole numbers without a point."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+
+
+def pooled(found: TaskRows) -> Iterator[str]:
+    """Say where several systems count as runs of a task, which is rarely meant."""
+    names = [name for name in TELL_SYSTEMS_APART if name in found.rows.columns]
+    of_tasks = found.rows.group_by(TASK).agg(pl.col(names).drop_nulls().n_unique())
+    for name in names:
+        systems = max(of_tasks[name].to_list(), default=0)
+        if systems > 1:
+            yield (
+                f"{found.name}: up to {systems} {name}s of a task count as its runs; "
+                f"--by {name} keeps them apart"
+            )
+
+
+def counted(found: TaskRows, metric: Metric) -> pl.DataFrame:
+    """The rows that the metric counts."""
+    rows = found.rows.filter(~pl.col(FAILED))
+    aggregate = metric.aggregate
+    if isinstance(aggregate, Rank):
+        return rows.filter(pl.col(aggregate.feature.name).is_not_null())
+    if aggregate.where is None:
+        return rows
+    return nw.from_native(rows).filter(aggregate.where()).to_native()
 
 
 def per_task(found: TaskRows, metric: Metric) -> pl.DataFrame | None:
@@ -83,7 +138,9 @@ def per_task(found: TaskRows, metric: Metric) -> pl.DataFrame | None:
         assert isinstance(aggregate, Aggregate)
         values = next(each for each in aggregate.tasks if averaged in each.values)
         rows = found.rows.filter(~pl.col(FAILED))
-        table = keyed(nw.from_native(rows.lazy()), aggregate)
-        tasks: pl.LazyFrame = values.step(table).to_native()
-        per = tasks.select(GROUP, TASK, value, RUNS).collect()
+        # In memory and in order: the streaming engine would add numbers up in any order.
+        table: pl.LazyFrame = keyed(nw.from_native(rows.lazy()), aggregate).to_native()
+        ordered = table.sort(GROUP, *aggregate.keys).collect(engine="in-memory")
+        tasks: pl.LazyFrame = values.step(nw.from_native(ordered.lazy())).to_native()
+        per = tasks.select(GROUP, TASK, value, RUNS).collect(engine="in-memory")
     return per.sort(GROUP, TASK)

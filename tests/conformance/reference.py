@@ -144,7 +144,8 @@ def _ece(records: list[Record], options: Options) -> Expected:
 def _auroc(records: list[Record], options: Options) -> Expected:
     """Every right row against every wrong one, equal confidence half; null without both."""
     rows = _called(records)
-    right, wrong = [], []
+    right: list[float] = []
+    wrong: list[float] = []
     for row in rows:
         prob, correct = _field(row, "prob_correct"), _correct(row, options)
         if prob is not None and correct is not None:

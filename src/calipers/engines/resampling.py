@@ -30,6 +30,7 @@ from calipers.metrics.declaration import (
     TASK,
     Aggregate,
     Feature,
+    Frame,
     Rank,
     TaskValues,
     Totals,
@@ -43,6 +44,7 @@ Columns = Mapping[str, Floats]
 CODE = "_code"  # a row's cluster, from 0
 _NONE = np.empty(0)
 _KEYED_CELLS = 1 << 21
+_RANKED_CELLS = 1 << 22
 _BAND = 8  # standard errors around a rank: no resample has it outside
 
 
@@ -87,8 +89,8 @@ class _Keyed:
         every = pl.DataFrame({GROUP: np.arange(rows)})
         finished_columns: dict[str, Floats] = {}
         for step in self.aggregate.finish:
-            finished: pl.LazyFrame = step(nw.from_native(frame.lazy())).to_native()
-            table = every.join(finished.collect(), on=GROUP, how="left", maintain_order="left")
+            finished = _collected(step(nw.from_native(frame.lazy())))
+            table = every.join(finished, on=GROUP, how="left", maintain_order="left")
             finished_columns |= {
                 name: table[name].cast(pl.Float64).fill_null(0).to_numpy()
                 for name in table.columns
@@ -117,10 +119,14 @@ class _Ranked:
 
     def _first_beyond(self, weighted: Floats, above: Floats, band: int) -> Floats:
         """The first value, from the largest, that more than `above` values reach."""
-        if not band:
-            return np.full(len(weighted), np.nan)
-        beyond = np.cumsum(weighted.T[self.codes[:band]], axis=0) > above
-        return np.where(beyond.any(axis=0), self.values[beyond.argmax(axis=0)], np.nan)
+        found = np.full(len(weighted), np.nan)
+        at_once = max(1, _RANKED_CELLS // max(1, band))  # rows may be many more than clusters
+        for start in range(0, len(weighted) if band else 0, at_once):
+            some = slice(start, start + at_once)
+            beyond = np.cumsum(weighted[some].T[self.codes[:band]], axis=0) > above[some]
+            reached = self.values[beyond.argmax(axis=0)]
+            found[some] = np.where(beyond.any(axis=0), reached, np.nan)
+        return found
 
 
 class WeightedValues:
@@ -145,10 +151,10 @@ class WeightedValues:
     def __call__(self, weighted: Floats) -> dict[str, Floats]:
         """Each metric's value in each resample; NaN where it has none."""
         totals: dict[str, Floats] = {}
-        for part in self._parts:
-            totals |= part(weighted)
         found: dict[str, Floats] = {}
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            for part in self._parts:
+                totals |= part(weighted)
             for metric in self.metrics:
                 values = np.asarray(metric.value(cast("Totals", totals)), dtype=np.float64)
                 found[metric.name] = np.where(totals[metric.rows] > 0, values, np.nan)
@@ -184,8 +190,13 @@ def _dense(table: pl.DataFrame, names: Sequence[str], clusters: int) -> Floats:
 def _per_cluster(rows: pl.DataFrame, aggregate: Aggregate) -> pl.DataFrame:
     """The aggregate's totals with a cluster in the place of a group."""
     coded = rows.with_columns(pl.col(CODE).alias(GROUP)).lazy()
-    native: pl.LazyFrame = keyed(nw.from_native(coded), aggregate).to_native()
-    return native.collect().sort(GROUP, *aggregate.keys)
+    return _collected(keyed(nw.from_native(coded), aggregate), *aggregate.keys)
+
+
+def _collected(frame: Frame, *keys: str) -> pl.DataFrame:
+    """The table in order: the streaming engine would add numbers up in any order."""
+    native: pl.LazyFrame = frame.to_native()
+    return native.sort(GROUP, *keys).collect(engine="in-memory")
 
 
 def _keyed(rows: pl.DataFrame, aggregate: Aggregate, clusters: int) -> _Keyed:
@@ -204,16 +215,16 @@ def _keyed(rows: pl.DataFrame, aggregate: Aggregate, clusters: int) -> _Keyed:
 def _of_tasks(
     rows: pl.DataFrame, aggregate: Aggregate, values: TaskValues, clusters: int
 ) -> _Linear:
-    table = keyed(nw.from_native(rows.lazy()), aggregate)
-    tasks: pl.LazyFrame = values.step(table).to_native()
+    table = _collected(keyed(nw.from_native(rows.lazy()), aggregate), *aggregate.keys)
+    tasks = _collected(values.step(nw.from_native(table.lazy())), TASK)
     codes = rows.group_by(TASK).agg(pl.col(CODE).min())
-    per_task = tasks.collect().join(codes, on=TASK)
+    per_task = tasks.join(codes, on=TASK, maintain_order="left")
     names = {
         f"{values.name}__tasks": pl.len(),
         f"{values.name}__rows": pl.col(RUNS).sum(),
         **{f"{name}__sum": pl.col(name).sum() for name in values.values},
     }
-    sums = per_task.group_by(pl.col(CODE).alias(GROUP)).agg(**names)
+    sums = per_task.group_by(pl.col(CODE).alias(GROUP), maintain_order=True).agg(**names)
     return _Linear(list(names), _dense(sums, list(names), clusters))
 
 
@@ -240,8 +251,16 @@ def bootstrap(
     intervals: dict[str, Interval] = {}
     for metric in metrics:
         by = moved.get(metric.influence.name if metric.influence else metric.averaged, _NONE)
-        value = float(metric.value(totals))
-        if (around := bca(value, found[metric.name], by, plan.confidence)) is not None:
+        # Influences are those on the mean, and on the share of values up to the rank: where these
+        # grow, 1 − the mean and the value at the rank fall.
+        turned = metric.complement or isinstance(metric.aggregate, Rank)
+        around = bca(
+            float(metric.value(totals)),
+            found[metric.name],
+            -by if turned else by,
+            plan.confidence,
+        )
+        if around is not None:
             intervals[metric.name] = around
     return intervals
 
@@ -263,12 +282,13 @@ def _cluster_influences(
     groups = {str(rows[GROUP][0]): dict(totals)}
     frame = nw.from_native(coded.lazy())
     beside = {
-        aggregate: found.collect().to_native()
+        aggregate: _collected(found, *aggregate.keys)
         for aggregate in plan.aggregates
         if (found := beside_rows(keyed(frame, aggregate), aggregate, plan.influences)) is not None
     }
     native: pl.LazyFrame = effects(frame, plan.influences, groups, beside, join_table).to_native()
-    sums = native.group_by(CLUSTER).agg(pl.exclude(GROUP, CLUSTER).sum()).sort(CLUSTER).collect()
+    by_cluster = native.group_by(CLUSTER).agg(pl.exclude(GROUP, CLUSTER).sum())
+    sums = by_cluster.sort(CLUSTER).collect(engine="in-memory")
     moved: dict[Any, Floats] = {
         each.name: sums[each.name].cast(pl.Float64).to_numpy() for each in plan.influences
     }

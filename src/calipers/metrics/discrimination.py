@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+from math import floor, log
+
 import narwhals as nw
 import polars as pl
+from scipy import special
 
 from calipers.metrics.accuracy import DECIDABLE, correct
 from calipers.metrics.calibration import UNUSED, confidence, confidence_bin
@@ -13,10 +17,11 @@ from calipers.metrics.declaration import (
     Frame,
     Influence,
     Metric,
-    StudentT,
     Totals,
+    spread_of,
     total,
 )
+from calipers.stats.intervals import UNKNOWN, Interval, standard_error, t_quantile, wilson
 
 
 def _placed(levels: Frame) -> Frame:
@@ -87,16 +92,52 @@ def _squares(totals: Totals) -> float:
     return max(0.0, of_right + of_wrong) * totals["auroc__n"] ** 2
 
 
+def _effect() -> nw.Expr:
+    """Null where the row is not used, though others with its confidence may be."""
+    right, wrong = total("right_effect"), total("wrong_effect")
+    known = ~nw.col("confidence_bin").is_null()
+    return nw.when(known).then(nw.when(nw.col("correct")).then(right).otherwise(wrong))
+
+
 _influence = Influence(
     name="auroc",
     rows="auroc__n",
     centre=_area,
-    effect=nw.when(nw.col("correct")).then(total("right_effect")).otherwise(total("wrong_effect")),
+    effect=_effect(),
     squares=_squares,
     keyed=_levels,
     keyed_step=_effects,
     keyed_reads=("right_effect", "wrong_effect"),
 )
+
+
+@dataclass(frozen=True)
+class _LogitDelta:
+    """The delta method on the log odds of the area: near 1 the area itself is too skewed.
+
+    Where every right row lies above every wrong one, or none does, nothing spreads: then Wilson's
+    bound for as many rows as there are clusters of the rarer kind.
+    """
+
+    name: str = "delta"
+
+    def interval(self, value: float, totals: Totals, confidence: float) -> Interval:
+        spread, clusters = spread_of("auroc", totals)
+        stderr = standard_error(spread, clusters)
+        if stderr is None:
+            return UNKNOWN
+        if value in (0, 1):
+            rarer = min(totals["auroc__right"], totals["auroc__wrong"])
+            size = max(1, floor(rarer * clusters / totals["auroc__n"]))
+            return replace(wilson(value, size, 0.0, size, confidence), stderr=stderr)
+        odds = log(value / (1 - value))
+        reach = t_quantile(clusters, confidence) * stderr / (value * (1 - value))
+        return Interval(
+            low=float(special.expit(odds - reach)),
+            high=float(special.expit(odds + reach)),
+            stderr=stderr,
+        )
+
 
 auroc = Metric(
     name="auroc",
@@ -115,7 +156,7 @@ auroc = Metric(
     empty="no right and wrong record with prob_correct to tell apart",
     work="{auroc__sum} / {auroc__right}, the shares of the {auroc__wrong} wrong rows below each "
     "right one, summed over the right ones",
-    interval=StudentT("auroc", name="delta"),
+    interval=_LogitDelta(),
     influence=_influence,
     weight=lambda _: (pl.col("prob_correct") - pl.col("correct").cast(pl.Float64)).abs(),
 )

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from html import escape
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
 from rich import box
 from rich.console import Console
@@ -22,7 +22,12 @@ if TYPE_CHECKING:
     from calipers.comparisons import Compared, MetricComparison, Pair
 
 _HEADS = ("metric", "base", "candidate", "difference", "p", "Holm")
+_WHY = "why it moved, over all tasks"
+_WHY_HEADS = ("metric", "base", "candidate", "total", "model", "scorer", "tasks out", "tasks in")
+_ACROSS = "all at once (Kruskal-Wallis)"
+_ACROSS_HEADS = ("metric", "H", "p", "ε²", "n")
 _SMALL_P = 0.0001
+_GAP = 3  # between columns
 
 
 def comparison_text(compared: Compared, console: Console | None = None) -> str:
@@ -32,21 +37,50 @@ def comparison_text(compared: Compared, console: Console | None = None) -> str:
 
 def _show(compared: Compared, out: Console) -> None:
     for pair in compared.pairs:
-        _show_pair(pair, out, paired=compared.paired)
-        for group in pair.groups:
-            _show_pair(group, out, paired=compared.paired)
+        for each in (pair, *pair.groups):
+            _show_pair(compared, each, out)
     if compared.across:
-        out.print(Text("all at once (Kruskal-Wallis)", style="bold"))
-        table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-        for head in ("metric", "H", "p", "ε²", "n"):
-            table.add_column(head, justify="left" if head == "metric" else "right")
-        for name, across in compared.across.items():
-            cells = (figure(across.h), _p(across.p_value), figure(across.epsilon_squared))
-            table.add_row(name, *cells, f"{across.n:,}")
-        out.print(table)
+        out.print(Text(_ACROSS, style="bold"))
+        _print_table(_ACROSS_HEADS, _across_rows(compared), out)
     if compared.flips:
-        lost, won = compared.flips["lost"], compared.flips["won"]
-        out.print(Text(f"flips: {lost:,} became wrong, {won:,} became right"))
+        out.print(Text(_flips(compared)))
+
+
+def _print_table(heads: Sequence[str], rows: Sequence[Sequence[str]], out: Console) -> None:
+    """Names on the left, figures on the right; what has no room stands in a table below."""
+    widths = [max(map(len, cells)) + _GAP for cells in zip(heads, *rows, strict=True)]
+    for columns in _that_fit(widths, out.width):
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+        for column in columns:
+            justify: Literal["left", "right"] = "right" if column else "left"
+            table.add_column(heads[column], justify=justify, overflow="fold")
+        for row in rows:
+            table.add_row(*(row[column] for column in columns))
+        out.print(table)
+
+
+def _that_fit(widths: Sequence[int], room: int) -> Iterator[list[int]]:
+    """As many columns as there is room for, then the next ones, each time behind the first."""
+    columns, used = [0], widths[0]
+    for column, width in enumerate(widths[1:], start=1):
+        if len(columns) > 1 and used + width > room:
+            yield columns
+            columns, used = [0], widths[0]
+        columns.append(column)
+        used += width
+    yield columns
+
+
+def _across_rows(compared: Compared) -> list[Sequence[str]]:
+    return [
+        (name, figure(each.h), _p(each.p_value), figure(each.epsilon_squared), f"{each.n:,}")
+        for name, each in compared.across.items()
+    ]
+
+
+def _flips(compared: Compared) -> str:
+    lost, won = compared.flips["lost"], compared.flips["won"]
+    return f"flips: {lost:,} became wrong, {won:,} became right"
 
 
 def _title(pair: Pair) -> str:
@@ -63,22 +97,23 @@ def _heads(*, paired: bool) -> tuple[str, ...]:
     return (*_HEADS, "won · lost · tied") if paired else (*_HEADS, "n", "effect")
 
 
-def _show_pair(pair: Pair, out: Console, *, paired: bool) -> None:
+def _show_pair(compared: Compared, pair: Pair, out: Console) -> None:
     out.print(Text(_title(pair), style="bold"))
-    if paired:
+    if compared.paired:
         out.print(Text(_tasks(pair), style="dim"))
-    heads = _heads(paired=paired)
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for head in heads:
-        table.add_column(head, justify="left" if head == "metric" else "right", no_wrap=True)
-    for name, metric in pair.metrics.items():
-        if metric.difference is not None:
-            table.add_row(name, *_cells(name, metric, paired=paired))
-    out.print(table)
-    for line in _notes(pair):
+    rows = [
+        (name, *_cells(name, metric, paired=compared.paired))
+        for name, metric in pair.metrics.items()
+        if metric.difference is not None
+    ]
+    _print_table(_heads(paired=compared.paired), rows, out)
+    for line in _notes(pair, compared.confidence):
         out.print(Text(f"  {line}", style="dim"))
-    if any(metric.attribution for metric in pair.metrics.values()):
-        _show_attribution(pair, out)
+    if attributed := _attribution_rows(pair):
+        out.print(Text(_WHY, style="bold"))
+        _print_table(_WHY_HEADS, attributed, out)
+        for reason in _attribution_notes(pair):
+            out.print(Text(f"  {reason}", style="dim"))
 
 
 def _cells(name: str, metric: MetricComparison, *, paired: bool) -> list[str]:
@@ -118,7 +153,7 @@ def _counts(*values: int | None) -> str:
     return " · ".join(known) or NOTHING
 
 
-def _notes(pair: Pair) -> Iterator[str]:
+def _notes(pair: Pair, confidence: float) -> Iterator[str]:
     """Which test stands behind which p, and why there is none."""
     tests: dict[str, list[str]] = {}
     for name, metric in pair.metrics.items():
@@ -129,36 +164,37 @@ def _notes(pair: Pair) -> Iterator[str]:
     for test, names in tests.items():
         yield f"{', '.join(names)}: {test}"
     for name, metric in pair.metrics.items():
-        if metric.detectable is not None and (metric.p_value or 0) > 0.05:  # noqa: PLR2004
+        if metric.detectable is not None and (metric.p_value or 0) > 1 - confidence:
             unit = metric_named(name).unit
             seen = figure(metric.detectable, unit)
             yield f"{name}: a difference below {seen} would mostly go unseen here (power 0.8)"
 
 
-def _show_attribution(pair: Pair, out: Console) -> None:
-    out.print(Text("why it moved, over all tasks", style="bold"))
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    heads = ("metric", "base", "candidate", "total", "model", "scorer", "tasks out", "tasks in")
-    for head in heads:
-        table.add_column(head, justify="left" if head == "metric" else "right")
+def _attribution_rows(pair: Pair) -> list[Sequence[str]]:
+    rows: list[Sequence[str]] = []
     for name, metric in pair.metrics.items():
         if metric.attribution is not None:
             unit = metric_named(name).unit
             parts = metric.attribution
             moved = (parts.total, parts.model, parts.scorer, parts.tasks_removed, parts.tasks_added)
-            table.add_row(
-                name,
-                figure(parts.base, unit),
-                figure(parts.candidate, unit),
-                *(NOTHING if each is None else _signed(each, unit) for each in moved),
+            rows.append(
+                (
+                    name,
+                    figure(parts.base, unit),
+                    figure(parts.candidate, unit),
+                    *(NOTHING if each is None else _signed(each, unit) for each in moved),
+                )
             )
-    out.print(table)
-    for reason in dict.fromkeys(
+    return rows
+
+
+def _attribution_notes(pair: Pair) -> list[str]:
+    reasons = (
         metric.attribution.reason
         for metric in pair.metrics.values()
         if metric.attribution is not None and metric.attribution.reason
-    ):
-        out.print(Text(f"  {NOTHING} {reason}", style="dim"))
+    )
+    return [f"{NOTHING} {reason}" for reason in dict.fromkeys(reasons)]
 
 
 def _signed(value: float, unit: str | None) -> str:
@@ -175,13 +211,18 @@ def comparison_frame(compared: Compared) -> pl.DataFrame:
             "candidate_name": pair.candidate,
             **{f"by_{name}": value for name, value in pair.by.items()},
             "metric": name,
-            **{k: v for k, v in metric.to_dict().items() if k != "attribution"},
+            **_flat(metric.to_dict()),
         }
         for whole in compared.pairs
         for pair in (whole, *whole.groups)
         for name, metric in pair.metrics.items()
     ]
     return pl.DataFrame(rows, infer_schema_length=None)
+
+
+def _flat(metric: dict[str, Any]) -> dict[str, Any]:
+    parts = metric.pop("attribution", {})
+    return metric | {f"attribution_{name}": value for name, value in parts.items()}
 
 
 def comparison_csv(compared: Compared) -> str:
@@ -197,13 +238,31 @@ def comparison_markdown(compared: Compared) -> str:
             lines += [f"**{markdown_cell(_title(pair))}**", ""]
             if compared.paired:
                 lines += [_tasks(pair), ""]
-            heads = _heads(paired=compared.paired)
-            lines += [f"| {' | '.join(heads)} |", f"|---|{'---:|' * (len(heads) - 1)}"]
-            for name, metric in pair.metrics.items():
-                cells = _cells(name, metric, paired=compared.paired)
-                lines.append(f"| {name} | {' | '.join(cells)} |")
-            lines += ["", *(f"- {markdown_cell(note)}" for note in _notes(pair)), ""]
+            rows = [
+                (name, *_cells(name, metric, paired=compared.paired))
+                for name, metric in pair.metrics.items()
+            ]
+            lines += _markdown_table(_heads(paired=compared.paired), rows)
+            notes = _notes(pair, compared.confidence)
+            lines += [*(f"- {markdown_cell(note)}" for note in notes), ""]
+            if attributed := _attribution_rows(pair):
+                lines += [f"**{_WHY}**", "", *_markdown_table(_WHY_HEADS, attributed)]
+                lines += [*(f"- {note}" for note in _attribution_notes(pair)), ""]
+    if compared.across:
+        table = _markdown_table(_ACROSS_HEADS, _across_rows(compared))
+        lines += [f"**{_ACROSS}**", "", *table]
+    if compared.flips:
+        lines += [_flips(compared), ""]
     return "\n".join(lines)
+
+
+def _markdown_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    return [
+        f"| {' | '.join(heads)} |",
+        f"|---|{'---:|' * (len(heads) - 1)}",
+        *(f"| {' | '.join(row)} |" for row in rows),
+        "",
+    ]
 
 
 def comparison_html(compared: Compared) -> str:
@@ -211,20 +270,38 @@ def comparison_html(compared: Compared) -> str:
     pieces: list[str] = []
     for whole in compared.pairs:
         for pair in (whole, *whole.groups):
-            heads = _heads(paired=compared.paired)
-            rows = "".join(
-                f'<tr><th style="text-align:left">{escape(name)}</th>'
-                + "".join(
-                    f'<td style="text-align:right">{escape(cell)}</td>'
-                    for cell in _cells(name, metric, paired=compared.paired)
-                )
-                + "</tr>"
+            rows = [
+                (name, *_cells(name, metric, paired=compared.paired))
                 for name, metric in pair.metrics.items()
-            )
-            head = "".join(f"<th>{each}</th>" for each in heads)
-            notes = "".join(f"<li>{escape(note)}</li>" for note in _notes(pair))
-            pieces.append(
-                f"<p><b>{escape(_title(pair))}</b></p><table><thead><tr>{head}</tr></thead>"
-                f"<tbody>{rows}</tbody></table><ul>{notes}</ul>"
-            )
+            ]
+            tasks = _tasks(pair) if compared.paired else ""
+            pieces += [
+                f"<p><b>{escape(_title(pair))}</b><br>{escape(tasks)}</p>",
+                _html_table(_heads(paired=compared.paired), rows),
+                _html_list(_notes(pair, compared.confidence)),
+            ]
+            if attributed := _attribution_rows(pair):
+                pieces += [f"<p><b>{_WHY}</b></p>", _html_table(_WHY_HEADS, attributed)]
+                pieces.append(_html_list(_attribution_notes(pair)))
+    if compared.across:
+        table = _html_table(_ACROSS_HEADS, _across_rows(compared))
+        pieces += [f"<p><b>{_ACROSS}</b></p>", table]
+    if compared.flips:
+        pieces.append(f"<p>{_flips(compared)}</p>")
     return "".join(pieces)
+
+
+def _html_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    head = "".join(f"<th>{escape(each)}</th>" for each in heads)
+    body = "".join(
+        f'<tr><th style="text-align:left">{escape(name)}</th>'
+        + "".join(f'<td style="text-align:right">{escape(cell)}</td>' for cell in cells)
+        + "</tr>"
+        for name, *cells in rows
+    )
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _html_list(notes: Iterable[str]) -> str:
+    items = "".join(f"<li>{escape(note)}</li>" for note in notes)
+    return f"<ul>{items}</ul>" if items else ""

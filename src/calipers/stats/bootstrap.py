@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import sqrt
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ Floats = NDArray[np.float64]
 _CELLS = 1 << 22  # weights at a time: bounds memory
 _FEWEST = 2
 _ONE_SIDED = 0.005
+_ROUNDING = 1e-12
 
 
 def weights(clusters: int, resamples: int, seed: Any) -> Iterator[Floats]:
@@ -59,17 +59,32 @@ def bca(value: float, resampled: Floats, influences: Floats, confidence: float) 
     value. None where resampling says nothing: one cluster, or the same value every time.
     """
     found = np.sort(resampled[np.isfinite(resampled)])
-    if found.size < _FEWEST or influences.size < _FEWEST or found[0] == found[-1]:
+    if found.size < _FEWEST or influences.size < _FEWEST:
         return None
-    below = (np.sum(found < value) + np.sum(found == value) / 2) / found.size
-    stderr = float(found.std(ddof=1))
+    largest = float(max(abs(found[0]), abs(found[-1]), abs(value)))
+    rounding = _ROUNDING * largest  # values added up in another order are still the same
+    if found[-1] - found[0] <= 2 * rounding:
+        return None
+    same = np.abs(found - value) <= rounding
+    below = float(np.mean(np.where(same, 0.5, found < value)))
+    stderr = float((found / largest).std(ddof=1)) * largest  # no square is beyond a double
     if min(below, 1 - below) < _ONE_SIDED:
-        high, low = 2 * value - np.quantile(found, [(1 - confidence) / 2, (1 + confidence) / 2])
+        ends = np.quantile(found, [(1 + confidence) / 2, (1 - confidence) / 2])
+        low, high = map(float, 2 * value - ends)
         return Interval(low=min(value, low), high=max(value, high), stderr=stderr)
     bias = special.ndtri(below)
-    squares = float(np.sum(influences**2))
-    skew = float(np.sum(influences**3)) / (6 * squares * sqrt(squares)) if squares else 0.0
     tails = special.ndtri([(1 - confidence) / 2, (1 + confidence) / 2]) + bias
-    shares = special.ndtr(bias + tails / (1 - skew * tails))
-    low, high = np.quantile(found, shares, method="inverted_cdf")
+    left = 1 - _acceleration(influences) * tails
+    # A skewness that leaves nothing sends the bound to the end of what was drawn.
+    reach = np.divide(tails, left, out=np.copysign(np.inf, tails), where=left > 0)
+    low, high = np.quantile(found, special.ndtr(bias + reach), method="inverted_cdf")
     return Interval(low=float(low), high=float(high), stderr=stderr)
+
+
+def _acceleration(influences: Floats) -> float:
+    """A sixth of the skewness of what the clusters move."""
+    largest = float(np.abs(influences).max())
+    if not largest:
+        return 0.0
+    scaled = influences / largest
+    return float(np.sum(scaled**3) / (6 * np.sum(scaled**2) ** 1.5))

@@ -1,0 +1,385 @@
+"""The interval of every reasoning metric in plain Python: slow, from the formulas alone.
+
+What a cluster does to a value is a derivative, taken numerically; Wilson's bounds are found by
+bisection; binomial tails are summed in fractions. Student's t comes from scipy.
+
+>>> rows = [{"latency_ms": ms} for ms in (1.0, 2.0, 3.0)]
+>>> [found] = possible_intervals("latency_mean_ms", rows, Asked())
+>>> round(found.stderr, 6), round(found.low, 4), round(found.high, 4)
+(0.57735, -0.4841, 4.4841)
+"""
+
+from __future__ import annotations
+
+import cmath
+import math
+from collections import Counter, defaultdict
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from itertools import product
+from statistics import NormalDist
+from typing import Any
+
+from scipy import stats
+
+from tests.conformance.reference import (
+    REFERENCES,
+    Options,
+    Record,
+    _answer,
+    _called,
+    _correct,
+    _field,
+    _text,
+)
+
+BY_WILSON = {"accuracy", "usr", "error_rate", "self_correction_rate"}
+OVER_TASKS = {"answer_entropy", "determinism_index", "mode_accuracy", "stability"}
+METHODS = {
+    **dict.fromkeys(REFERENCES, "t"),
+    **dict.fromkeys([*BY_WILSON, "mode_accuracy", "stability"], "wilson"),
+    **dict.fromkeys(["sce", "sce_normalized", "ece", "auroc"], "delta"),
+    "latency_p95_ms": "order statistics",
+}
+
+Row = tuple[Any, Hashable]  # what counts of a record, and its cluster
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What moves an interval beside the data."""
+
+    confidence: float = 0.95
+    cluster: str | None = None
+    options: Options = field(default_factory=Options)
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """An interval; `slack` is what the rounding of sums may do to its standard error."""
+
+    low: float | None
+    high: float | None
+    stderr: float | None
+    slack: float = 0.0
+
+
+NOTHING = Bounds(None, None, None)
+
+
+class UncertainError(Exception):
+    """Rounding decides: a bin's gap is 0, where |gap| has no derivative."""
+
+
+def possible_intervals(name: str, records: list[Record], asked: Asked) -> Iterator[Bounds]:
+    """The interval of a metric that has a value, before it is cut to the metric's range.
+
+    More than one where the runs of a task lie in several clusters: the task may be put in any.
+    """
+    if name in OVER_TASKS:
+        yield from _over_tasks(name, records, asked)
+        return
+    rows = _called(records)
+    clusters = [_cluster(row, number, asked) for number, row in enumerate(rows)]
+    if name in {"sce", "sce_normalized"}:
+        answers = [_answer(row, asked.options) for row in rows]
+        yield _entropy(_known(answers, clusters), asked, normalized=name == "sce_normalized")
+    elif name in {"ece", "auroc"}:
+        forecasts = _known([_forecast(row, asked) for row in rows], clusters)
+        yield (_ece if name == "ece" else _auroc)(forecasts, asked)
+    else:
+        # The mean of one row is what the row counts for.
+        values = [REFERENCES[name]([row], asked.options).value for row in rows]
+        yield _METHODS[METHODS[name]](_known(values, clusters), asked)
+
+
+def _cluster(row: Record, number: int, asked: Asked) -> Hashable:
+    """Rows of one task, or with one value in the field asked for; else each row by itself."""
+    known = _text(row, "id" if asked.cluster is None else asked.cluster)
+    return number if known is None else known
+
+
+def _known(values: Sequence[Any], clusters: Sequence[Hashable]) -> list[Row]:
+    return [
+        (value, cluster)
+        for value, cluster in zip(values, clusters, strict=True)
+        if value is not None
+    ]
+
+
+def _over_tasks(name: str, records: list[Record], asked: Asked) -> Iterator[Bounds]:
+    """Tasks take the place of rows; each lies in a cluster of its runs, or is one of its own."""
+    tasks: dict[str, list[Record]] = defaultdict(list)
+    choices: dict[str, set[Hashable]] = defaultdict(set)
+    for row in records:
+        if (task := _text(row, "id")) is not None:
+            tasks[task].append(row)
+            known = None if asked.cluster is None else _text(row, asked.cluster)
+            choices[task] |= set() if known is None else {known}
+    values = {task: REFERENCES[name](rows, asked.options).value for task, rows in tasks.items()}
+    used = [task for task, value in values.items() if value is not None]
+    for chosen in product(*(choices[task] or {("task", task)} for task in used)):
+        rows: list[Row] = [
+            (values[task], cluster) for task, cluster in zip(used, chosen, strict=True)
+        ]
+        yield _METHODS[METHODS[name]](rows, asked)
+
+
+# --- Standard errors ---
+
+
+def _sums(effects: Sequence[float], rows: Sequence[Row]) -> list[float]:
+    """The sum of the rows' effects in each cluster."""
+    found: dict[Hashable, list[float]] = defaultdict(list)
+    for effect, (_, cluster) in zip(effects, rows, strict=True):
+        found[cluster].append(effect)
+    return [math.fsum(each) for each in found.values()]
+
+
+def _variance(effects: Sequence[float], rows: Sequence[Row]) -> float:
+    """C/(C−1) · Σ_c (Σ_i effect)² / n², an effect being x − mean: Miller (2024)."""
+    sums = _sums(effects, rows)
+    clusters = len(sums)
+    return clusters / (clusters - 1) * math.fsum(each**2 for each in sums) / len(rows) ** 2
+
+
+def _clusters(rows: Sequence[Row]) -> int:
+    return len({cluster for _, cluster in rows})
+
+
+def _design_effect(effects: Sequence[float], rows: Sequence[Row], *, unlike: float) -> float:
+    """The variance over that of as many independent rows, never below 1.
+
+    With few rows unlike the others it is drawn to its worst, n/C, with the weight of one more.
+    """
+    n, clusters = len(rows), _clusters(rows)
+    independent = math.fsum(effect**2 for effect in effects) / (n * (n - 1))
+    worst = seen = n / clusters
+    if independent * (n - 1) > 1e-12:
+        seen = max(1.0, _variance(effects, rows) / independent)
+    share = 1 / (unlike + 1)
+    return (1 - share) * seen + share * max(seen, worst)
+
+
+def _student(rows: Sequence[Row], asked: Asked) -> float:
+    return float(stats.t.ppf((1 + asked.confidence) / 2, _clusters(rows) - 1))
+
+
+def _slack(values: Sequence[float]) -> float:
+    """Squares of n numbers of this size lose some 1e-14 of their sum."""
+    return 1e-7 * math.sqrt(math.fsum(value**2 for value in values)) / len(values)
+
+
+# --- Means and shares ---
+
+
+def _t(rows: list[Row], asked: Asked) -> Bounds:
+    if _clusters(rows) < 2:
+        return NOTHING
+    values = [float(value) for value, _ in rows]
+    mean = math.fsum(values) / len(values)
+    stderr = math.sqrt(_variance([value - mean for value in values], rows))
+    reach = _student(rows, asked) * stderr
+    return Bounds(mean - reach, mean + reach, stderr, _slack(values))
+
+
+def _wilson(rows: list[Row], asked: Asked) -> Bounds:
+    n, clusters = len(rows), _clusters(rows)
+    values = [float(value) for value, _ in rows]
+    share = math.fsum(values) / n
+    effects = [value - share for value in values]
+    stderr = math.sqrt(_variance(effects, rows)) if clusters > 1 else None
+    if clusters == n:
+        z, size = NormalDist().inv_cdf((1 + asked.confidence) / 2), float(n)
+    elif clusters > 1:
+        z = _student(rows, asked)
+        size = n / _design_effect(effects, rows, unlike=n * min(share, 1 - share))
+    else:
+        return NOTHING
+
+    def is_inside(p: float) -> bool:
+        return (share - p) ** 2 <= z**2 * p * (1 - p) / size
+
+    return Bounds(
+        _last(is_inside, share, 0.0), _last(is_inside, share, 1.0), stderr, _slack(values)
+    )
+
+
+def _last(holds: Callable[[float], bool], start: float, end: float) -> float:
+    """How far from start towards end it holds."""
+    if start == end or holds(end):
+        return end
+    for _ in range(200):
+        middle = (start + end) / 2
+        start, end = (middle, end) if holds(middle) else (start, middle)
+    return start
+
+
+# --- Quantiles ---
+
+
+def _order_statistics(rows: list[Row], asked: Asked) -> Bounds:
+    values = sorted(float(value) for value, _ in rows)
+    n, clusters = len(rows), _clusters(rows)
+    share = Fraction(95, 100)
+    position = math.ceil(share * n)
+    size = n
+    if clusters < n:
+        if clusters < 2:
+            return NOTHING
+        effects = [(value <= values[position - 1]) - 0.95 for value, _ in rows]
+        # The squares of the rows are known, as their share is 0.95: what clusters add is counted.
+        of_rows = n * 0.95 * 0.05
+        added = math.fsum(each**2 for each in _sums(effects, rows))
+        added -= math.fsum(effect**2 for effect in effects)
+        variance = clusters / (clusters - 1) * max(0.0, of_rows + added) / n**2
+        seen = max(1.0, variance / (of_rows / (n * (n - 1))))
+        weight = 1 / (0.05 * n + 1)
+        size = math.floor(n / ((1 - weight) * seen + weight * max(seen, n / clusters)) + 1e-9)
+    tail = Fraction((1 - asked.confidence) / 2)
+    from_below = _most(size, share, tail) * n // size
+    from_above = _most(size, 1 - share, tail) * n // size
+    low = values[min(from_below, position) - 1] if from_below else None
+    high = values[max(n + 1 - from_above, position) - 1] if from_above else None
+    if low is None or high is None:
+        return Bounds(low, high, None)
+    reach = NormalDist().inv_cdf((1 + asked.confidence) / 2)
+    return Bounds(low, high, (high - low) / (2 * reach))
+
+
+def _most(trials: int, share: Fraction, tail: Fraction) -> int:
+    """The largest k such that fewer than k of so many trials have at most this probability."""
+    below, k = Fraction(0), 0
+    while k <= trials:
+        below += math.comb(trials, k) * share**k * (1 - share) ** (trials - k)
+        if below > tail:
+            break
+        k += 1
+    return k
+
+
+# --- Derivatives: entropy and calibration ---
+
+
+def _derivatives(value: Callable[[list[complex]], complex], n: int) -> list[float]:
+    """How the value changes with the weight of each row, times n: by the complex step.
+
+    Squire & Trapp (1998): Im f(x + ih) / h, without the cancellation of a difference.
+    """
+    step = 1e-30
+    found = []
+    for row in range(n):
+        weights: list[complex] = [1.0] * n
+        weights[row] += step * 1j
+        found.append(n * value(weights).imag / step)
+    return found
+
+
+def _entropy(rows: list[Row], asked: Asked, *, normalized: bool) -> Bounds:
+    n, clusters = len(rows), _clusters(rows)
+    if clusters < 2:
+        return NOTHING
+
+    def entropy(weights: list[complex]) -> complex:
+        total = sum(weights)
+        shares: dict[str, complex] = defaultdict(complex)
+        for weight, (answer, _) in zip(weights, rows, strict=True):
+            shares[answer] += weight / total
+        return -sum((p * cmath.log(p) for p in shares.values()), 0j)
+
+    value = entropy([1.0] * n).real
+    effects = _derivatives(entropy, n)
+    counts = Counter(answer for answer, _ in rows)
+    size = n / _design_effect(effects, rows, unlike=n - max(counts.values()))
+    stderr, t = math.sqrt(_variance(effects, rows)), _student(rows, asked)
+    distinct = len(counts)
+    middle = value + (distinct - 1) / (2 * size)
+    unseen = max(0.0, math.log(size + 1) - value) / size
+    low = min(value, middle - t * stderr - t**2 / (2 * size))
+    high = max(value, middle + t * math.sqrt(stderr**2 + unseen**2))
+    unit = math.log(max(2, distinct)) if normalized else 1.0
+    return Bounds(
+        low / unit,
+        high / unit if size + 1e-9 >= 5 * distinct else None,
+        stderr / unit,
+        _slack([1 + math.log(n)] * n),
+    )
+
+
+def _forecast(row: Record, asked: Asked) -> tuple[float, bool] | None:
+    prob, correct = _field(row, "prob_correct"), _correct(row, asked.options)
+    return None if prob is None or correct is None else (prob, correct)
+
+
+def _ece(rows: list[Row], asked: Asked) -> Bounds:
+    n, clusters = len(rows), _clusters(rows)
+    if clusters < 2:
+        return NOTHING
+
+    bins = asked.options.bins
+    bin_of = [next(k for k in range(1, bins + 1) if prob <= k / bins) for (prob, _), _ in rows]
+
+    def calibration_error(weights: list[complex]) -> complex:
+        gaps: dict[int, complex] = defaultdict(complex)
+        for weight, number, ((prob, correct), _) in zip(weights, bin_of, rows, strict=True):
+            gaps[number] += weight * (prob - correct)
+        if any(abs(gap.real) < 1e-9 for gap in gaps.values()):
+            raise UncertainError
+        return sum(gap if gap.real > 0 else -gap for gap in gaps.values()) / sum(weights)
+
+    value = calibration_error([1.0] * n).real
+    effects = _derivatives(calibration_error, n)
+    stderr = math.sqrt(_variance(effects, rows))
+    design = _design_effect(effects, rows, unlike=math.inf)
+    # A bin whose errors are 0 on average strays by the root of their squares, more in clusters;
+    # its absolute value is then √(2/π) of that on average. Bins with a clear gap have none.
+    errors: dict[int, list[float]] = defaultdict(list)
+    for number, ((prob, correct), _) in zip(bin_of, rows, strict=True):
+        errors[number].append(prob - correct)
+    inflated = next((step for step in (1, 2, 4, 8, 16, 32, 64) if design <= step + 1e-9), 64)
+    noise = 0.0
+    for each in errors.values():
+        strays = math.sqrt(math.fsum(error**2 for error in each))
+        if abs(math.fsum(each)) < 1.96 * math.sqrt(inflated) * strays:
+            noise += math.sqrt(2 / math.pi) * math.sqrt(design) * strays / n
+    reach = _student(rows, asked) * stderr
+    return Bounds(value - reach - noise, value + reach, stderr, _slack([1.0] * n))
+
+
+def _auroc(rows: list[Row], asked: Asked) -> Bounds:
+    n = len(rows)
+    if _clusters(rows) < 2:
+        return NOTHING
+    numbered = [(number, prob, right) for number, ((prob, right), _) in enumerate(rows)]
+    pairs = [
+        (one, other, 1.0 if above > below else 0.5 if above == below else 0.0)
+        for one, above, is_right in numbered
+        for other, below, is_also_right in numbered
+        if is_right and not is_also_right
+    ]
+
+    def area(weights: list[complex]) -> complex:
+        won = sum(weights[one] * weights[other] * win for one, other, win in pairs)
+        return won / sum(weights[one] * weights[other] for one, other, _ in pairs)
+
+    value = area([1.0] * n).real
+    stderr = math.sqrt(_variance(_derivatives(area, n), rows))
+    slack = _slack([float(n)] * n)
+    if value in (0, 1):
+        rarer = min(sum(right == kind for _, _, right in numbered) for kind in (True, False))
+        size = max(1, rarer * _clusters(rows) // n)
+        alike: list[Row] = [(value, number) for number in range(size)]
+        of_rows = _wilson(alike, asked)
+        return Bounds(of_rows.low, of_rows.high, stderr, slack)
+    # On the scale of the log odds, whose derivative is 1 / (p (1 − p)).
+    reach = _student(rows, asked) * stderr / (value * (1 - value))
+    low, high = (1 / (1 + (1 - value) / value * math.exp(-sign * reach)) for sign in (-1, 1))
+    return Bounds(low, high, stderr, slack)
+
+
+_METHODS: dict[str, Callable[[list[Row], Asked], Bounds]] = {
+    "t": _t,
+    "wilson": _wilson,
+    "order statistics": _order_statistics,
+}
