@@ -19,6 +19,7 @@ FORBIDDEN = {
     "errors": {"*"},
     "version": {"*"},
     "records": {"*"},
+    "prices": {"engines", "sources", "metrics", "stats", *_ASKS},
     "metrics": {"engines", "sources", *_ASKS},
     "stats": {"engines", "sources", "metrics", *_ASKS},
     "sources": {"engines", "metrics", *_ASKS},

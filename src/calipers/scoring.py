@@ -212,8 +212,8 @@ def _groups(outcome: Outcome, plan: Plan, options: Options) -> list[Group]:
     hidden = {
         metric.name
         for metric in metrics
-        if metric.optional
-        and metric.name not in options.metrics
+        if metric.name not in options.metrics
+        and (metric.optional == "unless named" or (metric.optional and not options.profile))
         and all(group.metrics[metric.name].value is None for group in groups)
     }
     return [

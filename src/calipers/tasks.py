@@ -142,5 +142,5 @@ def per_task(found: TaskRows, metric: Metric) -> pl.DataFrame | None:
         table: pl.LazyFrame = keyed(nw.from_native(rows.lazy()), aggregate).to_native()
         ordered = table.sort(GROUP, *aggregate.keys).collect(engine="in-memory")
         tasks: pl.LazyFrame = values.step(nw.from_native(ordered.lazy())).to_native()
-        per = tasks.select(GROUP, TASK, value, RUNS).collect(engine="in-memory")
+        per = tasks.select(GROUP, TASK, value, RUNS).drop_nulls(VALUE).collect(engine="in-memory")
     return per.sort(GROUP, TASK)

@@ -155,4 +155,5 @@ cost_mean = replace(
     ),
     also=(UNPRICED,),
     refused=lambda totals: None if totals.get("cost_usd__n") else no_price(totals),
+    optional="unless asked for",
 )

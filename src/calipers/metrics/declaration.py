@@ -298,7 +298,8 @@ class Metric:
     extras: Mapping[str, str] = field(default_factory=dict)  # further totals shown beside it
     also: tuple[Aggregate, ...] = ()  # what is counted beside it: for `extras`, `refused`, notices
     refused: Callable[[Totals], str | None] | None = None  # why the value is null nevertheless
-    optional: bool = False  # not shown where no group has a value, unless it is named
+    # Where no group has a value it is not shown, unless it is named, or named or in the profile.
+    optional: Literal["unless named", "unless asked for"] | None = None
     averaged: Feature | str | None = None  # the feature, or the value of tasks, it is the mean of
     complement: bool = False  # 1 minus that mean
     influence: Influence | None = None  # none where the values of tasks are averaged

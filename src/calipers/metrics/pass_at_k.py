@@ -33,8 +33,8 @@ def _chances(tasks: Frame, k: int) -> Frame:
     all_fail = reduce(mul, (_share(runs - right - i, runs - i) for i in tries))
     all_pass = reduce(mul, (_share(right - i, runs - i) for i in tries))
     return tasks.with_columns(
-        (1 - all_fail).alias(f"pass_at_{k}"),
-        all_pass.alias(f"pass_hat_{k}"),
+        nw.when(runs >= k).then(1 - all_fail).alias(f"pass_at_{k}"),
+        nw.when(runs >= k).then(all_pass).alias(f"pass_hat_{k}"),
         (runs < k).cast(nw.Int64).alias(f"short_of_{k}"),
     )
 
@@ -89,7 +89,7 @@ def pass_metric(kind: str, k: int) -> Metric:
         work=f"{{pass_{kind}_{k}__sum}} / {{tries_{k}__tasks}}, the tasks' chances over the tasks",
         interval=StudentT(f"pass_{kind}_{k}"),
         refused=partial(_too_short, k=k),
-        optional=True,
+        optional="unless named",
         averaged=f"pass_{kind}_{k}",
     )
 

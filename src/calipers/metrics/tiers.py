@@ -228,6 +228,7 @@ cost_of_pass_ratio = Metric(
     empty="no record has both a cost and passed, or judgments",
     also=(UNPRICED,),
     refused=lambda totals: None if totals.get("cost_of_pass__n") else no_price(totals),
+    optional="unless asked for",
     work="{cost_of_pass__cost} / {cost_of_pass__passes}",
     interval=_RatioDelta(),
     influence=Influence(
