@@ -379,7 +379,7 @@ def test_without_a_difference_the_test_errs_as_often_as_it_says(name: str) -> No
     covered = fmean(
         low is not None and high is not None and low <= 0 <= high for low, high in bounds
     )
-    assert covered >= 0.92
+    assert 0.93 <= covered <= 0.99
 
 
 def test_runs_that_are_the_same_differ_in_nothing() -> None:
@@ -735,6 +735,18 @@ def test_flips_are_paired_by_run_where_both_have_it() -> None:
     assert fewer == {"lost": 0, "won": 0}
 
 
+def test_runs_are_the_same_in_every_file_format(tmp_path: Path) -> None:
+    base = [*answered({"a": "7", "b": "7"}, run=1), *answered({"a": "8", "b": "7"}, run=2)]
+    other = [*answered({"a": "7", "b": "8"}, run=2), *answered({"a": "7", "b": "7"}, run=1)]
+    table = tmp_path / "b.csv"
+    pl.DataFrame(other).write_csv(table)
+    for candidate in (other, pl.DataFrame(other), table):
+        out = tmp_path / "flips.jsonl"
+        assert cal.compare(base, candidate, flips=out).flips == {"lost": 1, "won": 1}
+        lines = [strict(line) for line in out.read_text().splitlines()]
+        assert [(line["id"], line["run"]) for line in lines] == [("a", 2), ("b", 2)]
+
+
 def test_a_run_that_is_there_twice_is_paired_once() -> None:
     """Two models in a file: n rows of a run on both sides are n pairs, not n²."""
     base = [row for _ in range(3) for row in answered({"a": "7"}, run=1)]
@@ -998,6 +1010,20 @@ def test_a_notebook_shows_every_metric() -> None:
     page = cal.compare(logs(20, 1), logs(20, 2))._repr_html_()
     for name in ("accuracy", "ece", "latency_p95_ms", "exact McNemar"):
         assert name in page
+
+
+def test_the_example_in_the_documentation(tmp_path: Path) -> None:
+    """The page shows what the shipped solvers give, table and all."""
+    root = Path(__file__).resolve().parents[1]
+    made = tmp_path / "demo.jsonl"
+    script = root / "examples" / "arithmetic" / "answer_tasks.py"
+    subprocess.run([sys.executable, script, "-o", made], check=True, timeout=120)
+    names = ("accuracy", "mode_accuracy", "brier", "ece", "step_count_mean")
+    asked = [arg for name in names for arg in ("--metric", name)]
+    shown = run(made, "--between", "model", *asked).stdout
+    page = (root / "docs" / "compare.md").read_text(encoding="utf-8")
+    for line in shown.splitlines():
+        assert line.rstrip() in page
 
 
 def test_failed_calls_are_noticed(tmp_path: Path) -> None:

@@ -23,7 +23,8 @@ from calipers.metrics import Metric
 from calipers.metrics.declaration import CLUSTER, GROUP, TASK, Wilson
 from calipers.scoring import Options, check_fields, sorted_keys
 from calipers.sources import STDIN, open_sources
-from calipers.stats.bootstrap import bca, weights
+from calipers.stats.bootstrap import weights
+from calipers.stats.intervals import t_quantile
 from calipers.stats.paired import holm, paired
 from calipers.stats.power import Spread, detectable
 from calipers.stats.unpaired import kruskal_wallis, unpaired
@@ -337,7 +338,9 @@ def _resampled(
         codes = codes.with_columns(order.cast(pl.Int64))
         tasks = int(order.n_unique())
     used = list(base.plan.schema)
-    ours, theirs = (side.select(used).join(codes, on=TASK) for side in (ours, theirs))
+    ours, theirs = (
+        side.select(used).join(codes, on=TASK, maintain_order="left") for side in (ours, theirs)
+    )
     both = pl.concat([ours, theirs.with_columns(pl.col(CODE) + tasks)])
 
     def values_of(rows: pl.DataFrame, clusters: int) -> Callable[[Floats], Floats]:
@@ -374,17 +377,22 @@ def _resampled(
         # Transposed, as products with the weights want them.
         sides = (np.vstack(each).T for each in ((swap, 1 - swap), (1 - swap, swap)))
         swapped.append(change(*map(of_either, sides)))
-    around = bca(found.difference, np.concatenate(drawn), np.zeros(tasks), options.confidence)
-    if around is None:
+    spread, as_if = (each[np.isfinite(each)] for each in map(np.concatenate, (drawn, swapped)))
+    if spread.size < _TWO or np.ptp(spread) <= rounding:
         return replace(found, reason="no resample differs")
-    as_if = np.abs(np.concatenate(swapped))
-    as_if = as_if[np.isfinite(as_if)]
-    as_far = np.sum(as_if >= abs(found.difference) - rounding)
+    with np.errstate(over="ignore", invalid="ignore"):
+        stderr = float(spread.std(ddof=1))
+    if not np.isfinite(stderr):
+        return replace(found, reason="values too large")
+    # Not BCa's quantiles: a sum of absolute gaps, as in ece, grows in every resample. They held a
+    # known difference 87 to 91 times in 100, this interval 90 to 98 times.
+    reach = t_quantile(tasks, options.confidence) * stderr
+    as_far = np.sum(np.abs(as_if) >= abs(found.difference) - rounding)
     return replace(
         found,
-        low=around.low,
-        high=around.high,
-        stderr=around.stderr,
+        low=found.difference - reach,
+        high=found.difference + reach,
+        stderr=stderr,
         interval="paired bootstrap",
         p_value=float((as_far + 1) / (as_if.size + 1)),
         test="permutation of sides per task",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
@@ -14,6 +15,7 @@ from calipers.tasks import TaskRows
 
 LOST, WON = "base right, candidate wrong", "base wrong, candidate right"
 _OCCURRENCE = "_occurrence"
+_RUN = "_run"
 
 
 def write_flips(base: TaskRows, candidate: TaskRows, path: Path | None) -> Mapping[str, int]:
@@ -27,8 +29,8 @@ def write_flips(base: TaskRows, candidate: TaskRows, path: Path | None) -> Mappi
             raise UsageError("--flips needs a metric of right or wrong", fix="--metric accuracy")
         return {}
     sides = [_known(side.rows, feature) for side in (base, candidate)]
-    by_run = all(side["run"].null_count() == 0 for side in sides)
-    keys = (TASK, "run") if by_run else (TASK,)
+    by_run = all(side[_RUN].null_count() == 0 for side in sides)
+    keys = (TASK, _RUN) if by_run else (TASK,)
     # A run may be there twice, of two models say: the first is paired with the first.
     ours, theirs = (
         side.with_columns(pl.int_range(pl.len()).over(keys).alias(_OCCURRENCE)) for side in sides
@@ -57,7 +59,13 @@ def _yes_or_no(*sides: TaskRows) -> str | None:
 
 def _known(rows: pl.DataFrame, feature: str) -> pl.DataFrame:
     known = rows.filter(pl.col(feature).is_not_null())
-    return known.select(TASK, "id", feature, pl.col("run", "target", "answer").cast(pl.String))
+    run = pl.col("run").cast(pl.String).str.replace(r"\.0$", "")  # 1.0 is the "1" of a CSV
+    return known.select(TASK, "id", feature, "run", run.alias(_RUN), "target", "answer")
+
+
+def _whole(run: Any) -> Any:
+    """A run's number as it was written."""
+    return int(run) if isinstance(run, float) and run.is_integer() else run
 
 
 def _write(both: pl.DataFrame, feature: str, path: Path) -> None:
@@ -66,11 +74,11 @@ def _write(both: pl.DataFrame, feature: str, path: Path) -> None:
             for row in both.iter_rows(named=True):
                 line = {
                     "id": row["id"],
-                    "run": row.get("run"),
+                    "run": _whole(row["run"]),
                     "flip": LOST if row[feature] else WON,
-                    "target": row.get("target"),
-                    "base": row.get("answer"),
-                    "candidate": row.get("answer_candidate"),
+                    "target": row["target"],
+                    "base": row["answer"],
+                    "candidate": row["answer_candidate"],
                 }
                 out.write(json.dumps(line, ensure_ascii=False) + "\n")
     except OSError as error:
