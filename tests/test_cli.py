@@ -222,7 +222,8 @@ def test_notices_are_on_stderr(tmp_path: Path) -> None:
 
 SAMPLES = (
     "id model correct squared_error prob_correct cot_tokens cot_chars step_count ra_ratio "
-    "self_correcting prompt_tokens completion_tokens total_tokens latency_ms math_usr cot"
+    "self_correcting prompt_tokens completion_tokens total_tokens latency_ms math_usr cost_usd "
+    "cost_of_pass cot"
 )
 
 
@@ -251,6 +252,8 @@ def test_per_sample_values(suffix: str, data: str, tmp_path: Path) -> None:
         "total_tokens": 12345.0,
         "latency_ms": 80.25,
         "math_usr": 0.0,
+        "cost_usd": None,
+        "cost_of_pass": None,
         "cot": "1. 2 + 2 = 4",
     }
     assert set(failed.values()) == {"q4", "m1", None}

@@ -414,7 +414,7 @@ def test_files_that_share_no_task(data: str, tmp_path: Path) -> None:
 
 
 def test_data_without_anything_to_measure(tmp_path: Path) -> None:
-    data = write_lines(tmp_path / "a.jsonl", [{"id": "1", "passed": True}])
+    data = write_lines(tmp_path / "a.jsonl", [{"id": "1", "outcome": True}])
     assert "--map correct=passed" in refused(data)
     assert "no such file" in refused(tmp_path / "none.jsonl")
     assert "read once" in refused("-", "-")

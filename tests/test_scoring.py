@@ -86,6 +86,7 @@ def test_the_json_is_the_contracts(tmp_path: Path) -> None:
         "tokenizer": "whitespace",
         "pass_weight": 0.5,
         "impl_weight": 0.5,
+        "prices": None,
         "confidence": 0.95,
         "cluster": None,
         "resamples": 0,

@@ -175,7 +175,8 @@ def test_costs_are_those_of_plain_python(groups: list[list[Record]], tmp_path: P
 @pytest.mark.usefixtures("no_list")
 def test_without_the_list_the_reason_says_how_to_get_it(table: Path) -> None:
     rows = [run("gpt-4o", 10, 10), run("gpt-4o", 10, 10)]
-    measured = cost(cal.score(rows, prices=table))
+    assert "cost_usd" not in cal.score(rows, prices=table).groups[0].metrics
+    measured = cost(cal.score(rows, prices=table, metrics=["cost_usd"]))
     assert measured.value is None
     assert measured.reason == (
         "no price is known for gpt-4o: "
