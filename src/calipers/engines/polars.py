@@ -134,7 +134,7 @@ def _first_pass(store: Store, plan: Plan) -> tuple[GroupTotals, dict[Aggregate, 
     aggregates = merged((*housekeeping(plan), *plan.aggregates), plan)
     parts: list[list[list[pl.DataFrame]]] = [[] for _ in aggregates]
     for part in store.parts():
-        repeated = part.filter(pl.col(TASK).is_duplicated())
+        repeated = _repeated(part, TASK)
         shares = [_share(part, repeated, aggregate) for aggregate in aggregates]
         with ThreadPoolExecutor() as pool:
             work = pool.map(partial(_of_part, plan=plan), shares, aggregates)
@@ -161,7 +161,14 @@ def _share(part: pl.DataFrame, repeated: pl.DataFrame, aggregate: Aggregate) -> 
         return part
     if IDENTITY not in aggregate.keys:
         return repeated
-    return repeated.filter(pl.col(IDENTITY).is_duplicated())
+    return _repeated(repeated, IDENTITY)
+
+
+def _repeated(rows: pl.DataFrame, key: str) -> pl.DataFrame:
+    """The rows whose key is there twice or more; that none is can be seen sooner."""
+    if rows[key].n_unique() == rows.height:
+        return rows.clear()
+    return rows.filter(pl.col(key).is_duplicated())
 
 
 def _of_part(part: pl.DataFrame, aggregate: Aggregate, *, plan: Plan) -> list[pl.DataFrame]:
@@ -218,7 +225,7 @@ def _of_clusters(
     features = [feature.name for feature in plan.features if feature.stored]
     of_parts: list[pl.DataFrame] = []
     for part in store.parts([GROUP, cluster, *features]):
-        rows = part.filter(pl.col(cluster).is_duplicated()) if cluster == TASK else part
+        rows = _repeated(part, TASK) if cluster == TASK else part
         rows = rows.filter(pl.col(cluster).is_not_null())
         if rows.height and wanted:
             named = nw.from_native(rows.rename({cluster: CLUSTER}).lazy())
