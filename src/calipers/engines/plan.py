@@ -168,7 +168,8 @@ class Plan:
         if self.cluster is not None:
             frame = frame.with_columns(_hash_in_group(self.cluster).alias(CLUSTER))
         if records["error"].null_count() < records.height:
-            read = {name for feature in self.features for name in feature.fields()} - {"id"}
+            read = {name for feature in self.features for name in feature.fields()}
+            read -= set(_IDENTITY_FIELDS)  # a failed call is still one of its system's
             frame = frame.with_columns(
                 pl.when(~pl.col(FAILED)).then(pl.col(name)) for name in sorted(read)
             )
