@@ -54,10 +54,9 @@ def compare(
     Tasks are paired by id, several rows of one averaged first. More than two files: all pairs.
     """
     from calipers.api import compare as compare_runs  # noqa: PLC0415 (loads Polars)
-    from calipers.reporting.figures import printable  # noqa: PLC0415
 
     result = compare_runs(*files, **options)
-    say_notices([printable(notice) for notice in result.notices])
+    say_notices(result.notices)
     if output is not None:
         write(output, _as_text(result, output_format))
     elif output_format == "table":

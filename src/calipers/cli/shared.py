@@ -109,9 +109,11 @@ def evidence_options(command: F) -> F:
 
 
 def say_notices(notices: Sequence[str]) -> None:
-    """Say on stderr what the user should know about the data."""
+    """Say on stderr what the user should know about the data, whose names may be hostile."""
+    from calipers.reporting.figures import printable  # noqa: PLC0415
+
     for notice in notices:
-        click.echo(f"{click.style('note', fg='yellow')}: {notice}", err=True)
+        click.echo(f"{click.style('note', fg='yellow')}: {printable(notice)}", err=True)
 
 
 def say_empty(files: tuple[str, ...]) -> None:
