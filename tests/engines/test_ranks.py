@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import json
 import math
 import random
 from collections.abc import Sequence
 from dataclasses import replace
+from statistics import median, mode
 from typing import Any
 
+import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import calipers as cal
-from calipers.engines import ranks
+from calipers.engines import polars, ranks
 from calipers.engines.plan import Plan
 from calipers.engines.polars import totals
 from calipers.engines.store import Store
 from calipers.metrics import metric_named
-from calipers.metrics.declaration import Rank, Settings
+from calipers.metrics.cost import cost_usd
+from calipers.metrics.declaration import GROUP, Rank, Settings
 from tests.engines.compact import compact
 
 P95 = metric_named("latency_p95_ms")
@@ -26,10 +30,12 @@ P95 = metric_named("latency_p95_ms")
 Groups = dict[str | None, list[float | None]]
 
 
-@pytest.fixture(params=[0, 10**9], ids=["digit by digit", "at once"], autouse=True)
-def few(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both ways to a rank, whatever the number of rows."""
-    monkeypatch.setattr(ranks, "_FEW", request.param)
+@pytest.fixture(params=["sorted", "digit by digit", "at once"], autouse=True)
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every way to a rank, whatever the number of rows."""
+    if request.param != "sorted":
+        monkeypatch.setattr(polars, "HELD_ROWS", -1)
+    monkeypatch.setattr(ranks, "_FEW", 0 if request.param == "digit by digit" else 10**9)
 
 
 def at_rank(groups: Groups, percent: int = 95, *, held_bytes: int = 10**9) -> dict[str, float]:
@@ -138,3 +144,40 @@ def test_the_position_is_exact_in_whole_numbers() -> None:
     for count, position in [(1, 1), (19, 19), (20, 19), (21, 20), (100, 95), (101, 96)]:
         assert P95.aggregate.position(count) == position
     assert P95.aggregate.position(10**18 + 1) == 95 * 10**16 + 1  # a float would lose the one
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(["a", "b", "c"]),
+        st.lists(st.none() | st.sampled_from([0.0, -0.0, 0.25, 1.0, math.inf]), max_size=12),
+    )
+)
+@settings(deadline=None)
+def test_seven_statistics_are_those_of_the_sorted_list(
+    groups: dict[str, list[float | None]],
+) -> None:
+    name = "cost_usd"
+    plan = Plan((), ("model",), Settings(), described=(cost_usd,))
+    rows = pl.DataFrame(
+        [
+            (json.dumps({"model": group}), value)
+            for group, values in groups.items()
+            for value in values
+        ],
+        schema={GROUP: pl.String, name: pl.Float64},
+        orient="row",
+    )
+    with Store(plan.schema) as store:
+        store.add(pl.concat([pl.DataFrame(schema=plan.schema), rows], how="diagonal"))
+        found = totals(store, plan)
+    for group, values in groups.items():
+        known = sorted(value for value in values if value is not None)
+        own = found.get(json.dumps({"model": group}), {})
+        assert own.get(f"{name}__mode") == (mode(known) if known else None)
+        if known:
+            middle = (own[f"{name}__middle"] + own[f"{name}__next"]) / 2
+            assert (own[f"{name}__min"], middle, own[f"{name}__max"]) == (
+                known[0],
+                median(known),
+                known[-1],
+            )

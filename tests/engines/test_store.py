@@ -15,7 +15,7 @@ from calipers.engines.plan import Plan
 from calipers.engines.polars import totals
 from calipers.engines.store import Store
 from calipers.metrics import catalogue
-from calipers.metrics.declaration import TASK, Settings
+from calipers.metrics.declaration import GROUP, TASK, Settings
 from tests.engines.compact import compact
 
 PLAN = Plan(tuple(catalogue().values()), ("model",), Settings())
@@ -43,7 +43,7 @@ def _rows(count: int, *, with_ids: bool = True) -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="module", params=[True, False], ids=["with ids", "without ids"])
 def batches(request: pytest.FixtureRequest) -> list[pl.DataFrame]:
-    table = compact(PLAN, _rows(4000, with_ids=request.param))
+    table = compact(PLAN, _rows(4000, with_ids=request.param)).cast({GROUP: pl.Categorical})
     return list(table.iter_slices(BATCH))
 
 
@@ -106,7 +106,7 @@ def test_some_columns_of_each_part(batches: list[pl.DataFrame]) -> None:
 def test_an_empty_store_has_one_part_without_rows() -> None:
     with Store(PLAN.schema) as store:
         [part] = store.parts()
-        assert (part.height, dict(part.schema)) == (0, PLAN.schema)
+        assert (part.height, dict(part.schema)) == (0, {**PLAN.schema, GROUP: pl.Categorical()})
         assert totals(store, PLAN) == {}
 
 

@@ -61,6 +61,7 @@ class Plan:
     confidence: float = 0.95
     resamples: int = 0  # intervals by the bootstrap, where there are any
     seed: int = 0
+    sort_keys: bool = False  # whether the compact table carries them, as a cluster needs
 
     @cached_property
     def fields(self) -> tuple[str, ...]:
@@ -96,9 +97,13 @@ class Plan:
         of_metrics = (metric.aggregate for metric in self.metrics)
         every = [each for each in of_metrics if isinstance(each, Aggregate)]
         every += (each for metric in self.metrics for each in metric.also)
-        for feature in self.described:
-            every += sums(feature), mode_of(feature)
+        every += (sums(feature) for feature in self.described)
         return tuple(dict.fromkeys(every))
+
+    @cached_property
+    def modes(self) -> tuple[Aggregate, ...]:
+        """What finds the most frequent value of each described feature by counting all values."""
+        return tuple(mode_of(feature) for feature in self.described)
 
     @cached_property
     def ranks(self) -> tuple[Rank, ...]:
@@ -129,7 +134,8 @@ class Plan:
         columns |= {} if self.cluster is None else {CLUSTER: pl.Int64()}
         columns |= {has(name): pl.Boolean() for name in self.watched}
         columns |= {feature.name: feature.dtype for feature in self.features if feature.stored}
-        columns |= {coarse(feature): pl.Int64() for feature in self.sorted_features}
+        if self.sort_keys:
+            columns |= {coarse(feature): pl.Int64() for feature in self.sorted_features}
         return columns
 
     def present(self, fields: Collection[str]) -> Plan:
@@ -178,7 +184,9 @@ class Plan:
                 feature.expression(self.settings).cast(feature.dtype).alias(feature.name)
                 for feature in layer
             )
-        return frame.with_columns(_sort_key(feature) for feature in self.sorted_features)
+        if self.sort_keys:
+            frame = frame.with_columns(sort_key(feature) for feature in self.sorted_features)
+        return frame
 
     def _group(self) -> pl.Expr:
         if not self.by:
@@ -210,7 +218,7 @@ def _layers(features: Sequence[Feature]) -> Iterator[list[Feature]]:
         yield [feature for feature in features if depth[feature] == level]
 
 
-def _sort_key(feature: Feature) -> pl.Expr:
+def sort_key(feature: Feature) -> pl.Expr:
     """The upper 32 bits of a double, put in such order that they sort as the numbers do."""
     bits = (pl.col(feature.name) + 0.0).reinterpret(dtype=pl.Int64)  # + 0.0: no minus zero
     key = pl.when(bits < 0).then(-(2**63) - bits - 1).otherwise(bits)

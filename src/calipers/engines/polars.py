@@ -15,9 +15,10 @@ import polars as pl
 
 from calipers.engines.batches import MeasuredBatch, measured_chunk, numbered
 from calipers.engines.outcome import Outcome, Reading, Sinks
-from calipers.engines.plan import IDENTITY, Plan, coarse, has
+from calipers.engines.plan import IDENTITY, Plan, has, sort_key
 from calipers.engines.ranks import BUCKET, KEY, Tally, select_ranks
 from calipers.engines.resampling import bootstrap
+from calipers.engines.sorted_groups import HELD_ROWS, SortedGroups
 from calipers.engines.spreads import (
     add_spreads,
     beside_rows,
@@ -43,6 +44,7 @@ from calipers.engines.totals import (
     value_counts,
 )
 from calipers.metrics.declaration import CLUSTER, GROUP, TASK, Aggregate, Feature, Frame, Step
+from calipers.metrics.description import mode_name
 from calipers.sources import Chunk, Source, Wanted
 from calipers.stats.intervals import Interval
 
@@ -114,24 +116,30 @@ def _bootstrapped(store: Store, plan: Plan, groups: GroupTotals) -> dict[str, di
 
 def totals(store: Store, plan: Plan) -> GroupTotals:
     """Every group's totals over the whole store, and how far its clusters spread."""
-    groups, keyed_tables = _first_pass(store, plan)
+    held = SortedGroups(store.parts) if plan.sorted_features and store.rows <= HELD_ROWS else None
+    groups, keyed_tables = _first_pass(store, plan, () if held else plan.modes)
+    add_ranks = partial(_add_ranks, groups, held or store)
     for rank in plan.ranks:
-        _add_ranks(groups, rank_positions(groups, rank, plan.confidence), rank.feature, store)
+        add_ranks(rank.feature, rank_positions(groups, rank, plan.confidence))
     for feature in plan.described:
-        _add_ranks(groups, described_positions(groups, feature), feature, store)
+        add_ranks(feature, described_positions(groups, feature))
+        for group, mode in held.modes(feature) if held else ():
+            groups[group][mode_name(feature)] = mode
     add_task_spreads(groups, plan)
     for table in _of_clusters(store, plan, groups, keyed_tables):
         add_totals(groups, table)
     add_spreads(groups, plan.influences)
     for rank in plan.ranks:
-        _add_ranks(groups, clustered_positions(groups, rank, plan.confidence), rank.feature, store)
+        add_ranks(rank.feature, clustered_positions(groups, rank, plan.confidence))
     return groups
 
 
-def _first_pass(store: Store, plan: Plan) -> tuple[GroupTotals, dict[Aggregate, pl.DataFrame]]:
+def _first_pass(
+    store: Store, plan: Plan, modes: Sequence[Aggregate]
+) -> tuple[GroupTotals, dict[Aggregate, pl.DataFrame]]:
     """All additive totals of the groups, and the tables of those that are kept per key."""
     groups: GroupTotals = {}
-    aggregates = merged((*housekeeping(plan), *plan.aggregates), plan)
+    aggregates = merged((*housekeeping(plan), *plan.aggregates, *modes), plan)
     parts: list[list[list[pl.DataFrame]]] = [[] for _ in aggregates]
     for part in store.parts():
         repeated = _repeated(part, TASK)
@@ -239,19 +247,26 @@ def _of_clusters(
 
 
 def _add_ranks(
-    groups: GroupTotals, positions: Sequence[tuple[str, str, int]], feature: Feature, store: Store
+    groups: GroupTotals,
+    values: SortedGroups | Store,
+    feature: Feature,
+    positions: Sequence[tuple[str, str, int]],
 ) -> None:
-    rows = sum(value_counts(groups, feature).values())
-    found = select_ranks(feature, positions, _tally(store, feature), _join_small, rows)
-    for (group, name), value in found.items():
+    """The feature's values at positions among those of a group: sorted, or found by counting."""
+    if isinstance(values, SortedGroups):
+        found = values.at(feature, positions)
+    else:
+        rows = sum(value_counts(groups, feature).values())
+        found = select_ranks(feature, positions, _tally(values, feature), _join_small, rows)
+    for group, name, value in found:
         groups[group][name] = value
 
 
 def _tally(store: Store, feature: Feature) -> Tally:
-    columns = (GROUP, feature.name, coarse(feature))
-
     def tally(count: Callable[[Frame], Frame]) -> pl.DataFrame:
-        parts = store.parts(columns)
+        parts = (
+            part.with_columns(sort_key(feature)) for part in store.parts((GROUP, feature.name))
+        )
         tables = (_collected(count(nw.from_native(part.lazy())), BUCKET, KEY) for part in parts)
         return summed(tables, [GROUP, BUCKET, KEY])
 
@@ -259,11 +274,15 @@ def _tally(store: Store, feature: Feature) -> Tally:
 
 
 def _join_small(rows: Frame, few: pl.DataFrame) -> Frame:
+    native: pl.LazyFrame = rows.to_native()
+    few = few.cast({GROUP: native.collect_schema()[GROUP]})
     return rows.join(nw.from_native(few.lazy()), on=GROUP)
 
 
 def _collected(frame: Frame, *keys: str) -> pl.DataFrame:
     """The table in the order of its keys: sums over it then give the same bits every time."""
     native: pl.LazyFrame = frame.to_native()
-    order = [name for name in (GROUP, TASK, *keys) if name in native.collect_schema()]
+    columns = native.collect_schema()
+    first = TASK if TASK in columns else GROUP  # a task is of one group
+    order = [name for name in (first, *keys) if name in columns]
     return native.sort(order).collect(engine="in-memory")

@@ -7,7 +7,7 @@ group-by, so the same three steps run on the parts of a table and on a cluster.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import narwhals as nw
 import polars as pl
@@ -33,14 +33,14 @@ def select_ranks(
     tally: Tally,
     join_small: JoinSmall,
     rows: int,
-) -> dict[tuple[str, str], float]:
+) -> Iterator[tuple[str, str, float]]:
     """The feature's values at some positions, from 1, among those of a group.
 
     A position is asked for by group and name, and given back so; `rows` is how many values there
     are in all.
     """
     if not positions:
-        return {}
+        return
     value = nw.col(feature.name)
     key = nw.col(coarse(feature))
     steps = [key // _DIGIT, key, value] if rows > _FEW else [value]
@@ -53,7 +53,7 @@ def select_ranks(
         before = steps[number - 1] if number else None
         table = tally(_count(value, step, before, found, join_small))
         found = _narrowed(table, found)
-    return {(group, name): value for group, name, value, _ in found.iter_rows()}
+    yield from found.select(GROUP, _NAME, _FOUND).iter_rows()
 
 
 def _count(
@@ -81,6 +81,7 @@ def _count(
 def _narrowed(table: pl.DataFrame, found: pl.DataFrame) -> pl.DataFrame:
     """Which key holds each position, and the position left within it."""
     bucket = pl.col(_FOUND) if _FOUND in found.columns else pl.lit(0.0)
+    found = found.cast({GROUP: table.schema[GROUP]})
     reached = pl.col(COUNT).cum_sum().over(GROUP, BUCKET, order_by=KEY)
     return (
         table.with_columns(reached.alias("_reached"))

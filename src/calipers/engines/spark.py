@@ -11,6 +11,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -78,6 +79,7 @@ _SPARK_TYPES = {
 def run(sources: Sequence[Source], wanted: Wanted, plan: Plan, sinks: Sinks) -> Outcome:
     """Measure every source in the workers and add up in the cluster."""
     spark = _session()
+    plan = replace(plan, sort_keys=True)
     kept = plan.sample_columns if sinks.wants_samples else {}
     types = {name: _type_of(name, plan) for name in kept.values()}
     schema = {**plan.schema, **types, **BAD}
@@ -276,7 +278,7 @@ def _totals(spark: SparkSession, good: DataFrame, plan: Plan) -> GroupTotals:
     found = _collected(rows.select(*counts))
     plan = plan.present([name for name in plan.watched if found[name][0]])
     keyed_tables: dict[Aggregate, Frame] = {}
-    for aggregate in merged((*housekeeping(plan), *plan.aggregates), plan):
+    for aggregate in merged((*housekeeping(plan), *plan.aggregates, *plan.modes), plan):
         table = keyed(rows, aggregate)
         if not aggregate.keys:
             add_totals(groups, pooled([_collected(table)], plan))
@@ -349,7 +351,7 @@ def _add_ranks(
         partial(_join_small, spark=spark),
         sum(value_counts(groups, feature).values()),
     )
-    for (group, name), value in found.items():
+    for group, name, value in found:
         groups[group][name] = value
 
 

@@ -14,7 +14,7 @@ from typing import Self
 
 import polars as pl
 
-from calipers.metrics.declaration import TASK
+from calipers.metrics.declaration import GROUP, TASK
 
 HELD_BYTES = 160 << 20
 SPILL_BYTES = 32 << 20  # so much at a time once the rows no longer fit
@@ -25,7 +25,8 @@ class Store:
     """Rows are added in order, then read part by part."""
 
     def __init__(self, schema: dict[str, pl.DataType], *, held_bytes: int = HELD_BYTES) -> None:
-        self._schema = schema
+        self._schema = {**schema, GROUP: pl.Categorical()}  # few texts, on many rows
+        self.rows = 0
         self._held: list[pl.DataFrame] = []
         self._held_size = 0.0
         self._held_bytes = held_bytes
@@ -46,6 +47,8 @@ class Store:
 
     def add(self, rows: pl.DataFrame) -> None:
         """Take some more rows of the compact table."""
+        rows = rows.with_columns(pl.col(GROUP).cast(pl.Categorical))
+        self.rows += rows.height
         self._held.append(rows)
         self._held_size += rows.estimated_size()
         if self._held_size > (self._held_bytes if self._folder is None else SPILL_BYTES):

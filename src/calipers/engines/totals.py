@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
 
 import narwhals as nw
 import polars as pl
@@ -74,7 +76,7 @@ def keyed(rows: Frame, aggregate: Aggregate) -> Frame:
 
 
 def merged(aggregates: Iterable[Aggregate], plan: Plan) -> list[Aggregate]:
-    """All aggregates without keys as one, so that they take one pass; the others as they are.
+    """All aggregates without keys as one, so that they take one pass; so those that count alike.
 
     The one carries the variance of each feature whose mean is wanted; `pooled` puts them together.
     """
@@ -82,7 +84,13 @@ def merged(aggregates: Iterable[Aggregate], plan: Plan) -> list[Aggregate]:
     plain = dict(merged_plain(aggregates).totals)
     for name in _averaged(plan):
         plain[_variance(name)] = nw.col(name).cast(nw.Float64).var(ddof=0)
-    return [Aggregate(features=(), totals=plain), *(each for each in aggregates if each.keys)]
+    alike: dict[Any, Aggregate] = {}
+    for each in aggregates:
+        if each.keys:
+            same = (each.keys, each.where, id(each.totals)) if each.tasks else each
+            tasks = alike[same].tasks if same in alike else ()
+            alike[same] = replace(each, tasks=(*tasks, *each.tasks)) if tasks else each
+    return [Aggregate(features=(), totals=plain), *alike.values()]
 
 
 def merged_plain(aggregates: Iterable[Aggregate]) -> Aggregate:

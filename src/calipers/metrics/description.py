@@ -20,6 +20,11 @@ def positions(name: str, count: int) -> dict[str, int]:
     }
 
 
+def mode_name(feature: Feature) -> str:
+    """The total that holds the most frequent value."""
+    return f"{feature.name}__mode"
+
+
 @cache
 def mode_of(feature: Feature) -> Aggregate:
     """The most frequent value, of equals the smallest, as `{feature}__mode`."""
@@ -31,7 +36,7 @@ def mode_of(feature: Feature) -> Aggregate:
             values.with_columns(most=count.max().over(GROUP))
             .filter(count == nw.col("most"))
             .group_by(GROUP)
-            .agg(nw.col(name).min().alias(f"{name}__mode"))
+            .agg(nw.col(name).min().alias(mode_name(feature)))
         )
 
     return Aggregate(

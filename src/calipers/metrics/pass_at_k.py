@@ -6,6 +6,7 @@ Unbiased from n runs of which c passed (Chen et al. 2021, arXiv 2107.03374; Yao 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache, partial, reduce
 from operator import mul
 
@@ -45,17 +46,21 @@ def _share(part: nw.Expr, whole: nw.Expr) -> nw.Expr:
     return nw.when(some).then(part / nw.when(some).then(whole).otherwise(1)).otherwise(0.0)
 
 
+_tries = Aggregate(
+    features=(passed,),
+    keys=(TASK,),
+    where=lambda: ~nw.col(TASK).is_null() & ~nw.col("passed").is_null(),
+    totals={RUNS: nw.len().cast(nw.Int64), "passes": nw.col("passed").cast(nw.Int64).sum()},
+    every_task=True,
+)
+
+
 @cache
 def _aggregate(k: int) -> Aggregate:
+    """The same count for every k, so that one pass serves them all."""
     values = (f"pass_at_{k}", f"pass_hat_{k}", f"short_of_{k}")
-    return Aggregate(
-        features=(passed,),
-        keys=(TASK,),
-        where=lambda: ~nw.col(TASK).is_null() & ~nw.col("passed").is_null(),
-        totals={RUNS: nw.len().cast(nw.Int64), "passes": nw.col("passed").cast(nw.Int64).sum()},
-        tasks=(TaskValues(name=f"tries_{k}", step=partial(_chances, k=k), values=values),),
-        every_task=True,
-    )
+    chances = TaskValues(name=f"tries_{k}", step=partial(_chances, k=k), values=values)
+    return replace(_tries, tasks=(chances,))
 
 
 def _too_short(totals: Totals, k: int) -> str | None:
