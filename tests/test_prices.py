@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import re
 import socket
 import sys
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ from typing import Any
 import polars as pl
 import pytest
 
+import calipers as cal
 from calipers.errors import UsageError
 from calipers.prices import (
     USED,
@@ -24,8 +26,10 @@ from calipers.prices import (
     price_list,
     priced,
     read_prices,
+    read_usage,
 )
 from calipers.prices.listed import tariff_of
+from calipers.records import BadValue
 
 genai_prices = pytest.importorskip("genai_prices", reason="the extra `prices` is not installed")
 pytest.importorskip("genai_prices.data")
@@ -413,3 +417,72 @@ def test_without_the_extra_there_are_the_record_and_the_file() -> None:
     found = costs(call("gpt-4o"), call("claude"), call("gpt-4o", cost_usd=3.0), prices=PRICES)
     assert found["cost_usd"].to_list() == [None, 0.0045, 3.0]
     assert found["unpriced"].to_list() == ["gpt-4o", None, None]
+
+
+def test_models_of_one_run_are_summed() -> None:
+    used = {
+        "claude-haiku-4-5-20251001": {"inputTokens": 4657, "outputTokens": 174},
+        "claude-sonnet-4-5-20250929": {
+            "inputTokens": 29,
+            "outputTokens": 711,
+            "cacheReadInputTokens": 113858,
+            "cacheCreationInputTokens": 23350,
+        },
+    }
+    recorded = 0.1379989  # what the agent that wrote this usage says it cost
+    [group] = cal.score([{"usage": used}], metrics=["cost_usd"]).groups
+    assert group.metrics["cost_usd"].value == pytest.approx(recorded, abs=1e-9)
+    listed = [{"model": name, **counts} for name, counts in used.items()]
+    [group] = cal.score([{"usage": listed}], metrics=["cost_usd"]).groups
+    assert group.metrics["cost_usd"].value == pytest.approx(recorded, abs=1e-9)
+    [group] = cal.score([{"usage": used, "cost_usd": 0.5}], metrics=["cost_usd"]).groups
+    assert group.metrics["cost_usd"].value == 0.5
+
+
+def test_a_model_without_a_price_leaves_the_whole_run_without_a_cost() -> None:
+    used = {
+        "gpt-4o": {"prompt_tokens": 10, "completion_tokens": 1},
+        "home-made": {"input_tokens": 5, "output_tokens": 5},
+    }
+    [group] = cal.score([{"usage": used}], metrics=["cost_usd"]).groups
+    assert group.metrics["cost_usd"].value is None
+    assert "home-made" in str(group.metrics["cost_usd"].reason)
+    priced_too = used | {"home-made": used["home-made"] | {"cost_usd": 1.0}}
+    [group] = cal.score([{"usage": priced_too}], metrics=["cost_usd"]).groups
+    assert group.metrics["cost_usd"].value == pytest.approx(1.0 + (10 * 2.5 + 10) / 1e6)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ('"gpt-4o"', "mapping from model"),
+        ("[3]", "no model with its tokens"),
+        ('{"gpt-4o": 3}', "no model with its tokens"),
+        ('[{"input_tokens": 3}]', "no model with its tokens"),
+        ('{"gpt-4o": {"input_tokens": -3}}', "input_tokens: -3 is negative"),
+        ('{"gpt-4o": {"costUSD": "free"}}', 'costUSD: "free" is not a number'),
+        ("[" * 100_000, "mapping from model"),
+    ],
+)
+def test_a_usage_that_is_none_says_why(text: str, problem: str) -> None:
+    with pytest.raises(BadValue, match=re.escape(problem)):
+        read_usage(text)
+
+
+def test_judges_are_priced_by_their_model() -> None:
+    judgments = [
+        {"judge": "gpt-4o", "prompt_tokens": 1000, "completion_tokens": 100},
+        {"judge": "second", "usage": {"gpt-4o": {"prompt_tokens": 1000, "completion_tokens": 100}}},
+        {"judge": "third", "cost_usd": 0.25},
+    ]
+    rows = [{"cost_usd": 1.0, "passed": True, "judgments": judgments}, {"cost_usd": 2.0}]
+    apart = cal.score(rows, metrics=["cost_usd", "judge_cost_usd"]).groups[0].metrics
+    assert apart["cost_usd"].value == 1.5
+    assert apart["judge_cost_usd"].value == pytest.approx(0.257)
+    included = cal.score(rows, metrics=["cost_usd", "cost_of_pass"], judge_cost="included")
+    assert included.groups[0].metrics["cost_usd"].value == pytest.approx(1.5 + 0.257 / 2)
+    assert included.groups[0].metrics["cost_of_pass"].value == pytest.approx(1.257)
+    unsaid = [*judgments, {"judge": "fourth"}]
+    rows = [{"cost_usd": 1.0, "judgments": unsaid}]
+    found = cal.score(rows, metrics=["judge_cost_usd"]).groups[0].metrics["judge_cost_usd"]
+    assert (found.value, found.missing) == (None, 1)

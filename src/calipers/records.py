@@ -144,7 +144,7 @@ _AT_LEAST_ZERO = (
     "prompt_tokens completion_tokens cache_read_tokens cache_write_tokens "
     "cost_usd latency_ms duration_seconds"
 )
-_NESTED = "tags expected_behaviors observed_behaviors violations judgments trace"
+_NESTED = "tags expected_behaviors observed_behaviors violations judgments trace usage"
 
 FIELDS: dict[str, Field] = {
     field.name: field

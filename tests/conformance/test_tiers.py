@@ -31,7 +31,11 @@ def _maybe(values: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
 _judgments = st.lists(
     st.fixed_dictionaries(
         {"judge": st.sampled_from("xyz")},
-        optional={"passed": _maybe(st.booleans()), "weighted_score": _maybe(_shares)},
+        optional={
+            "passed": _maybe(st.booleans()),
+            "weighted_score": _maybe(_shares),
+            "cost_usd": _maybe(_amounts),
+        },
     ),
     max_size=3,
 )
@@ -51,6 +55,7 @@ _groups = st.lists(st.lists(_runs, min_size=1, max_size=12), min_size=1, max_siz
 
 def test_every_metric_is_checked() -> None:
     of_runs = "pass_rate impl_rate cost_usd duration_seconds cost_of_pass composite_score".split()
+    of_runs.append("judge_cost_usd")
     tries = [f"pass_{kind}_{k}" for kind in ("at", "hat") for k in _TRIES]
     assert {metric.name for metric in metrics_of("tiers")} == {*of_runs, *tries}
 
@@ -63,6 +68,21 @@ def test_polars_agrees_with_plain_python(groups: Groups, weights: tuple[float, f
         rows, by="tier", profile="tiers", pass_weight=weights[0], impl_weight=weights[1]
     )
     _compare(score, groups, weights)
+
+
+@given(groups=_groups)
+@settings(max_examples=50, deadline=None, suppress_health_check=_REUSED)
+def test_what_judging_cost_is_apart_or_included(groups: Groups) -> None:
+    rows = [row | {"tier": f"T{number}"} for number, group in enumerate(groups) for row in group]
+    apart = cal.score(rows, by="tier", metrics=["judge_cost_usd"])
+    for group, records in zip(apart.groups, groups, strict=True):
+        costs = [reference.judge_cost(run) for run in reference.called(records)]
+        known = [cost for cost in costs if cost is not None]
+        found = group.metrics["judge_cost_usd"]
+        assert found.n == len(known)
+        _same(found.value, math.fsum(known) / len(known) if known else None, records)
+    included = cal.score(rows, by="tier", profile="tiers", judge_cost="included")
+    _compare(included, [[*map(reference.with_judges, group)] for group in groups], (0.5, 0.5))
 
 
 @needs_spark

@@ -50,6 +50,20 @@ def cost_of_pass(run: Record) -> Value:
     return float(cost) if did else inf
 
 
+def judge_cost(run: Record) -> Value:
+    """What all judges of the run cost together; null where one does not say."""
+    costs = [judgment.get("cost_usd") for judgment in run.get("judgments") or []]
+    return None if not costs or None in costs else math.fsum(costs)
+
+
+def with_judges(run: Record) -> Record:
+    """The run with its judges' cost in its own, where both are known."""
+    if not run.get("judgments") or run.get("cost_usd") is None:
+        return run
+    added = judge_cost(run)
+    return run | {"cost_usd": None if added is None else run["cost_usd"] + added}
+
+
 def per_run(records: list[Record], weights: tuple[float, float]) -> dict[str, list[float]]:
     """The values of each metric, of the runs that have one."""
     runs = called(records)

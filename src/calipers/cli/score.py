@@ -42,6 +42,13 @@ if TYPE_CHECKING:
     help="Prices of models, YAML or JSON: {NAME: {input: 3, output: 15}}, USD per million tokens.",
 )
 @click.option(
+    "--judge-cost",
+    type=click.Choice(("apart", "included")),
+    default="apart",
+    show_default=True,
+    help="What judging cost: a metric of its own, or in cost_usd and the cost of a pass.",
+)
+@click.option(
     "--engine",
     type=click.Choice(("polars", "spark")),
     default="polars",

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from typing import Any
 
 import narwhals as nw
 import polars as pl
@@ -19,9 +20,19 @@ from calipers.metrics.declaration import (
     mean,
     sums,
 )
-from calipers.prices import USED, price_list, priced, shown
+from calipers.metrics.judgments import judgments_in
+from calipers.prices import (
+    USED,
+    call_counts,
+    calls_in,
+    price_list,
+    priced,
+    priced_together,
+    read_usage,
+    shown,
+)
 
-COSTED = OneOf((("cost_usd",), ("model", "prompt_tokens", "completion_tokens")))
+COSTED = OneOf((("cost_usd",), ("model", "prompt_tokens", "completion_tokens"), ("usage",)))
 
 _INSTALL = "pip install 'calipers[prices]' for the list of prices, or give"
 
@@ -32,39 +43,129 @@ _PARTS: dict[str, pl.DataType] = {
     "unpriced": pl.String(),
 }
 _PRICING = pl.Struct(_PARTS)
+_ROW = "_row"
 
 
 def _pricing(settings: Settings) -> pl.Expr:
-    def of_batch(calls: pl.Series) -> pl.Series:
-        return priced(calls.struct.unnest(), settings.prices).to_struct(calls.name)
+    def of_batch(runs: pl.Series) -> pl.Series:
+        table = runs.struct.unnest()
+        found = priced(table, settings.prices)
+        several = table["cost_usd"].is_null() & table["usage"].is_not_null()
+        if several.any():
+            calls = (
+                (row, call)
+                for row in several.arg_true()
+                for call in read_usage(table["usage"][row])
+            )
+            found = _with_rows(found, priced_together(calls, settings.prices))
+        return found.to_struct(runs.name)
 
-    return pl.struct(USED).map_batches(of_batch, return_dtype=_PRICING)
+    return pl.struct(*USED, "usage").map_batches(of_batch, return_dtype=_PRICING)
+
+
+def _judge_pricing(settings: Settings) -> pl.Expr:
+    def of_batch(judgments: pl.Series) -> pl.Series:
+        nothing = pl.DataFrame(schema=_PARTS).clear(len(judgments))
+        calls = (
+            (row, call)
+            for row in judgments.is_not_null().arg_true()
+            for call in _judges_calls(judgments[row])
+        )
+        found = _with_rows(nothing, priced_together(calls, settings.prices))
+        return found.to_struct(judgments.name)
+
+    return pl.col("judgments").map_batches(of_batch, return_dtype=_PRICING)
+
+
+def _judges_calls(text: str) -> list[dict[str, Any]]:
+    """The calls of all judges of a row; none where one of them does not say what it used."""
+    found: list[dict[str, Any]] = []
+    for judgment in judgments_in(text):
+        if judgment.get("usage") is not None:
+            calls = list(calls_in(judgment["usage"]))
+        else:
+            model = str(judgment.get("model") or judgment.get("judge"))
+            calls = [{"model": model, **counts}] if (counts := call_counts(judgment)) else []
+        if not calls:
+            return []
+        found += calls
+    return found
+
+
+def _with_rows(table: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
+    """The table with some rows, by their number, in the place of its own."""
+    return table.with_row_index(_ROW).update(rows, on=_ROW, include_nulls=True).drop(_ROW)
 
 
 pricing = Feature(
     name="_pricing",
-    reads=USED,
+    reads=(*USED, "usage"),
     dtype=_PRICING,
     expression=_pricing,
     stored=False,
     listed=False,
 )
 
+judge_pricing = Feature(
+    name="_judge_pricing",
+    reads=("judgments",),
+    dtype=_PRICING,
+    expression=_judge_pricing,
+    stored=False,
+    listed=False,
+)
 
-def _part(name: str, *, of: str) -> Feature:
+
+def _field(feature: Feature, name: str) -> pl.Expr:
+    return pl.col(feature.name).struct.field(name)
+
+
+def _cost(settings: Settings) -> pl.Expr:
+    """The run's, and its judges' where that is asked for and they judged it."""
+    own = _field(pricing, "cost_usd")
+    if settings.judge_cost == "apart":
+        return own
+    none_judged = pl.col("judgments").is_null() | (pl.col("judgments").str.strip_chars("[ ]") == "")
+    of_judges = _field(judge_pricing, "cost_usd")
+    return own + pl.when(none_judged).then(0.0).otherwise(of_judges)
+
+
+def _either(name: str) -> Callable[[Settings], pl.Expr]:
+    """Of the run's cost or, where these are included, of its judges'."""
+
+    def expression(settings: Settings) -> pl.Expr:
+        own = _field(pricing, name)
+        if settings.judge_cost == "apart":
+            return own
+        of_judges = _field(judge_pricing, name)
+        if _PARTS[name] == pl.Boolean:
+            return own | of_judges.fill_null(value=False)
+        return pl.coalesce(own, of_judges)
+
+    return expression
+
+
+def _part(name: str, expression: Callable[[Settings], pl.Expr], of: str) -> Feature:
     return Feature(
         name=name,
-        reads=(pricing,),
+        reads=(pricing, judge_pricing, "judgments"),
         dtype=_PARTS[of],
-        expression=lambda _: pl.col(pricing.name).struct.field(of),
+        expression=expression,
         listed=not name.startswith("_"),
     )
 
 
-cost_usd = _part("cost_usd", of="cost_usd")
-by_file = _part("_cost_by_file", of="by_file")
-by_list = _part("_cost_by_list", of="by_list")
-unpriced_model = _part("_unpriced_model", of="unpriced")
+cost_usd = _part("cost_usd", _cost, "cost_usd")
+by_file = _part("_cost_by_file", _either("by_file"), "by_file")
+by_list = _part("_cost_by_list", _either("by_list"), "by_list")
+unpriced_model = _part("_unpriced_model", _either("unpriced"), "unpriced")
+
+judge_cost_usd = Feature(
+    name="judge_cost_usd",
+    reads=(judge_pricing,),
+    dtype=pl.Float64(),
+    expression=lambda _: _field(judge_pricing, "cost_usd"),
+)
 
 SOURCES = Aggregate(
     features=(by_file, by_list, unpriced_model),
@@ -140,7 +241,7 @@ cost_mean = replace(
         name="cost_usd",
         says="What a run costs.",
         formula="mean(cost_usd), cost_usd = recorded, else Σ tokens · price / 1,000,000 over "
-        "prompt, completion, cache reads and cache writes",
+        "prompt, completion, cache reads and cache writes, and over the models in `usage`",
         spec="T 3",
         profiles=("tiers",),
         needs=(COSTED,),
@@ -156,4 +257,21 @@ cost_mean = replace(
     also=(UNPRICED,),
     refused=lambda totals: None if totals.get("cost_usd__n") else no_price(totals),
     optional="unless asked for",
+)
+
+judge_cost_mean = replace(
+    mean(
+        judge_cost_usd,
+        name="judge_cost_usd",
+        says="What judging a run costs (in cost_usd only with --judge-cost included).",
+        formula="mean(Σ over the judgements of a run: cost_usd, recorded, else its tokens · price)",
+        spec="T 3",
+        profiles=("tiers",),
+        needs=("judgments",),
+        nulls="a run without judgements, or where one says neither cost nor tokens, is left out",
+        unit="USD",
+        better="lower",
+        empty="no judgement holds cost_usd, or model and tokens",
+    ),
+    optional="unless named",
 )

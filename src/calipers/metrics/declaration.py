@@ -52,6 +52,7 @@ class Settings:
     pass_weight: float = 0.5
     impl_weight: float = 0.5
     prices: Prices | None = None
+    judge_cost: Literal["apart", "included"] = "apart"
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,15 +3,20 @@
 from calipers.prices.costs import USED, priced
 from calipers.prices.listed import PriceList, price_list
 from calipers.prices.table import Price, Prices, checked_prices, read_prices, shown
+from calipers.prices.usage import call_counts, calls_in, priced_together, read_usage
 
 __all__ = [
     "USED",
     "Price",
     "PriceList",
     "Prices",
+    "call_counts",
+    "calls_in",
     "checked_prices",
     "price_list",
     "priced",
+    "priced_together",
     "read_prices",
+    "read_usage",
     "shown",
 ]
