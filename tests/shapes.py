@@ -221,6 +221,18 @@ def _repeats() -> Iterator[Shape]:
         )
 
 
+def _costs() -> Iterator[Shape]:
+    for chance, tasks, runs in ((0.6, 200, 1), (0.6, 40, 5), (0.3, 60, 10), (0.9, 40, 5)):
+        yield Shape(
+            name=f"p = {chance}, " + (f"{tasks} tasks × {runs} runs" if runs > 1 else "n = 200"),
+            metric="cost_of_pass",
+            method="delta of logarithm",
+            draw=simulated.paid_runs(chance, 0.3, tasks, runs),
+            truth=simulated.cost_of_pass(chance),
+            quick=(chance, runs) == (0.6, 5),
+        )
+
+
 SHAPES = (
     *_shares(),
     *_means(),
@@ -228,6 +240,7 @@ SHAPES = (
     *_entropies(),
     *_confidences(),
     *_repeats(),
+    *_costs(),
 )
 
 

@@ -88,6 +88,26 @@ def right_in_documents(mean: float, correlation: float, documents: int, tasks: i
     return draw
 
 
+# --- Costs ---
+
+
+def paid_runs(mean: float, correlation: float, tasks: int, runs: int) -> Draw:
+    """Runs that pass with their task's own chance, and cost more where that is small."""
+
+    def draw(rng: Rng, sets: int) -> pl.DataFrame:
+        chance = _own_chance(rng, mean, correlation, (sets, tasks, 1))
+        passed = rng.random((sets, tasks, runs)) < chance
+        cost = rng.gamma(2, 0.5, (sets, tasks, runs)) * (2 - chance)
+        return _table({"passed": passed, "cost_usd": cost})
+
+    return draw
+
+
+def cost_of_pass(mean: float) -> float:
+    """Its true value for these runs."""
+    return (2 - mean) / mean
+
+
 # --- Times ---
 
 NORMAL_MEAN = 1000.0
