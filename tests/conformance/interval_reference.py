@@ -35,6 +35,7 @@ from tests.conformance.reference import (
 )
 
 BY_WILSON = {"accuracy", "usr", "error_rate", "self_correction_rate"}
+SHARES_BY_T = {"brier", "math_usr", "determinism_index"}
 OVER_TASKS = {"answer_entropy", "determinism_index", "mode_accuracy", "stability"}
 METHODS = {
     **dict.fromkeys(REFERENCES, "t"),
@@ -91,7 +92,7 @@ def possible_intervals(name: str, records: list[Record], asked: Asked) -> Iterat
     else:
         # The mean of one row is what the row counts for.
         values = [REFERENCES[name]([row], asked.options).value for row in rows]
-        yield _METHODS[METHODS[name]](_known(values, clusters), asked)
+        yield _method(name)(_known(values, clusters), asked)
 
 
 def _cluster(row: Record, number: int, asked: Asked) -> Hashable:
@@ -123,7 +124,7 @@ def _over_tasks(name: str, records: list[Record], asked: Asked) -> Iterator[Boun
         rows: list[Row] = [
             (values[task], cluster) for task, cluster in zip(used, chosen, strict=True)
         ]
-        yield _METHODS[METHODS[name]](rows, asked)
+        yield _method(name)(rows, asked)
 
 
 # --- Standard errors ---
@@ -182,6 +183,15 @@ def _t(rows: list[Row], asked: Asked) -> Bounds:
     stderr = math.sqrt(_variance([value - mean for value in values], rows))
     reach = _student(rows, asked) * stderr
     return Bounds(mean - reach, mean + reach, stderr, _slack(values))
+
+
+def _t_of_shares(rows: list[Row], asked: Asked) -> Bounds:
+    """Where all are 0, or all are 1, a share of the clusters."""
+    values = {float(value) for value, _ in rows}
+    if _clusters(rows) > 1 and values in ({0.0}, {1.0}):
+        [value] = values
+        return _wilson([(value, cluster) for cluster in {cluster for _, cluster in rows}], asked)
+    return _t(rows, asked)
 
 
 def _wilson(rows: list[Row], asked: Asked) -> Bounds:
@@ -383,3 +393,7 @@ _METHODS: dict[str, Callable[[list[Row], Asked], Bounds]] = {
     "wilson": _wilson,
     "order statistics": _order_statistics,
 }
+
+
+def _method(name: str) -> Callable[[list[Row], Asked], Bounds]:
+    return _t_of_shares if name in SHARES_BY_T else _METHODS[METHODS[name]]

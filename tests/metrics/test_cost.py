@@ -191,7 +191,7 @@ def test_without_model_or_tokens_nothing_is_said_of_cost() -> None:
     assert "cost_usd" not in score.groups[0].metrics
     named = cal.score([{"answer": "a", "model": "m"}], metrics=["cost_usd"])
     assert cost(named).reason == (
-        "no record has cost_usd, or model and prompt_tokens and completion_tokens"
+        "no record has cost_usd, or model and prompt_tokens and completion_tokens, or usage"
     )
     assert not [notice for notice in named.notices if "cost" in notice]
 

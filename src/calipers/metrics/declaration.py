@@ -242,14 +242,18 @@ class Wilson:
 
 @dataclass(frozen=True)
 class StudentT:
-    """For means."""
+    """For means. Those of values in [0, 1] that are all 0, or all 1, vary as Wilson says."""
 
     spread: str
+    of_shares: bool = False
     name: str = "t"
 
     def interval(self, value: float, totals: Totals, confidence: float) -> Interval:
         """The value ± t standard errors."""
-        return t_interval(value, *spread_of(self.spread, totals), confidence)
+        spread, clusters = spread_of(self.spread, totals)
+        if self.of_shares and value in (0, 1) and clusters > 1:
+            return wilson(value, clusters, spread, clusters, confidence)
+        return t_interval(value, spread, clusters, confidence)
 
 
 @dataclass(frozen=True)
@@ -369,6 +373,7 @@ def mean(
         return (pl.col(feature.name).cast(pl.Float64) - totals[summed] / totals[count]).abs()
 
     influence = mean_influence(feature)
+    by_t = StudentT(influence.name, of_shares=range == (0, 1))
     by_wilson = feature.dtype == pl.Boolean
 
     return Metric(
@@ -387,7 +392,7 @@ def mean(
         value=value,
         empty=empty or f"no record has {' and '.join(map(str, needs))}",
         work=f"{'1 − ' if complement else ''}{{{summed}}} / {{{count}}}",
-        interval=Wilson(influence.name, count) if by_wilson else StudentT(influence.name),
+        interval=Wilson(influence.name, count) if by_wilson else by_t,
         extras=extras or {},
         averaged=feature,
         complement=complement,

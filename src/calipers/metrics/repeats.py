@@ -119,7 +119,7 @@ determinism_index = Metric(
     value=lambda totals: totals["most_common_share__sum"] / totals["repeats__tasks"],
     empty=_NO_REPEATS,
     work="{most_common_share__sum} / {repeats__tasks}, the sum of the tasks' shares over the tasks",
-    interval=StudentT("most_common_share"),
+    interval=StudentT("most_common_share", of_shares=True),
     averaged="most_common_share",
     weight=answer_entropy.weight,
 )
