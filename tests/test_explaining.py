@@ -33,6 +33,7 @@ RECORDS: list[dict[str, Any]] = [
         "impl_rate": None if number == 6 else number / 28,
         "cost_usd": None if number == 7 else 0.01 * (number + 1),
         "duration_seconds": None if number == 1 else 60.0 / (number + 1),
+        "judgments": None if number == 9 else [{"judge": "j", "cost_usd": 0.001 * number}],
     }
     for number in range(28)
 ]

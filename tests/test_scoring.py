@@ -87,6 +87,7 @@ def test_the_json_is_the_contracts(tmp_path: Path) -> None:
         "pass_weight": 0.5,
         "impl_weight": 0.5,
         "prices": None,
+        "judge_cost": "apart",
         "confidence": 0.95,
         "cluster": None,
         "resamples": 0,

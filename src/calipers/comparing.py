@@ -14,9 +14,7 @@ from numpy.typing import NDArray
 
 from calipers.attributing import Sides, attribution
 from calipers.comparisons import Across, Compared, MetricComparison, Pair
-from calipers.engines.plan import has
 from calipers.engines.resampling import CODE, WeightedValues
-from calipers.engines.totals import RECORDS, GroupTotals
 from calipers.errors import EmptyError, UsageError, nearest
 from calipers.flips import write_flips
 from calipers.metrics import Metric
@@ -132,16 +130,11 @@ def _refuse(data: Sequence[Any], asked: CompareOptions) -> None:
 
 def _check_fields(read: Sequence[TaskRows], data: Sequence[Any], options: Options) -> None:
     """A field to group, cluster or rename by that no side has is a mistake."""
-    plan = read[0].plan
-    totals: GroupTotals = {
-        str(number): {
-            RECORDS: side.records,
-            **{has(name): float(side.rows[has(name)].sum()) for name in plan.watched},
-        }
-        for number, side in enumerate(read)
-    }
+    if not any(side.records for side in read):
+        return
     sources = [source for each in data for source in open_sources(each)]
-    check_fields(totals, plan, sources, options.renames)
+    present = frozenset[str]().union(*(side.present for side in read))
+    check_fields(present, read[0].plan, sources, options.renames)
 
 
 def _parts(whole: TaskRows, data: Any, field: str) -> list[TaskRows]:

@@ -65,6 +65,7 @@ def explain_data(data: Any, options: Options, *, rows: int) -> Explanation:
     plan = options.plan()
     metric = plan.metrics[0]
     read = 0
+    present: set[str] = set()
     with Store({**plan.schema, "id": pl.String()}) as store:
         sources = open_sources(data)
         for source in sources:
@@ -75,8 +76,10 @@ def explain_data(data: Any, options: Options, *, rows: int) -> Explanation:
                     raise batch.bad[0].error()
                 read += batch.rows.height
                 store.add(numbered(batch.rows, read))
+                present.update(name for name in plan.watched if batch.rows[has(name)].any())
         groups = totals(store, plan)
-        check_fields(groups, plan, sources, options.renames)
+        if read:
+            check_fields(present, plan, sources, options.renames)
         table = _keyed_table(store, metric)
         explained = [
             _explained(text, key, groups[text], plan, store, table, rows)
@@ -94,7 +97,7 @@ def _keyed_table(store: Store, metric: Metric) -> pl.DataFrame | None:
         keyed(nw.from_native(part.lazy()), aggregate).collect().to_native()
         for part in store.parts()
     )
-    return summed(parts, [GROUP, *aggregate.keys])
+    return store.named(summed(parts, [GROUP, *aggregate.keys]))
 
 
 def _explained(
@@ -132,7 +135,7 @@ def _filled(work: str, group: Totals) -> str:
 def _left_out(text: str, group: Totals, metric: Metric, n: int, store: Store) -> dict[str, int]:
     """Why rows were left out: each reason with its number of rows, a row under its first."""
     unused = pl.any_horizontal(pl.col(feature.name).is_null() for feature in metric.features)
-    mask = (pl.col(GROUP) == text) & ~pl.col(FAILED) & unused
+    mask = (pl.col(GROUP) == store.code(text)) & ~pl.col(FAILED) & unused
     lacking: dict[str, pl.Expr] = {}
     so_far = pl.lit(value=True)
     for need in metric.needs:
@@ -177,7 +180,7 @@ def _weigh_most(
     names = [feature.name for feature in metric.features if feature.listed or counted is not None]
     found = []
     for part in store.parts():
-        own = part.filter((pl.col(GROUP) == text) & ~pl.col(FAILED))
+        own = part.filter((pl.col(GROUP) == store.code(text)) & ~pl.col(FAILED))
         if counted is not None and isinstance(metric.aggregate, Aggregate):
             own = own.join(counted, on=list(metric.aggregate.keys))
         weighed = own.with_columns(metric.weight(group).alias("_weight"))

@@ -11,8 +11,7 @@ from typing import Any
 
 import polars as pl
 
-from calipers.engines.plan import FAILED, has
-from calipers.engines.totals import RECORDS
+from calipers.engines.plan import FAILED
 from calipers.errors import EXIT_INCOMPLETE, EXIT_PASS, DataError, UsageError
 from calipers.metrics import Metric, catalogue, metric_named
 from calipers.metrics.declaration import GROUP, RUNS, TASK, Feature
@@ -127,9 +126,8 @@ def _metrics(names: Sequence[str]) -> list[Metric]:
 
 def _read(data: Any, options: Options) -> TaskRows:
     found = read_tasks(data, options, keep=_TELLS_SYSTEMS_APART)
-    present = {has(name): float(found.rows[has(name)].sum()) for name in found.plan.watched}
-    totals = {"": {RECORDS: float(found.records), **present}}
-    check_fields(totals, found.plan, open_sources(data), options.renames)
+    if found.records:
+        check_fields(found.present, found.plan, open_sources(data), options.renames)
     return found
 
 

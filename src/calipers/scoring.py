@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from math import isfinite
 from pathlib import Path
 from typing import Any, Literal
 
 from calipers.engines.outcome import Outcome
-from calipers.engines.plan import Plan, has
+from calipers.engines.plan import Plan
 from calipers.engines.totals import ERRORS, RECORDS, REPEATED, GroupTotals
 from calipers.errors import DataError, UsageError, nearest
 from calipers.metrics import Metric, metric_named, metrics_of
@@ -114,7 +114,8 @@ def score_data(data: Any, options: Options, progress: Progress = lambda _: None)
     sources = open_sources(data)
     plan = replace(options.plan(), seen=_seen(sources, options) if options.per_sample else None)
     outcome = run_engine(sources, plan, options, progress)
-    check_fields(outcome.groups, plan, sources, options.renames)
+    if any(reading.rows for reading in outcome.readings):
+        check_fields(outcome.present, plan, sources, options.renames)
     _check_ids(outcome)
     groups = _groups(outcome, plan, options)
     prices = options.settings.prices
@@ -163,16 +164,14 @@ def _total(groups: GroupTotals, name: str) -> int:
 
 
 def check_fields(
-    groups: GroupTotals, plan: Plan, sources: Sequence[Source], renames: Mapping[str, str]
+    present: Collection[str], plan: Plan, sources: Sequence[Source], renames: Mapping[str, str]
 ) -> None:
     """A field to group by or to rename that no record has is a mistake, not an empty group."""
-    if not _total(groups, RECORDS):
-        return
     asked = {name: f"--by {name}" for name in plan.by}
     asked |= {} if plan.cluster is None else {plan.cluster: f"--cluster {plan.cluster}"}
     asked |= {name: f"--map {name}={theirs}" for name, theirs in renames.items()}
     for name, option in asked.items():
-        if name in plan.watched and not _total(groups, has(name)):
+        if name in plan.watched and name not in present:
             columns = {column for source in sources for column in source.columns()}
             theirs = renames.get(name, name)
             raise UsageError(
@@ -181,7 +180,7 @@ def check_fields(
 
 
 def _check_ids(outcome: Outcome) -> None:
-    records, with_id = _total(outcome.groups, RECORDS), _total(outcome.groups, has("id"))
+    records, with_id = _total(outcome.groups, RECORDS), outcome.having["id"]
     if 0 < with_id < records:
         raise DataError(
             f"{records - with_id} of {records} records have no id, the others have one",
@@ -191,7 +190,7 @@ def _check_ids(outcome: Outcome) -> None:
 
 def _notices(outcome: Outcome, options: Options) -> Iterator[str]:
     records = _total(outcome.groups, RECORDS)
-    if records and not _total(outcome.groups, has("id")):
+    if records and "id" not in outcome.present:
         yield "no record has an id: rows are numbered, each a task of its own"
     if repeated := _total(outcome.groups, REPEATED):
         yield (
@@ -204,7 +203,7 @@ def _notices(outcome: Outcome, options: Options) -> Iterator[str]:
 
 
 def _groups(outcome: Outcome, plan: Plan, options: Options) -> list[Group]:
-    metrics = plan.present({n for n in plan.watched if _total(outcome.groups, has(n)) > 0}).metrics
+    metrics = plan.present(outcome.present).metrics
     groups = [
         _group(key, outcome.groups[text], metrics, plan, outcome.intervals.get(text, {}))
         for text, key in sorted_keys(outcome.groups, plan.by).items()

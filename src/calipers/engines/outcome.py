@@ -27,7 +27,13 @@ class Outcome:
 
     groups: GroupTotals
     readings: tuple[Reading, ...]
+    having: Mapping[str, int]  # how many rows have each field whose presence decides something
     intervals: Mapping[str, Mapping[str, Interval]] = field(default_factory=dict)  # resampled
+
+    @property
+    def present(self) -> frozenset[str]:
+        """The fields that any row has."""
+        return frozenset(name for name, count in self.having.items() if count)
 
 
 class Sinks(Protocol):

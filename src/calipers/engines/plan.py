@@ -85,6 +85,11 @@ class Plan:
         return tuple(dict.fromkeys(("id", *self.by, *clusters, *named, *renamed)))
 
     @cached_property
+    def having(self) -> tuple[str, ...]:
+        """The columns that say whether a row has each of these."""
+        return tuple(map(has, self.watched))
+
+    @cached_property
     def features(self) -> tuple[Feature, ...]:
         """Every feature once, each behind those it stands on."""
         wanted = [feature for metric in self.metrics for feature in metric.features]
@@ -132,7 +137,7 @@ class Plan:
             FAILED: pl.Boolean(),
         }
         columns |= {} if self.cluster is None else {CLUSTER: pl.Int64()}
-        columns |= {has(name): pl.Boolean() for name in self.watched}
+        columns |= dict.fromkeys(self.having, pl.Boolean())
         columns |= {feature.name: feature.dtype for feature in self.features if feature.stored}
         if self.sort_keys:
             columns |= {coarse(feature): pl.Int64() for feature in self.sorted_features}

@@ -77,12 +77,13 @@ def _in_order(work: Callable[[Any], T], items: Iterable[Any]) -> Iterator[T]:
 
 def run(sources: Sequence[Source], wanted: Wanted, plan: Plan, sinks: Sinks) -> Outcome:
     """Read every source once; rows go to the store in compact form, samples to their file."""
-    columns = list(plan.schema)
+    schema = {name: dtype for name, dtype in plan.schema.items() if name not in plan.having}
+    columns = [*schema, *plan.having]
     kept = plan.sample_columns if sinks.wants_samples else {}
     extra = [name for name in dict.fromkeys(kept.values()) if name not in plan.schema]
     readings: list[Reading] = []
-    present: set[str] = set()
-    with Store(plan.schema) as store:
+    having = dict.fromkeys(plan.watched, 0)
+    with Store(schema) as store:
         for source in sources:
             reading = Reading()
             chunks = source.chunks(wanted)
@@ -90,8 +91,9 @@ def run(sources: Sequence[Source], wanted: Wanted, plan: Plan, sinks: Sinks) -> 
                 sinks.bad_rows(batch.bad)
                 reading.rows += batch.rows.height
                 reading.skipped += len(batch.bad)
-                store.add(batch.rows.select(columns) if kept else batch.rows)
-                present.update(name for name in plan.watched if batch.rows[has(name)].any())
+                store.add(batch.rows.select(*schema))
+                for name in plan.watched:
+                    having[name] += int(batch.rows[has(name)].sum())
                 if kept:
                     rows = batch.rows.select(pl.col(own).alias(name) for name, own in kept.items())
                     sinks.samples(
@@ -99,10 +101,10 @@ def run(sources: Sequence[Source], wanted: Wanted, plan: Plan, sinks: Sinks) -> 
                     )
                 sinks.progress((len(readings) + batch.done) / len(sources))
             readings.append(reading)
-        plan = plan.present(present)
+        plan = plan.present([name for name, count in having.items() if count])
         groups = totals(store, plan)
         intervals = _bootstrapped(store, plan, groups) if plan.resamples else {}
-        return Outcome(groups, tuple(readings), intervals)
+        return Outcome(groups, tuple(readings), having, intervals)
 
 
 def _bootstrapped(store: Store, plan: Plan, groups: GroupTotals) -> dict[str, dict[str, Interval]]:
@@ -110,13 +112,18 @@ def _bootstrapped(store: Store, plan: Plan, groups: GroupTotals) -> dict[str, di
     return {
         group: bootstrap(rows, plan, groups[group], (plan.seed, crc32(group.encode())))
         for group in groups
-        if (rows := pl.concat(part.filter(pl.col(GROUP) == group) for part in store.parts())).height
+        if (rows := _rows_of(group, store)).height
     }
+
+
+def _rows_of(group: str, store: Store) -> pl.DataFrame:
+    code = store.code(group)
+    return store.named(pl.concat(part.filter(pl.col(GROUP) == code) for part in store.parts()))
 
 
 def totals(store: Store, plan: Plan) -> GroupTotals:
     """Every group's totals over the whole store, and how far its clusters spread."""
-    held = SortedGroups(store.parts) if plan.sorted_features and store.rows <= HELD_ROWS else None
+    held = SortedGroups(store) if plan.sorted_features and store.rows <= HELD_ROWS else None
     groups, keyed_tables = _first_pass(store, plan, () if held else plan.modes)
     add_ranks = partial(_add_ranks, groups, held or store)
     for rank in plan.ranks:
@@ -147,7 +154,7 @@ def _first_pass(
         with ThreadPoolExecutor() as pool:
             work = pool.map(partial(_of_part, plan=plan), shares, aggregates)
             for found, counted in zip(parts, work, strict=True):
-                found.append(counted)
+                found.append([store.named(table) for table in counted])
     keyed_tables: dict[Aggregate, pl.DataFrame] = {}
     for aggregate, found in zip(aggregates, parts, strict=True):
         if TASK in aggregate.keys:
@@ -232,18 +239,23 @@ def _of_clusters(
     cluster = TASK if plan.cluster is None else CLUSTER
     features = [feature.name for feature in plan.features if feature.stored]
     of_parts: list[pl.DataFrame] = []
+
+    def join(rows: Frame, table: pl.DataFrame | Frame, on: Sequence[str]) -> Frame:
+        assert isinstance(table, pl.DataFrame)
+        return join_table(rows, store.coded(table), on)
+
     for part in store.parts([GROUP, cluster, *features]):
         rows = _repeated(part, TASK) if cluster == TASK else part
         rows = rows.filter(pl.col(cluster).is_not_null())
         if rows.height and wanted:
             named = nw.from_native(rows.rename({cluster: CLUSTER}).lazy())
-            moved = effects(named, wanted, groups, beside, join_table)
+            moved = effects(named, wanted, groups, beside, join)
             of_parts.append(_collected(per_cluster(moved, wanted), CLUSTER))
     step = partial(beyond_rows, wanted=wanted)
     if of_parts and cluster == TASK:
-        yield summed((_after(table, step) for table in of_parts), [GROUP])
+        yield store.named(summed((_after(table, step) for table in of_parts), [GROUP]))
     elif of_parts:
-        yield _after(summed(of_parts, [GROUP, CLUSTER]), step)
+        yield store.named(_after(summed(of_parts, [GROUP, CLUSTER]), step))
 
 
 def _add_ranks(
@@ -257,7 +269,8 @@ def _add_ranks(
         found = values.at(feature, positions)
     else:
         rows = sum(value_counts(groups, feature).values())
-        found = select_ranks(feature, positions, _tally(values, feature), _join_small, rows)
+        join = partial(_join_small, store=values)
+        found = select_ranks(feature, positions, _tally(values, feature), join, rows)
     for group, name, value in found:
         groups[group][name] = value
 
@@ -268,15 +281,13 @@ def _tally(store: Store, feature: Feature) -> Tally:
             part.with_columns(sort_key(feature)) for part in store.parts((GROUP, feature.name))
         )
         tables = (_collected(count(nw.from_native(part.lazy())), BUCKET, KEY) for part in parts)
-        return summed(tables, [GROUP, BUCKET, KEY])
+        return store.named(summed(tables, [GROUP, BUCKET, KEY]))
 
     return tally
 
 
-def _join_small(rows: Frame, few: pl.DataFrame) -> Frame:
-    native: pl.LazyFrame = rows.to_native()
-    few = few.cast({GROUP: native.collect_schema()[GROUP]})
-    return rows.join(nw.from_native(few.lazy()), on=GROUP)
+def _join_small(rows: Frame, few: pl.DataFrame, *, store: Store) -> Frame:
+    return rows.join(nw.from_native(store.coded(few).lazy()), on=GROUP)
 
 
 def _collected(frame: Frame, *keys: str) -> pl.DataFrame:

@@ -81,7 +81,6 @@ def _count(
 def _narrowed(table: pl.DataFrame, found: pl.DataFrame) -> pl.DataFrame:
     """Which key holds each position, and the position left within it."""
     bucket = pl.col(_FOUND) if _FOUND in found.columns else pl.lit(0.0)
-    found = found.cast({GROUP: table.schema[GROUP]})
     reached = pl.col(COUNT).cum_sum().over(GROUP, BUCKET, order_by=KEY)
     return (
         table.with_columns(reached.alias("_reached"))

@@ -5,42 +5,38 @@ For as many rows as fit in memory. Beyond that, and on a cluster, `ranks` counts
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from calipers.engines.store import Store
 from calipers.metrics.declaration import GROUP, Feature
 
 HELD_ROWS = 20_000_000
 
 Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
-Parts = Callable[[Sequence[str]], Iterator[pl.DataFrame]]
 
 
 class SortedGroups:
     """All rows put in order by group once, and each feature then within its groups."""
 
-    def __init__(self, parts: Parts) -> None:
-        self._parts = parts
-        groups = pl.concat(part[GROUP] for part in parts([GROUP]))
-        names = groups.unique()
-        self._number = {name: number for number, name in enumerate(names.to_list())}
-        numbers = np.zeros(int(names.to_physical().max() or 0) + 1, _smallest(names.len()))  # type: ignore[arg-type]
-        numbers[names.to_physical().to_numpy()] = np.arange(names.len())
-        of_rows = numbers[groups.to_physical().to_numpy()]
-        self._order = np.argsort(of_rows, kind="stable")
-        counts = np.bincount(of_rows, minlength=names.len())
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        codes = pl.concat(part[GROUP] for part in store.parts([GROUP])).to_numpy()
+        counts = np.bincount(codes)
+        if len(counts) <= 2**16:
+            codes = codes.astype(np.uint16)  # so few are sorted by counting
+        self._order = np.argsort(codes, kind="stable")
         self._starts = np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
         self._sorted: dict[Feature, Floats] = {}
 
     def values(self, feature: Feature) -> Floats:
         """Group after group, each in ascending order, rows without a value at its end."""
         if feature not in self._sorted:
-            column = pl.concat(part[feature.name] for part in self._parts([feature.name]))
+            column = pl.concat(part[feature.name] for part in self._store.parts([feature.name]))
             values = column.to_numpy()[self._order]
             for start, end in pairwise(self._starts):
                 values[start:end].sort()
@@ -55,7 +51,7 @@ class SortedGroups:
             return
         values = self.values(feature)
         for group, name, position in positions:
-            yield group, name, float(values[self._starts[self._number[group]] + position - 1])
+            yield group, name, float(values[self._starts[self._store.code(group)] + position - 1])
 
     def modes(self, feature: Feature) -> Iterator[tuple[str, float]]:
         """Each group's most frequent value, of equals the smallest."""
@@ -71,11 +67,6 @@ class SortedGroups:
         runs = np.diff(first_run, append=len(begins))
         winners = np.flatnonzero(lengths == np.repeat(most, runs))
         first_winner = winners[np.searchsorted(winners, first_run)]
-        for group, number in self._number.items():
-            if most[number]:
-                yield group, float(values[begins[first_winner[number]]])
-
-
-def _smallest(groups: int) -> type[np.unsignedinteger]:
-    """16 bits where they do: NumPy then sorts by counting."""
-    return np.uint16 if groups <= 2**16 else np.uint32
+        for code, group in enumerate(self._store.groups):
+            if most[code]:
+                yield group, float(values[begins[first_winner[code]]])

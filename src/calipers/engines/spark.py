@@ -94,7 +94,9 @@ def run(sources: Sequence[Source], wanted: Wanted, plan: Plan, sinks: Sinks) -> 
             good = rows.filter(F.col("_bad_problem").isNull())
             if kept:
                 _write_samples(good, kept, sinks)
-            return Outcome(_totals(spark, good, plan), readings)
+            having = _having(good, plan)
+            plan = plan.present([name for name, count in having.items() if count])
+            return Outcome(_totals(spark, good, plan), readings, having)
         finally:
             rows.unpersist()
     except PySparkException as error:
@@ -271,12 +273,16 @@ def _write_samples(rows: DataFrame, kept: dict[str, str], sinks: Sinks) -> None:
             sinks.samples(numbered(frame.rename(lambda n: n.removeprefix("_out_")), written))
 
 
+def _having(good: DataFrame, plan: Plan) -> dict[str, int]:
+    """How many rows have each watched field."""
+    counts = (nw.col(has(name)).cast(nw.Int64).sum().alias(name) for name in plan.watched)
+    [found] = _collected(nw.from_native(good).select(*counts)).rows(named=True)
+    return {name: count or 0 for name, count in found.items()}
+
+
 def _totals(spark: SparkSession, good: DataFrame, plan: Plan) -> GroupTotals:
     groups: GroupTotals = {}
     rows = nw.from_native(good)
-    counts = (nw.col(has(name)).cast(nw.Int64).sum().alias(name) for name in plan.watched)
-    found = _collected(rows.select(*counts))
-    plan = plan.present([name for name in plan.watched if found[name][0]])
     keyed_tables: dict[Aggregate, Frame] = {}
     for aggregate in merged((*housekeeping(plan), *plan.aggregates, *plan.modes), plan):
         table = keyed(rows, aggregate)

@@ -44,7 +44,6 @@ def join_table(rows: Frame, table: pl.DataFrame | Frame, on: Sequence[str]) -> F
     """The join of tables in memory."""
     assert isinstance(table, pl.DataFrame)
     native: pl.LazyFrame = rows.to_native()
-    table = table.cast({GROUP: native.collect_schema()[GROUP]})
     return nw.from_native(native.join(table.lazy(), on=list(on), how="left", maintain_order="left"))
 
 

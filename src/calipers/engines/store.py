@@ -1,7 +1,8 @@
 """The compact table of a whole run, in parts that each fit in memory.
 
 Small tables stay in memory as one part. Beyond a limit, rows go to temporary files, spread over
-parts by task, so that all runs of a task are in the same part and memory stays flat.
+parts by task, so that all runs of a task are in the same part and memory stays flat. Groups are
+small numbers in it: tables are grouped by them many times.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ class Store:
     """Rows are added in order, then read part by part."""
 
     def __init__(self, schema: dict[str, pl.DataType], *, held_bytes: int = HELD_BYTES) -> None:
-        self._schema = {**schema, GROUP: pl.Categorical()}  # few texts, on many rows
+        self._schema = {**schema, GROUP: pl.Int32()}
+        self._codes: dict[str, int] = {}
         self.rows = 0
         self._held: list[pl.DataFrame] = []
         self._held_size = 0.0
@@ -47,12 +49,33 @@ class Store:
 
     def add(self, rows: pl.DataFrame) -> None:
         """Take some more rows of the compact table."""
-        rows = rows.with_columns(pl.col(GROUP).cast(pl.Categorical))
+        for text in rows[GROUP].unique(maintain_order=True):
+            self._codes.setdefault(text, len(self._codes))
+        rows = self.coded(rows)
         self.rows += rows.height
         self._held.append(rows)
         self._held_size += rows.estimated_size()
         if self._held_size > (self._held_bytes if self._folder is None else SPILL_BYTES):
             self._spill()
+
+    @property
+    def groups(self) -> list[str]:
+        """The groups by their numbers."""
+        return list(self._codes)
+
+    def code(self, group: str) -> int:
+        """The number that stands for a group in the parts."""
+        return self._codes[group]
+
+    def coded(self, table: pl.DataFrame) -> pl.DataFrame:
+        """The table with numbers in the place of groups."""
+        known = pl.Enum(self.groups)
+        return table.with_columns(pl.col(GROUP).cast(known).to_physical().cast(pl.Int32))
+
+    def named(self, table: pl.DataFrame) -> pl.DataFrame:
+        """The table with groups in the place of their numbers."""
+        names = pl.Series(self.groups, dtype=pl.String)
+        return table.with_columns(names.gather(table[GROUP]).alias(GROUP))
 
     def _spill(self) -> None:
         if self._folder is None:

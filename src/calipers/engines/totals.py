@@ -9,7 +9,7 @@ from typing import Any
 import narwhals as nw
 import polars as pl
 
-from calipers.engines.plan import FAILED, IDENTITY, Plan, has
+from calipers.engines.plan import FAILED, IDENTITY, Plan
 from calipers.metrics.declaration import (
     CLUSTER,
     GROUP,
@@ -36,13 +36,12 @@ GroupTotals = dict[str, dict[str, float]]
 
 
 def housekeeping(plan: Plan) -> tuple[Aggregate, ...]:
-    """What every run counts: records, failed calls, which fields are there, ids that repeat."""
+    """What every run counts: records, failed calls, ids that repeat."""
     counted = Aggregate(
         features=(),
         totals={
             RECORDS: nw.len().cast(nw.Int64),
             ERRORS: nw.col(FAILED).cast(nw.Int64).sum(),
-            **{has(name): nw.col(has(name)).cast(nw.Int64).sum() for name in plan.watched},
             **{
                 rank.count_name: nw.col(rank.feature.name).count().cast(nw.Int64)
                 for rank in plan.ranks
