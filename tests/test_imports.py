@@ -13,12 +13,14 @@ PACKAGE = Path(calipers.__file__).parent
 
 _SHOWS = {"api", "cli", "reporting"}
 _SIZES = {"sizing", "powering"}
+_AUDITS = {"rubric_items", "judgements", "audits", "auditing"}
 _ASKS = {"scoring", "explaining", "results", "sinks", "agreeing", "ratings", "tasks"}
-_ASKS |= _SHOWS | _SIZES
+_ASKS |= _SHOWS | _SIZES | _AUDITS
 FORBIDDEN = {
     "errors": {"*"},
     "version": {"*"},
     "records": {"*"},
+    "documents": {"prices", "engines", "sources", "metrics", "stats", "records", *_ASKS},
     "prices": {"engines", "sources", "metrics", "stats", *_ASKS},
     "metrics": {"engines", "sources", *_ASKS},
     "stats": {"engines", "sources", "metrics", *_ASKS},
@@ -37,7 +39,14 @@ FORBIDDEN = {
     "attributing": {"comparing", "explaining", "sinks", "agreeing", "ratings", "api", "cli"},
     "flips": {"engines", "comparing", "explaining", "sinks", "agreeing", "ratings", "api", "cli"},
     "comparing": {"explaining", "sinks", "agreeing", "ratings", "reporting", "api", "cli"},
-    "reporting": {"engines", "sources", "scoring", "sinks", "ratings", "tasks", "api", "cli"},
+    "reporting": {
+        *("engines", "sources", "scoring", "sinks", "ratings", "tasks", "judgements", "auditing"),
+        *("api", "cli"),
+    },
+    "rubric_items": {"engines", "sources", "metrics", "stats", *_ASKS} - {"rubric_items"},
+    "judgements": {"engines", "metrics", "stats", *_ASKS} - {"rubric_items", "scoring"},
+    "audits": {"engines", "sources", "metrics", "scoring", "judgements", "auditing", "api", "cli"},
+    "auditing": {"engines", "sources", "explaining", "agreeing", "ratings", *_SHOWS},
     "api": {"cli", "reporting"},
 }
 

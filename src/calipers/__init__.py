@@ -15,12 +15,14 @@ from calipers.version import __version__
 
 if TYPE_CHECKING:
     from calipers.agreeing import Agreement
-    from calipers.api import agree, compare, explain, power, read, score
+    from calipers.api import agree, audit_judges, compare, explain, power, read, score
+    from calipers.audits import Audit
     from calipers.powering import PowerAnalysis
     from calipers.results import Group, Measured, Score
 
 __all__ = [
     "Agreement",
+    "Audit",
     "CalipersError",
     "DataError",
     "Group",
@@ -30,6 +32,7 @@ __all__ = [
     "UsageError",
     "__version__",
     "agree",
+    "audit_judges",
     "compare",
     "explain",
     "power",
@@ -39,12 +42,14 @@ __all__ = [
 
 _LAZY = {
     "agree": "calipers.api",
+    "audit_judges": "calipers.api",
     "compare": "calipers.api",
     "explain": "calipers.api",
     "power": "calipers.api",
     "read": "calipers.api",
     "score": "calipers.api",
     "Agreement": "calipers.agreeing",
+    "Audit": "calipers.audits",
     "Group": "calipers.results",
     "Measured": "calipers.results",
     "PowerAnalysis": "calipers.powering",

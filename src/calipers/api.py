@@ -10,6 +10,8 @@ import polars as pl
 
 from calipers.agreeing import Agreement, agree_data
 from calipers.agreeing import Options as AgreeOptions
+from calipers.auditing import audit_data
+from calipers.audits import Audit
 from calipers.comparing import CompareOptions, compare_data
 from calipers.comparisons import Compared
 from calipers.explaining import Explanation, explain_data
@@ -19,6 +21,7 @@ from calipers.prices import read_prices
 from calipers.ratings import Where
 from calipers.records import FIELDS
 from calipers.results import Score
+from calipers.rubric_items import read_rubric
 from calipers.scoring import Options, Progress, score_data
 from calipers.sizing import REPEATS, Aim
 from calipers.sources import Wanted, open_sources
@@ -238,6 +241,40 @@ def agree(
     )
     options = AgreeOptions(where=where, level=level, confidence=confidence, seed=seed)
     return agree_data(data, options)
+
+
+def audit_judges(
+    data: Any,
+    *,
+    by: str | Sequence[str] = (),
+    weights: str | Path | Mapping[str, Any] | None = None,
+    worst: int = 5,
+    rename: Mapping[str, str] | None = None,
+    on_bad: Literal["stop", "skip"] = "stop",
+    cluster: str | None = None,
+    confidence: float = 0.95,
+    seed: int = 0,
+) -> Audit:
+    """Audit the judges in `judgments`: agreement, bias, pass rates, and scores against items.
+
+    `weights`, of items, categories or criteria by name, is a YAML or JSON file or a mapping.
+
+    >>> strict = {"judge": "strict", "passed": False, "weighted_score": 0.4}
+    >>> kind = {"judge": "kind", "passed": True, "weighted_score": 0.9}
+    >>> audit = audit_judges([{"id": "q1", "judgments": [strict, kind]}])
+    >>> [(judge.judge, judge.measures["bias"].value) for judge in audit.groups[0].judges]
+    [('kind', 0.5), ('strict', -0.5)]
+    """
+    options = Options(
+        by=_names(by),
+        renames=rename or {},
+        on_bad=on_bad,
+        cluster=cluster,
+        confidence=confidence,
+        seed=seed,
+    )
+    rubric = None if weights is None else read_rubric(weights)
+    return audit_data(data, options, rubric=rubric, worst=worst)
 
 
 def read(data: Any, *, rename: Mapping[str, str] | None = None) -> pl.DataFrame:

@@ -16,6 +16,7 @@ import pytest
 import zstandard
 
 import calipers as cal
+from calipers.sources import Wanted, open_sources
 
 pd = pytest.importorskip("pandas")
 pa = pytest.importorskip("pyarrow")
@@ -465,3 +466,13 @@ def test_pandas_types_of_its_own() -> None:
 
 def test_a_generator_of_rows_is_a_list_of_rows() -> None:
     assert cal.score({"answer": str(number)} for number in range(4)).records == 4
+
+
+def test_rows_keep_their_numbers_when_bad_ones_are_left_out() -> None:
+    rows = [{"prob_correct": share} for share in (0.5, 2.0, 0.7)]
+    for data in (rows, pl.DataFrame(rows)):
+        [source] = open_sources(data)
+        [batch] = (chunk.exact() for chunk in source.chunks(Wanted(("prob_correct",))))
+        assert [bad.row for bad in batch.bad] == [2]
+        assert list(batch.numbers) == [1, 3]
+        assert batch.frame["prob_correct"].to_list() == [0.5, 0.7]

@@ -11,6 +11,7 @@ import click
 from calipers.cli.agree import agree
 from calipers.cli.compare import compare
 from calipers.cli.explain import explain
+from calipers.cli.judge import judge
 from calipers.cli.metrics import list_metrics
 from calipers.cli.power import power
 from calipers.cli.score import score
@@ -59,7 +60,7 @@ def app() -> None:
     """
 
 
-for command in (score, compare, power, explain, agree, list_metrics):
+for command in (score, compare, power, explain, agree, judge, list_metrics):
     app.add_command(command)
 
 

@@ -32,21 +32,35 @@ def _renames(_: click.Context, __: click.Parameter, pairs: tuple[str, ...]) -> d
     return found
 
 
-def reading_options(command: F) -> F:
+_BY = click.option("--by", multiple=True, metavar="FIELD", help="Group by FIELD (repeatable).")
+_MAP = click.option(
+    "--map",
+    "rename",
+    multiple=True,
+    callback=_renames,
+    metavar="FIELD=NAME",
+    help="Read the record's FIELD from the data's NAME (repeatable).",
+)
+_ON_BAD = click.option(
+    "--on-bad",
+    type=click.Choice(("stop", "skip")),
+    default="stop",
+    show_default=True,
+    help="Stop at the first bad row, or leave bad rows out and count them.",
+)
+
+
+def record_options(command: F) -> F:
     """The options of every command that reads records."""
+    return _BY(_MAP(_ON_BAD(command)))
+
+
+def reading_options(command: F) -> F:
+    """The options of every command that measures answers in records."""
     for option in reversed(
         (
-            click.option(
-                "--by", multiple=True, metavar="FIELD", help="Group by FIELD (repeatable)."
-            ),
-            click.option(
-                "--map",
-                "rename",
-                multiple=True,
-                callback=_renames,
-                metavar="FIELD=NAME",
-                help="Read the record's FIELD from the data's NAME (repeatable).",
-            ),
+            _BY,
+            _MAP,
             click.option(
                 "--normalize",
                 type=click.Choice(("numeric", "text")),
@@ -64,13 +78,7 @@ def reading_options(command: F) -> F:
                 metavar="NAME",
                 help="whitespace, a tokenizer.json file, or a name on the hub.",
             ),
-            click.option(
-                "--on-bad",
-                type=click.Choice(("stop", "skip")),
-                default="stop",
-                show_default=True,
-                help="Stop at the first bad row, or leave bad rows out and count them.",
-            ),
+            _ON_BAD,
         )
     ):
         command = option(command)
@@ -116,9 +124,9 @@ def say_notices(notices: Sequence[str]) -> None:
         click.echo(f"{click.style('note', fg='yellow')}: {printable(notice)}", err=True)
 
 
-def say_empty(files: tuple[str, ...]) -> None:
+def say_empty(files: tuple[str, ...], what: str = "records") -> None:
     """Say on stderr that there was nothing to measure."""
-    click.echo(f"{click.style('empty', fg='yellow')}: no records in {', '.join(files)}", err=True)
+    click.echo(f"{click.style('empty', fg='yellow')}: no {what} in {', '.join(files)}", err=True)
 
 
 def console() -> Console:

@@ -9,6 +9,7 @@ from typing import Any
 import narwhals as nw
 import polars as pl
 
+from calipers.documents import shown
 from calipers.metrics.declaration import (
     GROUP,
     Aggregate,
@@ -29,7 +30,6 @@ from calipers.prices import (
     priced,
     priced_together,
     read_usage,
-    shown,
 )
 
 COSTED = OneOf((("cost_usd",), ("model", "prompt_tokens", "completion_tokens"), ("usage",)))

@@ -2,7 +2,7 @@
 
 from calipers.prices.costs import USED, priced
 from calipers.prices.listed import PriceList, price_list
-from calipers.prices.table import Price, Prices, checked_prices, read_prices, shown
+from calipers.prices.table import Price, Prices, checked_prices, read_prices
 from calipers.prices.usage import call_counts, calls_in, priced_together, read_usage
 
 __all__ = [
@@ -18,5 +18,4 @@ __all__ = [
     "priced_together",
     "read_prices",
     "read_usage",
-    "shown",
 ]

@@ -14,6 +14,7 @@ from rich.text import Text
 from calipers.metrics import metric_named
 from calipers.reporting.figures import NOTHING, figure, group_name, printable, reach
 from calipers.reporting.frames import markdown_cell
+from calipers.reporting.grids import columns_that_fit
 from calipers.reporting.terminal import rendered
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def _show(compared: Compared, out: Console) -> None:
 def _print_table(heads: Sequence[str], rows: Sequence[Sequence[str]], out: Console) -> None:
     """Names on the left, figures on the right; what has no room stands in a table below."""
     widths = [max(map(len, cells)) + _GAP for cells in zip(heads, *rows, strict=True)]
-    for columns in _that_fit(widths, out.width):
+    for columns in columns_that_fit(widths, out.width):
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
         for column in columns:
             justify: Literal["left", "right"] = "right" if column else "left"
@@ -57,18 +58,6 @@ def _print_table(heads: Sequence[str], rows: Sequence[Sequence[str]], out: Conso
         for row in rows:
             table.add_row(*(row[column] for column in columns))
         out.print(table)
-
-
-def _that_fit(widths: Sequence[int], room: int) -> Iterator[list[int]]:
-    """As many columns as there is room for, then the next ones, each time behind the first."""
-    columns, used = [0], widths[0]
-    for column, width in enumerate(widths[1:], start=1):
-        if len(columns) > 1 and used + width > room:
-            yield columns
-            columns, used = [0], widths[0]
-        columns.append(column)
-        used += width
-    yield columns
 
 
 def _across_rows(compared: Compared) -> list[Sequence[str]]:

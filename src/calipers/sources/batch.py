@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
@@ -51,6 +51,7 @@ class Batch:
 
     frame: pl.DataFrame
     bad: tuple[BadRow, ...] = ()
+    numbers: Sequence[int] = ()  # where each row of the frame stands in its source
 
 
 class Chunk(Protocol):

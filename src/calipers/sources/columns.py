@@ -37,8 +37,9 @@ def conformed(
             why = _why_refused(given[index], field, parse=parse)
             problems.setdefault(index, f"{theirs}: {why}")
     clean = pl.DataFrame(columns) if columns else pl.DataFrame(height=frame.height)
+    numbers = range(first_row, first_row + frame.height)
     if not problems:
-        return Batch(clean)
+        return Batch(clean, numbers=numbers)
     keep = pl.Series(range(frame.height)).is_in(list(problems)).not_()
     rows = (
         BadRow(
@@ -49,7 +50,8 @@ def conformed(
         )
         for index in sorted(problems)
     )
-    return Batch(clean.filter(keep), tuple(rows))
+    kept = [number for number in numbers if number - first_row not in problems]
+    return Batch(clean.filter(keep), tuple(rows), kept)
 
 
 def _typed(column: pl.Series, field: Field) -> tuple[pl.Series, pl.Series]:

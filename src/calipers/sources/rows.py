@@ -26,6 +26,7 @@ def checked(
     readers = [(name, wanted.theirs(name), _reader(name, scalars)) for name in wanted.fields]
     columns: dict[str, list[Any]] = {name: [] for name in wanted.fields}
     bad: list[BadRow] = []
+    numbers: list[int] = []
     for number, text, row in rows:
         try:
             if isinstance(row, BadValue):
@@ -34,10 +35,11 @@ def checked(
         except BadValue as problem:
             bad.append(BadRow(source=source, row=number, problem=str(problem), content=text))
             continue
+        numbers.append(number)
         for (name, _, _), value in zip(readers, values, strict=True):
             columns[name].append(value)
     schema = {name: column_type(name, scalars) for name in wanted.fields}
-    return Batch(pl.DataFrame(columns, schema=schema), tuple(bad))
+    return Batch(pl.DataFrame(columns, schema=schema), tuple(bad), numbers)
 
 
 class _ScalarReader:

@@ -1,0 +1,104 @@
+"""`calipers judge audit`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from calipers.cli.shared import (
+    FORMATS,
+    console,
+    record_options,
+    say_empty,
+    say_notices,
+    write,
+)
+from calipers.errors import UsageError, nearest
+
+if TYPE_CHECKING:
+    from calipers.audits import Audit
+
+
+class JudgeGroup(click.Group):
+    """Subcommands by their name; without one, the command named `default`, if there is one."""
+
+    default: str | None = None
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Put the default command in front of arguments that name no subcommand."""
+        if args and args[0] not in (*self.commands, *ctx.help_option_names):
+            if self.default is None:
+                raise UsageError(
+                    f"judge {args[0]}: no such subcommand",
+                    fix=f"as in calipers judge audit FILES; {nearest(args[0], self.commands)}",
+                )
+            args = [self.default, *args]
+        return super().parse_args(ctx, args)
+
+
+@click.group(cls=JudgeGroup)
+def judge() -> None:
+    """How far judges can be trusted."""
+
+
+@judge.command()
+@click.argument("files", nargs=-1, required=True, metavar="FILES…")
+@record_options
+@click.option(
+    "--weights",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="What rubric items, categories or criteria weigh, YAML or JSON: {NAME: 0.6}.",
+)
+@click.option(
+    "--worst",
+    default=5,
+    show_default=True,
+    metavar="N",
+    help="How many of a judge's scores that are not what its items add up to are named.",
+)
+@click.option(
+    "--confidence", default=0.95, show_default=True, metavar="C", help="Of the intervals."
+)
+@click.option(
+    "--cluster",
+    metavar="FIELD",
+    help="Records that share FIELD depend on each other; without it, the runs of a task.",
+)
+@click.option(
+    "--seed", default=0, show_default=True, help="Kept in the output; nothing is resampled."
+)
+@click.option(
+    "--format", "output_format", type=click.Choice(FORMATS), default="table", show_default=True
+)
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Write to a file.")
+def audit(files: tuple[str, ...], output_format: str, output: Path | None, **options: Any) -> None:
+    """Audit the judgements in FILES: agreement, each judge's bias, and scores against own items."""
+    from calipers.api import audit_judges  # noqa: PLC0415 (loads Polars)
+
+    result = audit_judges(list(files), **options)
+    say_notices(result.notices)
+    if output is not None:
+        write(output, _as_text(result, output_format))
+    elif output_format == "table":
+        from calipers.reporting.audit import audit_text  # noqa: PLC0415
+
+        audit_text(result, console())
+    else:
+        click.echo(_as_text(result, output_format), nl=False)
+    if not result.judged:
+        say_empty(files, "judgements" if result.records else "records")
+    sys.exit(result.exit_code)
+
+
+def _as_text(result: Audit, output_format: str) -> str:
+    if output_format == "json":
+        return result.to_json() + "\n"
+    if output_format == "table":
+        return str(result)
+    from calipers.reporting.audit import audit_csv, audit_markdown  # noqa: PLC0415
+
+    return audit_csv(result) if output_format == "csv" else audit_markdown(result)
