@@ -28,15 +28,21 @@ class Outcome:
     groups: GroupTotals
     readings: tuple[Reading, ...]
     intervals: Mapping[str, Mapping[str, Interval]] = field(default_factory=dict)  # resampled
+    flakiest: pl.DataFrame | None = None  # some flaky tasks, where a row per task was wanted
 
 
 class Sinks(Protocol):
     """Where an engine puts what it finds on the way."""
 
     wants_samples: bool
+    wants_tasks: bool
 
     def samples(self, rows: pl.DataFrame) -> None:
         """Take some rows of per-sample values, in order."""
+        ...
+
+    def tasks(self, totals: pl.DataFrame) -> None:
+        """Take the totals of some tasks' runs, a row per task, in any order."""
         ...
 
     def bad_rows(self, rows: Sequence[BadRow]) -> None:
