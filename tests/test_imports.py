@@ -27,6 +27,7 @@ FORBIDDEN = {
     "sources": {"engines", "metrics", *_ASKS},
     "engines": set(_ASKS),
     "results": {"engines", "sources", "metrics", "scoring", "explaining", "sinks", "api", "cli"},
+    "task_file": {"scoring", "explaining", "agreeing", "ratings", "tasks", *_SIZES, *_SHOWS},
     "scoring": {"explaining", "api", "cli", "reporting"},
     "tiering": {"engines", "sources", "metrics", *_ASKS} - {"results", "tiering"},
     "explaining": {"api", "cli"},

@@ -109,6 +109,41 @@ class Tiers:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FlakyTask:
+    """A task of which some runs pass and some fail."""
+
+    by: Mapping[str, Any]
+    id: str
+    passes: int
+    runs: int  # that are known to pass or fail
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON of one task."""
+        return {"by": dict(self.by), "id": self.id, "passes": self.passes, "runs": self.runs}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PerTask:
+    """The tasks of all groups: how many there are and how many are flaky, and some of these."""
+
+    tasks: int
+    repeated: int  # with two runs or more that are known to pass or fail
+    flaky: int
+    flakiest: tuple[FlakyTask, ...]
+    path: str | None  # the file with a row per task, where one was asked for
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON of the tasks."""
+        return {
+            "tasks": self.tasks,
+            "repeated": self.repeated,
+            "flaky": self.flaky,
+            "flakiest": [task.to_dict() for task in self.flakiest],
+            "path": self.path,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Input:
     """Where records came from."""
 
@@ -133,6 +168,7 @@ class Score:
     notices: tuple[str, ...] = ()
     seed: int = 0
     tiers: tuple[Tiers, ...] = ()  # one, or one per value of the other fields grouped by
+    per_task: PerTask | None = None  # of profile tiers, or where a row per task was asked for
 
     @property
     def records(self) -> int:
@@ -154,6 +190,7 @@ class Score:
             "inputs": [each.to_dict() for each in self.inputs],
             "groups": [group.to_dict() for group in self.groups],
             **self._tiers(),
+            **({} if self.per_task is None else {"per_task": self.per_task.to_dict()}),
             **({"notices": list(self.notices)} if self.notices else {}),
         }
 

@@ -11,20 +11,22 @@ from pathlib import Path
 from typing import Any, Literal
 
 from calipers.engines.outcome import Outcome
+from calipers.engines.per_task import FLAKY, ID, PASSES, REPEATED_TASKS, TASKS, VERDICTS
 from calipers.engines.plan import Plan
 from calipers.engines.totals import ERRORS, RECORDS, REPEATED, GroupTotals
 from calipers.errors import DataError, UsageError, nearest
 from calipers.metrics import Metric, metric_named, metrics_of
 from calipers.metrics.cost import price_notices
-from calipers.metrics.declaration import Settings, Totals
+from calipers.metrics.declaration import GROUP, Settings, Totals
 from calipers.metrics.description import described
 from calipers.metrics.tiers import DESCRIBED
 from calipers.metrics.tokens import check_tokenizer
 from calipers.records import FIELDS
-from calipers.results import Group, Input, Measured, Score
+from calipers.results import FlakyTask, Group, Input, Measured, PerTask, Score
 from calipers.sinks import open_sinks
 from calipers.sources import Source, Wanted, open_sources
 from calipers.stats.intervals import Interval
+from calipers.task_file import TaskFile, open_task_file
 from calipers.tiering import compared_tiers, grade
 
 HASHED_UP_TO = 64 << 20
@@ -47,6 +49,7 @@ class Options:
     on_bad: Literal["stop", "skip"] = "stop"
     bad_rows: Path | None = None
     per_sample: Path | None = None
+    per_task: Path | None = None
     hash_inputs: bool = False
     cluster: str | None = None
     baseline: str = "T0"
@@ -89,6 +92,7 @@ class Options:
             also_watched=tuple(self.renames),
             only_present=not (self.profile or self.metrics),
             described=DESCRIBED if self.profile == "tiers" else (),
+            per_task=self.profile == "tiers" or self.per_task is not None,
             cluster=self.cluster,
             confidence=self.confidence,
             resamples=self.resamples,
@@ -113,15 +117,19 @@ def score_data(data: Any, options: Options, progress: Progress = lambda _: None)
     """Measure the records in `data`."""
     sources = open_sources(data)
     plan = replace(options.plan(), seen=_seen(sources, options) if options.per_sample else None)
-    outcome = run_engine(sources, plan, options, progress)
-    if any(reading.rows for reading in outcome.readings):
-        check_fields(outcome.present, plan, sources, options.renames)
-    _check_ids(outcome)
+    with open_task_file(options.per_task) as tasks:
+        outcome = run_engine(sources, plan, options, progress, tasks)
+        if any(reading.rows for reading in outcome.readings):
+            check_fields(outcome.present, plan, sources, options.renames)
+        _check_ids(outcome, options)
+        if tasks is not None:
+            tasks.write(sorted_keys(outcome.groups, plan.by))
     groups = _groups(outcome, plan, options)
     prices = options.settings.prices
     return Score(
         groups=tuple(groups),
         tiers=tuple(compared_tiers(groups, options.baseline)) if plan.described else (),
+        per_task=_per_task(outcome, plan, options.per_task) if plan.per_task else None,
         inputs=tuple(_inputs(sources, outcome, hash_all=options.hash_inputs)),
         settings={
             **asdict(options.settings),
@@ -142,7 +150,11 @@ def _seen(sources: Sequence[Source], options: Options) -> frozenset[str]:
 
 
 def run_engine(
-    sources: Sequence[Source], plan: Plan, options: Options, progress: Progress
+    sources: Sequence[Source],
+    plan: Plan,
+    options: Options,
+    progress: Progress,
+    tasks: TaskFile | None = None,
 ) -> Outcome:
     """The engine asked for, over all sources."""
     if options.engine == "spark":
@@ -152,6 +164,7 @@ def run_engine(
     wanted = Wanted(plan.fields, options.renames)
     with open_sinks(
         samples=options.per_sample,
+        tasks=None if tasks is None else tasks.add,
         bad_rows=options.bad_rows,
         skip_bad=options.on_bad == "skip",
         progress=progress,
@@ -179,12 +192,17 @@ def check_fields(
             )
 
 
-def _check_ids(outcome: Outcome) -> None:
+def _check_ids(outcome: Outcome, options: Options) -> None:
     records, with_id = _total(outcome.groups, RECORDS), outcome.having["id"]
     if 0 < with_id < records:
         raise DataError(
             f"{records - with_id} of {records} records have no id, the others have one",
             fix="give every record an id, or name the field that holds it: --map id=NAME",
+        )
+    if records and not with_id and options.per_task is not None:
+        raise UsageError(
+            "--per-task: no record has an id, so none is known to be of the same task",
+            fix="name the field that tells tasks apart: --map id=NAME",
         )
 
 
@@ -200,6 +218,25 @@ def _notices(outcome: Outcome, options: Options) -> Iterator[str]:
     if skipped := sum(reading.skipped for reading in outcome.readings):
         yield f"{skipped} bad rows were left out"
     yield from price_notices(outcome.groups.values(), options.settings)
+
+
+def _per_task(outcome: Outcome, plan: Plan, path: Path | None) -> PerTask | None:
+    """How many tasks there are and how many are flaky; None where no record has an id."""
+    tasks = _total(outcome.groups, TASKS)
+    if path is None and not tasks:
+        return None
+    keys = sorted_keys(outcome.groups, plan.by)
+    found = () if outcome.flakiest is None else outcome.flakiest.iter_rows(named=True)
+    return PerTask(
+        tasks=tasks,
+        repeated=_total(outcome.groups, REPEATED_TASKS),
+        flaky=_total(outcome.groups, FLAKY),
+        flakiest=tuple(
+            FlakyTask(by=keys[row[GROUP]], id=row[ID], passes=row[PASSES], runs=row[VERDICTS])
+            for row in found
+        ),
+        path=None if path is None else str(path),
+    )
 
 
 def _groups(outcome: Outcome, plan: Plan, options: Options) -> list[Group]:

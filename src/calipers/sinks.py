@@ -1,4 +1,4 @@
-"""Files that fill up while an engine runs: per-sample values and bad rows.
+"""What an engine finds on the way: per-sample values and bad rows, in files that fill up.
 
 Both are written beside their place and moved there when whole, so that a run that fails leaves no
 half file behind.
@@ -19,7 +19,9 @@ import polars as pl
 from calipers.errors import UsageError
 from calipers.sources import BadRow
 
-SAMPLE_SUFFIXES = (".parquet", ".jsonl")
+TABLE_SUFFIXES = (".parquet", ".jsonl")
+
+TakeTasks = Callable[[pl.DataFrame], None]
 
 
 class FileSinks:
@@ -30,11 +32,14 @@ class FileSinks:
         folder: Path,
         *,
         samples: Path | None,
+        tasks: TakeTasks | None,
         bad_rows: IO[str] | None,
         skip_bad: bool,
         progress: Callable[[float], None],
     ) -> None:
         self.wants_samples = samples is not None
+        self.wants_tasks = tasks is not None
+        self._tasks = tasks
         self._folder = folder
         self._parts = 0
         self._schemas: list[pl.Schema] = []
@@ -48,6 +53,11 @@ class FileSinks:
         self._parts += 1
         if rows.schema not in self._schemas:
             self._schemas.append(rows.schema)
+
+    def tasks(self, totals: pl.DataFrame) -> None:
+        """Pass them on to who wants them."""
+        if self._tasks is not None:
+            self._tasks(totals)
 
     def bad_rows(self, rows: Sequence[BadRow]) -> None:
         """Stop at the first bad row, or write them down and go on."""
@@ -91,23 +101,26 @@ class FileSinks:
 def open_sinks(
     *,
     samples: Path | None,
+    tasks: TakeTasks | None = None,
     bad_rows: Path | None,
     skip_bad: bool,
     progress: Callable[[float], None],
 ) -> Iterator[FileSinks]:
     """Sinks whose files are complete when the block ends, and untouched when it fails."""
-    for path in (samples, bad_rows):
-        _check_place(path)
-    if samples is not None and samples.suffix not in SAMPLE_SUFFIXES:
-        raise UsageError(
-            f"--per-sample {samples}: unknown format",
-            fix=f"name a file that ends in {' or '.join(SAMPLE_SUFFIXES)}",
-        )
+    if samples is not None:
+        check_table_place(samples, "--per-sample")
+    if bad_rows is not None:
+        _check_place(bad_rows)
     with tempfile.TemporaryDirectory(prefix="calipers-") as name:
         folder = Path(name)
         with _partial(bad_rows) as bad_file:
             sinks = FileSinks(
-                folder, samples=samples, bad_rows=bad_file, skip_bad=skip_bad, progress=progress
+                folder,
+                samples=samples,
+                tasks=tasks,
+                bad_rows=bad_file,
+                skip_bad=skip_bad,
+                progress=progress,
             )
             yield sinks
         if samples is not None:
@@ -133,9 +146,17 @@ def _partial(path: Path | None) -> Iterator[IO[str] | None]:
         beside.unlink(missing_ok=True)
 
 
-def _check_place(path: Path | None) -> None:
-    if path is None:
-        return
+def check_table_place(path: Path, option: str) -> None:
+    """Refuse a place where no table can be written before any work is done."""
+    _check_place(path)
+    if path.suffix not in TABLE_SUFFIXES:
+        raise UsageError(
+            f"{option} {path}: unknown format",
+            fix=f"name a file that ends in {' or '.join(TABLE_SUFFIXES)}",
+        )
+
+
+def _check_place(path: Path) -> None:
     if not path.parent.is_dir():
         raise UsageError(f"{path}: the folder {path.parent} does not exist", fix="create it first")
     if path.is_dir():

@@ -65,6 +65,11 @@ if TYPE_CHECKING:
     help="Write a row per record to a .parquet or .jsonl file.",
 )
 @click.option(
+    "--per-task",
+    type=click.Path(path_type=Path),
+    help="Write a row per group and task to a .parquet or .jsonl file.",
+)
+@click.option(
     "--bad-rows",
     type=click.Path(path_type=Path),
     help="With --on-bad skip: write the bad rows and their reasons to a .jsonl file.",

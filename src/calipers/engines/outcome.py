@@ -29,6 +29,7 @@ class Outcome:
     readings: tuple[Reading, ...]
     having: Mapping[str, int]  # how many rows have each field whose presence decides something
     intervals: Mapping[str, Mapping[str, Interval]] = field(default_factory=dict)  # resampled
+    flakiest: pl.DataFrame | None = None  # some flaky tasks, where a row per task was wanted
 
     @property
     def present(self) -> frozenset[str]:
@@ -40,9 +41,14 @@ class Sinks(Protocol):
     """Where an engine puts what it finds on the way."""
 
     wants_samples: bool
+    wants_tasks: bool
 
     def samples(self, rows: pl.DataFrame) -> None:
         """Take some rows of per-sample values, in order."""
+        ...
+
+    def tasks(self, totals: pl.DataFrame) -> None:
+        """Take the totals of some tasks' runs, a row per task, in any order."""
         ...
 
     def bad_rows(self, rows: Sequence[BadRow]) -> None:

@@ -57,6 +57,7 @@ class Plan:
     only_present: bool = False  # leave out the metrics whose fields no row has
     seen: frozenset[str] | None = None  # fields in the first rows: others fill no sample's column
     described: tuple[Feature, ...] = ()  # features whose seven statistics are wanted
+    per_task: bool = False  # whether tasks are told apart by their ids, not by hashes alone
     cluster: str | None = None  # a field; else the rows of a task are a cluster
     confidence: float = 0.95
     resamples: int = 0  # intervals by the bootstrap, where there are any
@@ -137,6 +138,7 @@ class Plan:
             FAILED: pl.Boolean(),
         }
         columns |= {} if self.cluster is None else {CLUSTER: pl.Int64()}
+        columns |= {"id": pl.String()} if self.per_task else {}
         columns |= dict.fromkeys(self.having, pl.Boolean())
         columns |= {feature.name: feature.dtype for feature in self.features if feature.stored}
         if self.sort_keys:

@@ -15,6 +15,13 @@ import polars as pl
 
 from calipers.engines.batches import MeasuredBatch, measured_chunk, numbered
 from calipers.engines.outcome import Outcome, Reading, Sinks
+from calipers.engines.per_task import (
+    flakiest,
+    flaky_counts,
+    task_columns,
+    task_totals,
+    with_answers,
+)
 from calipers.engines.plan import IDENTITY, Plan, has, sort_key
 from calipers.engines.ranks import BUCKET, KEY, Tally, select_ranks
 from calipers.engines.resampling import bootstrap
@@ -104,7 +111,25 @@ def run(sources: Sequence[Source], wanted: Wanted, plan: Plan, sinks: Sinks) -> 
         plan = plan.present([name for name, count in having.items() if count])
         groups = totals(store, plan)
         intervals = _bootstrapped(store, plan, groups) if plan.resamples else {}
-        return Outcome(groups, tuple(readings), having, intervals)
+        flaky = _per_task(store, plan, groups, sinks) if plan.per_task else None
+        return Outcome(groups, tuple(readings), having, intervals, flaky)
+
+
+def _per_task(store: Store, plan: Plan, groups: GroupTotals, sinks: Sinks) -> pl.DataFrame:
+    """Count the flaky tasks and find some, part by part; a row per task goes to its file."""
+    counts, few = [], []
+    for part in store.parts(task_columns(plan)):
+        rows = nw.from_native(part.lazy())
+        totals = task_totals(rows, plan)
+        wanted = with_answers(totals, rows, plan) if sinks.wants_tasks else totals
+        tasks = store.named(_collected(wanted))
+        counts.append(_after(tasks, flaky_counts))
+        few.append(_after(tasks, flakiest))
+        if sinks.wants_tasks:
+            sinks.tasks(tasks)
+    add_totals(groups, summed(counts, [GROUP]))
+    found: pl.LazyFrame = flakiest(nw.from_native(pl.concat(few).lazy())).to_native()
+    return found.collect(engine="in-memory")
 
 
 def _bootstrapped(store: Store, plan: Plan, groups: GroupTotals) -> dict[str, dict[str, Interval]]:

@@ -21,6 +21,7 @@ import polars as pl
 
 from calipers.engines.batches import measured_chunk, numbered
 from calipers.engines.outcome import Outcome, Reading, Sinks
+from calipers.engines.per_task import flakiest, flaky_counts, task_totals, with_answers
 from calipers.engines.plan import Plan, has
 from calipers.engines.ranks import select_ranks
 from calipers.engines.spreads import add_spreads, beside_rows, beyond_rows, effects, per_cluster
@@ -96,7 +97,9 @@ def run(sources: Sequence[Source], wanted: Wanted, plan: Plan, sinks: Sinks) -> 
                 _write_samples(good, kept, sinks)
             having = _having(good, plan)
             plan = plan.present([name for name, count in having.items() if count])
-            return Outcome(_totals(spark, good, plan), readings, having)
+            groups = _totals(spark, good, plan)
+            flaky = _per_task(good, plan, groups, sinks) if plan.per_task else None
+            return Outcome(groups, readings, having, flakiest=flaky)
         finally:
             rows.unpersist()
     except PySparkException as error:
@@ -261,16 +264,31 @@ def _located(rows: DataFrame, source: Source, wanted: Wanted) -> Sequence[BadRow
 
 
 def _write_samples(rows: DataFrame, kept: dict[str, str], sinks: Sinks) -> None:
-    """Per-sample values, by way of a folder that driver and workers share."""
+    """Per-sample values, part by part."""
+    columns = [F.col(own).alias(f"_out_{sample}") for sample, own in kept.items()]
+    written = 0
+    for frame in _part_by_part(rows.select(*columns)):
+        written += frame.height
+        sinks.samples(numbered(frame.rename(lambda n: n.removeprefix("_out_")), written))
+
+
+def _part_by_part(rows: DataFrame) -> Iterator[pl.DataFrame]:
+    """A large table on the driver, by way of a folder that driver and workers share."""
     with tempfile.TemporaryDirectory(prefix="calipers-") as name:
-        folder = Path(name, "samples")
-        columns = [F.col(own).alias(f"_out_{sample}") for sample, own in kept.items()]
-        rows.select(*columns).write.parquet(folder.as_uri())
-        written = 0
-        for part in sorted(folder.glob("part-*.parquet")):
-            frame = pl.read_parquet(part)
-            written += frame.height
-            sinks.samples(numbered(frame.rename(lambda n: n.removeprefix("_out_")), written))
+        folder = Path(name, "parts")
+        rows.write.parquet(folder.as_uri())
+        yield from map(pl.read_parquet, sorted(folder.glob("part-*.parquet")))
+
+
+def _per_task(good: DataFrame, plan: Plan, groups: GroupTotals, sinks: Sinks) -> pl.DataFrame:
+    """Count the flaky tasks and find some, in the cluster; a row per task goes to its file."""
+    rows = nw.from_native(good)
+    tasks = task_totals(rows, plan)
+    if sinks.wants_tasks:
+        for part in _part_by_part(with_answers(tasks, rows, plan).to_native()):
+            sinks.tasks(part)
+    add_totals(groups, _collected(flaky_counts(tasks)))
+    return _collected(flakiest(tasks))
 
 
 def _having(good: DataFrame, plan: Plan) -> dict[str, int]:

@@ -27,7 +27,7 @@ _AT_LEAST = 2
 _COUNT = nw.len().cast(nw.Int64)
 
 
-def _agreement(answers: Frame) -> Frame:
+def agreement_of_runs(answers: Frame) -> Frame:
     """How far the runs of each repeated task agree, from a row per task and distinct answer."""
     n = nw.col("n").cast(nw.Float64)
     runs = nw.col(RUNS).cast(nw.Float64)
@@ -64,7 +64,7 @@ def _most_common(answers: Frame) -> Frame:
     )
 
 
-_answers = Aggregate(
+ANSWERS = Aggregate(
     features=(answer_key, correct),
     keys=(TASK, "answer_key"),
     where=lambda: ~nw.col(TASK).is_null() & ~nw.col("answer_key").is_null(),
@@ -74,7 +74,9 @@ _answers = Aggregate(
         "right": nw.col("correct").cast(nw.Int64).sum(),
     },
     tasks=(
-        TaskValues(name="repeats", step=_agreement, values=("answer_entropy", "most_common_share")),
+        TaskValues(
+            name="repeats", step=agreement_of_runs, values=("answer_entropy", "most_common_share")
+        ),
         TaskValues(name="mode", step=_most_common, values=("mode_right",)),
     ),
 )
@@ -93,7 +95,7 @@ answer_entropy = Metric(
     unit="nats",
     range=(0, float("inf")),
     better="lower",
-    aggregate=_answers,
+    aggregate=ANSWERS,
     rows="repeats__rows",
     value=lambda totals: totals["answer_entropy__sum"] / totals["repeats__tasks"],
     empty=_NO_REPEATS,
@@ -114,7 +116,7 @@ determinism_index = Metric(
     unit=None,
     range=(0, 1),
     better="higher",
-    aggregate=_answers,
+    aggregate=ANSWERS,
     rows="repeats__rows",
     value=lambda totals: totals["most_common_share__sum"] / totals["repeats__tasks"],
     empty=_NO_REPEATS,
@@ -137,7 +139,7 @@ mode_accuracy = Metric(
     unit=None,
     range=(0, 1),
     better="higher",
-    aggregate=_answers,
+    aggregate=ANSWERS,
     rows="mode__rows",
     value=lambda totals: totals["mode_right__sum"] / totals["mode__tasks"],
     empty="no task has two runs with an answer that can be checked",

@@ -151,23 +151,25 @@ def _ratio(totals: Totals) -> Any:
     return np.where(np.equal(passes, 0), inf, cost / np.maximum(passes, 1))
 
 
+_counted = ~nw.col("cost_of_pass").is_null()
+_paid_pass = nw.col("passed") & ~nw.col("cost_usd").is_null()
+
+COSTS_OF_PASSES = {
+    "cost_of_pass__n": nw.col("cost_of_pass").count(),
+    "cost_of_pass__cost": nw.when(_counted).then(nw.col("cost_usd")).sum(),
+    "cost_of_pass__passes": _paid_pass.cast(nw.Int64).sum(),
+}
+"""What the runs cost that are known to pass or fail, and how many of them passed."""
+
 _costs = Aggregate(
     features=(cost_of_pass, passed, cost_usd, *SOURCES.features),
     totals={
         **SOURCES.totals,
-        "cost_of_pass__n": nw.col("cost_of_pass").count(),
-        "cost_of_pass__cost": nw.when(~nw.col("cost_of_pass").is_null())
-        .then(nw.col("cost_usd"))
-        .sum(),
-        "cost_of_pass__cost_squares": nw.when(~nw.col("cost_of_pass").is_null())
+        **COSTS_OF_PASSES,
+        "cost_of_pass__cost_squares": nw.when(_counted)
         .then(nw.col("cost_usd") * nw.col("cost_usd"))
         .sum(),
-        "cost_of_pass__passed_cost": nw.when(nw.col("passed") & ~nw.col("cost_usd").is_null())
-        .then(nw.col("cost_usd"))
-        .sum(),
-        "cost_of_pass__passes": (nw.col("passed") & ~nw.col("cost_usd").is_null())
-        .cast(nw.Int64)
-        .sum(),
+        "cost_of_pass__passed_cost": nw.when(_paid_pass).then(nw.col("cost_usd")).sum(),
     },
 )
 

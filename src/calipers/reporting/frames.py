@@ -9,6 +9,7 @@ import polars as pl
 
 from calipers.metrics import metric_named
 from calipers.reporting.figures import group_name, printable, reasons, with_interval
+from calipers.reporting.flakiness import flaky_line
 
 if TYPE_CHECKING:
     from calipers.results import Score
@@ -79,7 +80,8 @@ def score_markdown(score: Score) -> str:
         lines.append(f"| {label} | {' | '.join(values)} |")
     if any(group.statistics for group in score.groups):
         lines.append(f"| grade | {' | '.join(group.grade or '—' for group in score.groups)} |")
-    notes = [*reasons(score.groups), *score.notices]
+    flaky = flaky_line(score)
+    notes = [*reasons(score.groups), *([flaky] if flaky else []), *score.notices]
     return "\n".join([*lines, "", *(f"- {markdown_cell(note)}" for note in notes)]) + "\n"
 
 

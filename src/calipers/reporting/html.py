@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from calipers.metrics import metric_named
 from calipers.reporting.figures import figure, group_name, reasons, with_interval
+from calipers.reporting.flakiness import flaky_line
 
 if TYPE_CHECKING:
     from calipers.results import Measured, Score
@@ -32,7 +33,8 @@ def score_html(score: Score) -> str:
     counts = "".join(
         f'<td style="text-align:right">{group.records:,}</td>' for group in score.groups
     )
-    listed = (*reasons(score.groups), *score.notices)
+    flaky = flaky_line(score)
+    listed = (*reasons(score.groups), *([flaky] if flaky else []), *score.notices)
     notes = "".join(f"<li>{escape(note)}</li>" for note in listed)
     return (
         f"<table><thead><tr><th>metric</th>{heads}<th></th></tr></thead><tbody>"

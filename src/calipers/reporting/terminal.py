@@ -15,6 +15,7 @@ from rich.text import Text
 from calipers.metrics import metric_named
 from calipers.reporting.catalogue import facts, range_text
 from calipers.reporting.figures import NOTHING, group_name, printable, reasons, with_interval
+from calipers.reporting.flakiness import flaky_line
 
 if TYPE_CHECKING:
     import polars as pl
@@ -60,6 +61,8 @@ def show_score(score: Score, console: Console) -> None:
         console.print(_score_table(groups))
     for tiers in score.tiers:
         _show_tiers(tiers, console)
+    if flaky := flaky_line(score):
+        console.print(Text(flaky))
     notes = reasons(score.groups)
     if notes:
         console.print(Text(f"{NOTHING} no value:", style="dim"))

@@ -1,0 +1,169 @@
+"""A row per task: totals over its runs, written with Narwhals for every engine.
+
+`finished` turns the totals into the columns that `--per-task` writes. A task is flaky when some of
+its runs pass and some fail; whether a run passed is its `passed`, or `correct` in tasks without.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from math import inf
+
+import narwhals as nw
+import polars as pl
+
+from calipers.engines.plan import FAILED, Plan
+from calipers.engines.totals import ERRORS, keyed
+from calipers.metrics.accuracy import correct
+from calipers.metrics.cost import cost_usd
+from calipers.metrics.declaration import GROUP, RUNS, TASK, Aggregate, Feature, Frame, sums
+from calipers.metrics.normalize import answer_key
+from calipers.metrics.repeats import ANSWERS, agreement_of_runs
+from calipers.metrics.tiers import (
+    COSTS_OF_PASSES,
+    composite_score,
+    cost_of_pass,
+    duration_seconds,
+    impl_rate,
+    passed,
+)
+
+ID = "id"
+TASKS, REPEATED_TASKS, FLAKY = "tasks", "tasks_repeated", "tasks_flaky"
+VERDICTS, PASSES = "_verdicts", "_passes"
+FLAKIEST = 5  # so many flaky tasks are named
+
+_JUDGED = (passed, correct)
+_AVERAGED = (impl_rate, cost_usd, duration_seconds, composite_score)
+_AGREED = "most_common_share"
+_AT_LEAST = 2
+
+
+def task_totals(rows: Frame, plan: Plan) -> Frame:
+    """The totals of each task's runs, and how many of them passed of those that are known."""
+    tasks = keyed(rows, _aggregate(plan.features))
+    known, right = nw.lit(0), nw.lit(0)
+    for feature in reversed([each for each in _JUDGED if each in plan.features]):
+        some = nw.col(_count(feature)) > 0
+        known = nw.when(some).then(nw.col(_count(feature))).otherwise(known)
+        right = nw.when(some).then(nw.col(_sum(feature))).otherwise(right)
+    return tasks.with_columns(
+        known.cast(nw.Int64).alias(VERDICTS), right.cast(nw.Int64).alias(PASSES)
+    )
+
+
+def _aggregate(features: Collection[Feature]) -> Aggregate:
+    failed = nw.col(FAILED).cast(nw.Int64)
+    totals = {ID: nw.col(ID).min(), RUNS: (1 - failed).sum(), ERRORS: failed.sum()}
+    for feature in (*_JUDGED, *_AVERAGED):
+        totals |= sums(feature).totals if feature in features else {}
+    if cost_usd in features:
+        cost = nw.col(cost_usd.name)
+        totals |= {"cost_usd__min": cost.min(), "cost_usd__max": cost.max()}
+    if cost_of_pass in features:
+        totals |= COSTS_OF_PASSES
+    return Aggregate(
+        features=(), keys=(TASK,), where=lambda: ~nw.col(TASK).is_null(), totals=totals
+    )
+
+
+def _count(feature: Feature) -> str:
+    return f"{feature.name}__n"
+
+
+def _sum(feature: Feature) -> str:
+    return f"{feature.name}__sum"
+
+
+def with_answers(tasks: Frame, rows: Frame, plan: Plan) -> Frame:
+    """The share of each repeated task's runs that give its most common answer beside the totals."""
+    if answer_key not in plan.features or correct not in plan.features:
+        return tasks
+    shares = agreement_of_runs(keyed(rows, ANSWERS)).select(GROUP, TASK, _AGREED)
+    return tasks.join(shares, on=[GROUP, TASK], how="left")
+
+
+def task_columns(plan: Plan) -> list[str]:
+    """The columns of the compact table that a row per task is made of."""
+    used = {*_JUDGED, *_AVERAGED, cost_of_pass, answer_key}.intersection(plan.features)
+    return [GROUP, TASK, FAILED, ID, *sorted(feature.name for feature in used)]
+
+
+def flaky_counts(tasks: Frame) -> Frame:
+    """Of each group: its tasks, those with two known runs or more, and the flaky ones."""
+    known, right = nw.col(VERDICTS), nw.col(PASSES)
+    flags = {REPEATED_TASKS: known >= _AT_LEAST, FLAKY: (right > 0) & (right < known)}
+    return (
+        tasks.with_columns(**{name: flag.cast(nw.Int64) for name, flag in flags.items()})
+        .group_by(GROUP)
+        .agg(nw.len().cast(nw.Int64).alias(TASKS), *(nw.col(name).sum() for name in flags))
+    )
+
+
+def flakiest(tasks: Frame) -> Frame:
+    """The few tasks whose runs pass and fail most evenly, those with more runs first."""
+    known, right = nw.col(VERDICTS), nw.col(PASSES)
+    uneven = ((2 * right - known) * (2 * right - known)).cast(nw.Float64) / (known * known)
+    return (
+        tasks.filter((right > 0) & (right < known))
+        .with_columns(_uneven=uneven, _fewer=-known)
+        .sort("_uneven", "_fewer", GROUP, ID)
+        .head(FLAKIEST)
+        .select(GROUP, ID, VERDICTS, PASSES)
+    )
+
+
+def finished(totals: pl.LazyFrame) -> Iterator[pl.Expr]:
+    """The columns of a row per task, over the totals: those that any task has a value for."""
+    names = totals.collect_schema().names()
+    present = _present(totals, names)
+    yield from (pl.col(ID), pl.col(RUNS), pl.col(ERRORS))
+    if passed.name in present:
+        some = pl.col(_count(passed)) > 0
+        yield pl.when(some).then(pl.col(_sum(passed)).cast(pl.Int64)).alias("passes")
+        yield _mean(passed).alias("pass_rate")
+    if correct.name in present:
+        yield _mean(correct).alias("accuracy")
+    yield from _agreement(present)
+    for feature in _AVERAGED:
+        if feature.name in present:
+            yield _mean(feature).alias(feature.name)
+            if feature is cost_usd:
+                yield pl.col("cost_usd__min").alias("cost_usd_min")
+                yield pl.col("cost_usd__max").alias("cost_usd_max")
+    if cost_of_pass.name in present:
+        spent, passes = pl.col("cost_of_pass__cost"), pl.col("cost_of_pass__passes")
+        ratio = pl.when(passes > 0).then(spent / passes).otherwise(inf)
+        yield pl.when(pl.col(_count(cost_of_pass)) > 0).then(ratio).alias("cost_of_pass")
+    if _AGREED in present:
+        yield pl.col(_AGREED).alias("most_common_answer_share")
+
+
+def _present(totals: pl.LazyFrame, names: Collection[str]) -> set[str]:
+    """The features, and the agreement on answers, that at least one task has."""
+    features = (*_JUDGED, *_AVERAGED, cost_of_pass)
+    counts = {each.name: pl.col(_count(each)).sum() for each in features if _count(each) in names}
+    counts |= {_AGREED: pl.col(_AGREED).count()} if _AGREED in names else {}
+    if not counts:
+        return set()
+    found = totals.select(**counts).collect().row(0, named=True)
+    return {name for name, count in found.items() if count}
+
+
+def _mean(feature: Feature) -> pl.Expr:
+    count = pl.col(_count(feature))
+    return pl.when(count > 0).then(pl.col(_sum(feature)) / count)
+
+
+def _agreement(present: Collection[str]) -> Iterator[pl.Expr]:
+    """How far the runs of a task agree: on passing, on being right, or on the answer."""
+    known, right = pl.col(VERDICTS), pl.col(PASSES)
+    most = pl.max_horizontal(right, known - right) / known
+    same: pl.Expr = pl.when(known >= _AT_LEAST).then(most)
+    judged = any(feature.name in present for feature in _JUDGED)
+    if _AGREED in present:
+        same = pl.when(known == 0).then(_AGREED).otherwise(same)
+    if judged or _AGREED in present:
+        yield same.alias("consistency")
+    if judged:
+        yield pl.when(known > 0).then((right > 0) & (right < known)).alias("flaky")

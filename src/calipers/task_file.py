@@ -1,0 +1,107 @@
+"""The file of `--per-task`: a row per group and task, gathered part by part while an engine runs.
+
+It is written beside its place and moved there when whole, as the file of `--per-sample` is.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from calipers.engines.per_task import ID, finished
+from calipers.engines.totals import ERRORS
+from calipers.metrics.declaration import GROUP, RUNS
+from calipers.results import finite_json
+from calipers.sinks import check_table_place
+
+_PLACE = "_place"  # of a task's group among the groups
+_BY = "_by_"  # before the name of a group field: the totals may have a column of that name
+_LINES = 50_000  # so many at a time
+
+
+class TaskFile:
+    """Totals of tasks go in, in any order; the file comes out sorted by group and id."""
+
+    def __init__(self, path: Path, folder: Path) -> None:
+        self.path = path
+        self._folder = folder
+        self._parts = 0
+
+    def add(self, totals: pl.DataFrame) -> None:
+        """Keep the totals of some tasks."""
+        if totals.height:
+            totals.write_parquet(self._folder / f"{self._parts:08}.parquet", compression="lz4")
+            self._parts += 1
+
+    def write(self, groups: Mapping[str, Mapping[str, Any]]) -> None:
+        """Write the file; `groups` are the fields of each group, in the order to show them."""
+        beside = self.path.with_name(f".{self.path.name}.partial{self.path.suffix}")
+        try:
+            rows = self._rows(_group_frame(groups))
+            if self.path.suffix == ".jsonl":
+                _write_lines(rows, beside, self._folder / "sorted.parquet")
+            else:
+                rows.sink_parquet(beside)
+            beside.replace(self.path)
+        finally:
+            beside.unlink(missing_ok=True)
+
+    def _rows(self, groups: pl.DataFrame) -> pl.LazyFrame:
+        if not self._parts:
+            empty = {ID: pl.String(), RUNS: pl.Int64(), ERRORS: pl.Int64()}
+            return pl.LazyFrame(schema=empty)
+        totals = pl.scan_parquet(self._folder / "*.parquet")
+        values = {each.meta.output_name(): each for each in finished(totals)}
+        fields = (name.removeprefix(_BY) for name in groups.columns if name.startswith(_BY))
+        named = {
+            f"by_{name}" if name in values else name: pl.col(f"{_BY}{name}")
+            for name in fields
+            if name != ID
+        }
+        ordered = totals.join(groups.lazy(), on=GROUP).sort(_PLACE, ID)
+        return ordered.select(values.pop(ID), **named, **values)
+
+
+def _group_frame(groups: Mapping[str, Mapping[str, Any]]) -> pl.DataFrame:
+    """A row per group: its text, its place, its fields."""
+    rows = [
+        {GROUP: text, _PLACE: place} | {f"{_BY}{name}": value for name, value in by.items()}
+        for place, (text, by) in enumerate(groups.items())
+    ]
+    return pl.DataFrame(rows, infer_schema_length=None, strict=False)
+
+
+def _write_lines(rows: pl.LazyFrame, path: Path, by_way_of: Path) -> None:
+    """Strict JSON lines: what is infinite is a text there."""
+    rows.sink_parquet(by_way_of)
+    whole = pl.scan_parquet(by_way_of)
+    with path.open("w", encoding="utf-8") as file:
+        start = 0
+        while (some := whole.slice(start, _LINES).collect()).height:
+            file.writelines(_line(row) for row in some.iter_rows(named=True))
+            start += _LINES
+
+
+def _line(row: Mapping[str, Any]) -> str:
+    shown = {
+        name: finite_json(value) if isinstance(value, float) else value
+        for name, value in row.items()
+    }
+    return json.dumps(shown, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+@contextmanager
+def open_task_file(path: Path | None) -> Iterator[TaskFile | None]:
+    """Room for the parts of the file, if one is asked for."""
+    if path is None:
+        yield None
+        return
+    check_table_place(path, "--per-task")
+    with tempfile.TemporaryDirectory(prefix="calipers-") as folder:
+        yield TaskFile(path, Path(folder))
