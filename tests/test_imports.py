@@ -30,6 +30,7 @@ FORBIDDEN = {
     "task_file": {"scoring", "explaining", "agreeing", "ratings", "tasks", *_SIZES, *_SHOWS},
     "scoring": {"explaining", "api", "cli", "reporting"},
     "tiering": {"engines", "sources", "metrics", *_ASKS} - {"results", "tiering"},
+    "frontier": {"sources", *_ASKS} - {"results"},
     "explaining": {"api", "cli"},
     "ratings": {"engines", "metrics", *_ASKS},
     "agreeing": {"engines", "sources", "metrics", "scoring", "explaining", "sinks", "api", "cli"},

@@ -144,6 +144,50 @@ class PerTask:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OnFrontier:
+    """What a group adds to the cheapest way to a pass."""
+
+    by: Mapping[str, Any]
+    tasks: int  # that it tried, where cost and outcome are known
+    best: int  # of these, where no other group is cheaper
+    only: int  # of these, where no other group passes
+    saves: float | None  # USD a task, against the next best, over the others of these
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON of one group."""
+        counts = {"tasks": self.tasks, "best": self.best, "only": self.only}
+        return {"by": dict(self.by), **counts, "saves": self.saves}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Frontier:
+    """The cheapest way to a pass of each task, over all groups."""
+
+    tasks: int
+    solved: int  # by any group
+    cost_of_pass: float | None  # the mean over all tasks: infinite where one is not solved
+    solved_cost_of_pass: float | None  # over the solved ones
+    low: float | None
+    high: float | None
+    groups: tuple[OnFrontier, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON of the frontier."""
+        return {
+            "tasks": self.tasks,
+            "solved": self.solved,
+            "cost_of_pass": finite_json(self.cost_of_pass),
+            "solved_cost_of_pass": {
+                "value": self.solved_cost_of_pass,
+                "low": self.low,
+                "high": self.high,
+                "interval": "t",
+            },
+            "groups": [group.to_dict() for group in self.groups],
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Input:
     """Where records came from."""
 
@@ -169,6 +213,7 @@ class Score:
     seed: int = 0
     tiers: tuple[Tiers, ...] = ()  # one, or one per value of the other fields grouped by
     per_task: PerTask | None = None  # of profile tiers, or where a row per task was asked for
+    frontier: Frontier | None = None  # of cost of pass, where several groups have one
 
     @property
     def records(self) -> int:
@@ -191,6 +236,7 @@ class Score:
             "groups": [group.to_dict() for group in self.groups],
             **self._tiers(),
             **({} if self.per_task is None else {"per_task": self.per_task.to_dict()}),
+            **({} if self.frontier is None else {"frontier": self.frontier.to_dict()}),
             **({"notices": list(self.notices)} if self.notices else {}),
         }
 

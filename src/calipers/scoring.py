@@ -15,6 +15,7 @@ from calipers.engines.per_task import FLAKY, ID, PASSES, REPEATED_TASKS, TASKS, 
 from calipers.engines.plan import Plan
 from calipers.engines.totals import ERRORS, RECORDS, REPEATED, GroupTotals
 from calipers.errors import DataError, UsageError, nearest
+from calipers.frontier import cost_frontier
 from calipers.metrics import Metric, metric_named, metrics_of
 from calipers.metrics.cost import price_notices
 from calipers.metrics.declaration import GROUP, Settings, Totals
@@ -22,7 +23,7 @@ from calipers.metrics.description import described
 from calipers.metrics.tiers import DESCRIBED
 from calipers.metrics.tokens import check_tokenizer
 from calipers.records import FIELDS
-from calipers.results import FlakyTask, Group, Input, Measured, PerTask, Score
+from calipers.results import FlakyTask, Frontier, Group, Input, Measured, PerTask, Score
 from calipers.sinks import open_sinks
 from calipers.sources import Source, Wanted, open_sources
 from calipers.stats.intervals import Interval
@@ -130,6 +131,7 @@ def score_data(data: Any, options: Options, progress: Progress = lambda _: None)
         groups=tuple(groups),
         tiers=tuple(compared_tiers(groups, options.baseline)) if plan.described else (),
         per_task=_per_task(outcome, plan, options.per_task) if plan.per_task else None,
+        frontier=_frontier(outcome, plan),
         inputs=tuple(_inputs(sources, outcome, hash_all=options.hash_inputs)),
         settings={
             **asdict(options.settings),
@@ -237,6 +239,12 @@ def _per_task(outcome: Outcome, plan: Plan, path: Path | None) -> PerTask | None
         ),
         path=None if path is None else str(path),
     )
+
+
+def _frontier(outcome: Outcome, plan: Plan) -> Frontier | None:
+    if outcome.attempts is None or not outcome.attempts.height:
+        return None
+    return cost_frontier(outcome.attempts, sorted_keys(outcome.groups, plan.by), plan.confidence)
 
 
 def _groups(outcome: Outcome, plan: Plan, options: Options) -> list[Group]:

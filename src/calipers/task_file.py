@@ -65,7 +65,13 @@ class TaskFile:
             if name != ID
         }
         ordered = totals.join(groups.lazy(), on=GROUP).sort(_PLACE, ID)
-        return ordered.select(values.pop(ID), **named, **values)
+        rows = ordered.select(values.pop(ID), **named, **values)
+        if "cost_of_pass" not in values or groups.height == 1:
+            return rows
+        cost = pl.col("cost_of_pass")
+        best = cost.min().over(ID)
+        on = pl.when(cost.is_not_null()).then(cost.is_finite() & (cost == best))
+        return rows.with_columns(frontier_cost_of_pass=best, on_frontier=on)
 
 
 def _group_frame(groups: Mapping[str, Mapping[str, Any]]) -> pl.DataFrame:

@@ -30,6 +30,7 @@ class Outcome:
     having: Mapping[str, int]  # how many rows have each field whose presence decides something
     intervals: Mapping[str, Mapping[str, Interval]] = field(default_factory=dict)  # resampled
     flakiest: pl.DataFrame | None = None  # some flaky tasks, where a row per task was wanted
+    attempts: pl.DataFrame | None = None  # then too: each group's cost of pass of each task
 
     @property
     def present(self) -> frozenset[str]:

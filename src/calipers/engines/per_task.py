@@ -113,6 +113,17 @@ def flakiest(tasks: Frame) -> Frame:
     )
 
 
+def attempts(tasks: Frame) -> Frame | None:
+    """Each task's cost of pass in its group, where cost and outcome are known."""
+    if _count(cost_of_pass) not in tasks.collect_schema().names():
+        return None
+    spent, passes = nw.col("cost_of_pass__cost"), nw.col("cost_of_pass__passes")
+    some = nw.when(passes > 0).then(passes).otherwise(1)
+    cost = nw.when(passes > 0).then(spent / some).otherwise(inf)
+    known = tasks.filter(nw.col(_count(cost_of_pass)) > 0)
+    return known.select(ID, GROUP, cost.alias(cost_of_pass.name))
+
+
 def finished(totals: pl.LazyFrame) -> Iterator[pl.Expr]:
     """The columns of a row per task, over the totals: those that any task has a value for."""
     names = totals.collect_schema().names()

@@ -6,6 +6,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 from zlib import crc32
@@ -16,6 +17,7 @@ import polars as pl
 from calipers.engines.batches import MeasuredBatch, measured_chunk, numbered
 from calipers.engines.outcome import Outcome, Reading, Sinks
 from calipers.engines.per_task import (
+    attempts,
     flakiest,
     flaky_counts,
     task_columns,
@@ -111,13 +113,13 @@ def run(sources: Sequence[Source], wanted: Wanted, plan: Plan, sinks: Sinks) -> 
         plan = plan.present([name for name, count in having.items() if count])
         groups = totals(store, plan)
         intervals = _bootstrapped(store, plan, groups) if plan.resamples else {}
-        flaky = _per_task(store, plan, groups, sinks) if plan.per_task else None
-        return Outcome(groups, tuple(readings), having, intervals, flaky)
+        outcome = Outcome(groups, tuple(readings), having, intervals)
+        return _per_task(store, plan, outcome, sinks) if plan.per_task else outcome
 
 
-def _per_task(store: Store, plan: Plan, groups: GroupTotals, sinks: Sinks) -> pl.DataFrame:
+def _per_task(store: Store, plan: Plan, outcome: Outcome, sinks: Sinks) -> Outcome:
     """Count the flaky tasks and find some, part by part; a row per task goes to its file."""
-    counts, few = [], []
+    counts, few, tried = [], [], []
     for part in store.parts(task_columns(plan)):
         rows = nw.from_native(part.lazy())
         totals = task_totals(rows, plan)
@@ -125,11 +127,17 @@ def _per_task(store: Store, plan: Plan, groups: GroupTotals, sinks: Sinks) -> pl
         tasks = store.named(_collected(wanted))
         counts.append(_after(tasks, flaky_counts))
         few.append(_after(tasks, flakiest))
+        if (costs := attempts(nw.from_native(tasks.lazy()))) is not None:
+            tried.append(_collected(costs))
         if sinks.wants_tasks:
             sinks.tasks(tasks)
-    add_totals(groups, summed(counts, [GROUP]))
+    add_totals(outcome.groups, summed(counts, [GROUP]))
     found: pl.LazyFrame = flakiest(nw.from_native(pl.concat(few).lazy())).to_native()
-    return found.collect(engine="in-memory")
+    return replace(
+        outcome,
+        flakiest=found.collect(engine="in-memory"),
+        attempts=pl.concat(tried) if tried else None,
+    )
 
 
 def _bootstrapped(store: Store, plan: Plan, groups: GroupTotals) -> dict[str, dict[str, Interval]]:

@@ -21,7 +21,7 @@ import polars as pl
 
 from calipers.engines.batches import measured_chunk, numbered
 from calipers.engines.outcome import Outcome, Reading, Sinks
-from calipers.engines.per_task import flakiest, flaky_counts, task_totals, with_answers
+from calipers.engines.per_task import attempts, flakiest, flaky_counts, task_totals, with_answers
 from calipers.engines.plan import Plan, has
 from calipers.engines.ranks import select_ranks
 from calipers.engines.spreads import add_spreads, beside_rows, beyond_rows, effects, per_cluster
@@ -98,8 +98,8 @@ def run(sources: Sequence[Source], wanted: Wanted, plan: Plan, sinks: Sinks) -> 
             having = _having(good, plan)
             plan = plan.present([name for name, count in having.items() if count])
             groups = _totals(spark, good, plan)
-            flaky = _per_task(good, plan, groups, sinks) if plan.per_task else None
-            return Outcome(groups, readings, having, flakiest=flaky)
+            outcome = Outcome(groups, readings, having)
+            return _per_task(good, plan, outcome, sinks) if plan.per_task else outcome
         finally:
             rows.unpersist()
     except PySparkException as error:
@@ -280,15 +280,16 @@ def _part_by_part(rows: DataFrame) -> Iterator[pl.DataFrame]:
         yield from map(pl.read_parquet, sorted(folder.glob("part-*.parquet")))
 
 
-def _per_task(good: DataFrame, plan: Plan, groups: GroupTotals, sinks: Sinks) -> pl.DataFrame:
+def _per_task(good: DataFrame, plan: Plan, outcome: Outcome, sinks: Sinks) -> Outcome:
     """Count the flaky tasks and find some, in the cluster; a row per task goes to its file."""
     rows = nw.from_native(good)
     tasks = task_totals(rows, plan)
     if sinks.wants_tasks:
         for part in _part_by_part(with_answers(tasks, rows, plan).to_native()):
             sinks.tasks(part)
-    add_totals(groups, _collected(flaky_counts(tasks)))
-    return _collected(flakiest(tasks))
+    add_totals(outcome.groups, _collected(flaky_counts(tasks)))
+    tried = None if (costs := attempts(tasks)) is None else _collected(costs)
+    return replace(outcome, flakiest=_collected(flakiest(tasks)), attempts=tried)
 
 
 def _having(good: DataFrame, plan: Plan) -> dict[str, int]:

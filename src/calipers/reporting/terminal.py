@@ -16,6 +16,7 @@ from calipers.metrics import metric_named
 from calipers.reporting.catalogue import facts, range_text
 from calipers.reporting.figures import NOTHING, group_name, printable, reasons, with_interval
 from calipers.reporting.flakiness import flaky_line
+from calipers.reporting.frontiers import frontier_lines
 
 if TYPE_CHECKING:
     import polars as pl
@@ -63,6 +64,8 @@ def show_score(score: Score, console: Console) -> None:
         _show_tiers(tiers, console)
     if flaky := flaky_line(score):
         console.print(Text(flaky))
+    for line in frontier_lines(score.frontier) if score.frontier else ():
+        console.print(Text(line))
     notes = reasons(score.groups)
     if notes:
         console.print(Text(f"{NOTHING} no value:", style="dim"))
