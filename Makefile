@@ -33,7 +33,7 @@ $(STAMP): pyproject.toml
 	touch $@
 
 $(VENV)/.test: $(STAMP)
-	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[prices,spark,tokenizers]' \
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[figures,prices,spark,tokenizers]' \
 		'hypothesis>=6.130,<7' 'pytest>=8.3,<10' 'pytest-xdist>=3.6,<4'
 	touch $@
 

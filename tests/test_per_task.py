@@ -288,7 +288,7 @@ def test_many_flaky_tasks_are_not_all_named() -> None:
 
 
 def test_tasks_that_always_agree_or_run_once() -> None:
-    steady = [{"id": "a", "passed": True}] * 2
+    steady: list[Row] = [{"id": "a", "passed": True}] * 2
     assert "flaky tasks: none of 1" in str(cal.score(steady, profile="tiers"))
     assert "flaky" not in str(cal.score(steady[:1], profile="tiers"))
     assert cal.score([{"passed": True}], profile="tiers").per_task is None

@@ -89,7 +89,8 @@ def test_the_json_is_the_contracts() -> None:
     ]
     score = json.loads(tiers(rows).to_json())
     first, second = score["groups"]
-    assert list(first) == ["by", "records", "errors", "metrics", "statistics", "grade"]
+    named = ["by", "records", "errors", "metrics", "statistics", "grade", "histograms"]
+    assert list(first) == named
     assert first["statistics"]["duration_seconds"] is None
     assert second["statistics"]["cost_of_pass"] == {
         "median": "Infinity",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -47,6 +48,7 @@ def score(
     bad_rows: str | Path | None = None,
     per_sample: str | Path | None = None,
     per_task: str | Path | None = None,
+    figures: str | Path | None = None,
     hash_inputs: bool = False,
     baseline: str = "T0",
     pass_weight: float = 0.5,
@@ -87,13 +89,19 @@ def score(
         bad_rows=_path(bad_rows),
         per_sample=_path(per_sample),
         per_task=_path(per_task),
+        figures=_path(figures),
         hash_inputs=hash_inputs,
         cluster=cluster,
         confidence=confidence,
         resamples=resamples,
         seed=seed,
     )
-    return score_data(data, options, progress)
+    measured = score_data(data, options, progress)
+    if options.figures is None or not measured.records:
+        return measured
+    left_out = measured.save_figures(options.figures)
+    notices = (f"no figure {name}: {reason}" for name, reason in left_out.items())
+    return replace(measured, notices=(*measured.notices, *notices))
 
 
 def compare(

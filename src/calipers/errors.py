@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from difflib import get_close_matches
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -51,6 +52,12 @@ class MissingExtraError(CalipersError):
 
     def __init__(self, message: str, *, extra: str) -> None:
         super().__init__(message, fix=f"install it: pip install 'calipers[{extra}]'")
+
+
+def need_extra(what: str, *, extra: str, modules: Iterable[str]) -> None:
+    """Refuse what cannot be done without a part that is not installed, before any work is done."""
+    if any(find_spec(module) is None for module in modules):
+        raise MissingExtraError(what, extra=extra)
 
 
 def _rebuild(kind: type[CalipersError], message: str, fix: str) -> CalipersError:

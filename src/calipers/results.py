@@ -6,9 +6,10 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from calipers.errors import EXIT_INCOMPLETE, EXIT_PASS
+from calipers.errors import EXIT_INCOMPLETE, EXIT_PASS, need_extra
 from calipers.version import __version__
 
 if TYPE_CHECKING:
@@ -51,6 +52,18 @@ class Measured:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Histogram:
+    """How many values lie between one edge and the next, the last edge itself counted in."""
+
+    edges: tuple[float, ...]
+    counts: tuple[int, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON of one histogram."""
+        return {"edges": list(self.edges), "counts": list(self.counts)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
     """The records that share a key, and what was measured on them."""
 
@@ -60,10 +73,18 @@ class Group:
     metrics: Mapping[str, Measured]
     statistics: Mapping[str, Mapping[str, float | None] | None] | None = None  # of profile tiers
     grade: str | None = None
+    histograms: Mapping[str, Histogram | None] = field(default_factory=dict)  # of profile tiers
 
     def to_dict(self) -> dict[str, Any]:
         """The contract's JSON of one group."""
-        tiers = {"statistics": self._statistics(), "grade": self.grade}
+        tiers = {
+            "statistics": self._statistics(),
+            "grade": self.grade,
+            "histograms": {
+                name: None if found is None else found.to_dict()
+                for name, found in self.histograms.items()
+            },
+        }
         return {
             "by": dict(self.by),
             "records": self.records,
@@ -256,6 +277,22 @@ class Score:
 
         return score_frame(self)
 
+    def charts(self) -> dict[str, Any]:
+        """The figures that the score allows, as Altair charts by name."""
+        need_figures("charts")
+        from calipers.reporting.charts import charts_of  # noqa: PLC0415 (loads Altair)
+
+        return dict(charts_of(self)[0])
+
+    def save_figures(self, folder: str | Path) -> dict[str, str]:
+        """Write each figure as SVG and PNG; give back why the others cannot be drawn, by name."""
+        need_figures("figures")
+        from calipers.reporting.charts import charts_of, save_charts  # noqa: PLC0415
+
+        charts, left_out = charts_of(self)
+        save_charts(charts, Path(folder))
+        return left_out
+
     def __str__(self) -> str:
         from calipers.reporting.terminal import score_text  # noqa: PLC0415 (loads rich)
 
@@ -265,6 +302,15 @@ class Score:
         from calipers.reporting.html import score_html  # noqa: PLC0415 (only in notebooks)
 
         return score_html(self)
+
+
+def need_figures(what: str) -> None:
+    """Refuse to draw without the parts that draw."""
+    need_extra(
+        f"{what}: Altair and vl-convert are not installed",
+        extra="figures",
+        modules=("altair", "vl_convert"),
+    )
 
 
 def finite_json(value: float | None) -> float | str | None:

@@ -18,13 +18,24 @@ from calipers.errors import DataError, UsageError, nearest
 from calipers.frontier import cost_frontier
 from calipers.metrics import Metric, metric_named, metrics_of
 from calipers.metrics.cost import price_notices
-from calipers.metrics.declaration import GROUP, Settings, Totals
+from calipers.metrics.declaration import GROUP, Feature, Settings, Totals
 from calipers.metrics.description import described
-from calipers.metrics.tiers import DESCRIBED
+from calipers.metrics.histogram import EDGES, binned
+from calipers.metrics.tiers import DESCRIBED, composite_score
 from calipers.metrics.tokens import check_tokenizer
 from calipers.records import FIELDS
-from calipers.results import FlakyTask, Frontier, Group, Input, Measured, PerTask, Score
-from calipers.sinks import open_sinks
+from calipers.results import (
+    FlakyTask,
+    Frontier,
+    Group,
+    Histogram,
+    Input,
+    Measured,
+    PerTask,
+    Score,
+    need_figures,
+)
+from calipers.sinks import check_folder, open_sinks
 from calipers.sources import Source, Wanted, open_sources
 from calipers.stats.intervals import Interval
 from calipers.task_file import TaskFile, open_task_file
@@ -33,6 +44,7 @@ from calipers.tiering import compared_tiers, grade
 HASHED_UP_TO = 64 << 20
 
 ENGINES = ("polars", "spark")
+WITH_FIGURES = ("tiers",)
 
 Progress = Callable[[float], None]
 
@@ -51,6 +63,7 @@ class Options:
     bad_rows: Path | None = None
     per_sample: Path | None = None
     per_task: Path | None = None
+    figures: Path | None = None
     hash_inputs: bool = False
     cluster: str | None = None
     baseline: str = "T0"
@@ -70,6 +83,11 @@ class Options:
             raise UsageError(f"--on-bad {self.on_bad}: no such way", fix="stop or skip")
         if self.bad_rows is not None and self.on_bad != "skip":
             raise UsageError("--bad-rows needs --on-bad skip", fix="add --on-bad skip")
+        if self.figures is not None and self.profile not in WITH_FIGURES:
+            raise UsageError(
+                f"--figures: only the profile {' and '.join(WITH_FIGURES)} has figures so far",
+                fix="add --profile tiers --by tier",
+            )
         if self.engine not in ENGINES:
             raise UsageError(f"no engine is called {self.engine}", fix=" or ".join(ENGINES))
         for name in self.renames:
@@ -93,6 +111,7 @@ class Options:
             also_watched=tuple(self.renames),
             only_present=not (self.profile or self.metrics),
             described=DESCRIBED if self.profile == "tiers" else (),
+            binned=(composite_score,) if self.profile == "tiers" else (),
             per_task=self.profile == "tiers" or self.per_task is not None,
             cluster=self.cluster,
             confidence=self.confidence,
@@ -116,6 +135,9 @@ def _check_settings(settings: Settings) -> None:
 
 def score_data(data: Any, options: Options, progress: Progress = lambda _: None) -> Score:
     """Measure the records in `data`."""
+    if options.figures is not None:
+        need_figures("--figures")
+        check_folder(options.figures)
     sources = open_sources(data)
     plan = replace(options.plan(), seen=_seen(sources, options) if options.per_sample else None)
     with open_task_file(options.per_task) as tasks:
@@ -313,7 +335,13 @@ def _group(
         },
         statistics=statistics if plan.described else None,
         grade=None if composite is None else grade(composite["median"]),
+        histograms={feature.name: _histogram(feature, totals) for feature in plan.binned},
     )
+
+
+def _histogram(feature: Feature, totals: Totals) -> Histogram | None:
+    counts = binned(feature.name, totals)
+    return None if counts is None else Histogram(edges=EDGES, counts=counts)
 
 
 def _measured(

@@ -7,6 +7,7 @@ half file behind.
 from __future__ import annotations
 
 import json
+import os
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -154,6 +155,14 @@ def check_table_place(path: Path, option: str) -> None:
             f"{option} {path}: unknown format",
             fix=f"name a file that ends in {' or '.join(TABLE_SUFFIXES)}",
         )
+
+
+def check_folder(path: Path) -> None:
+    """Refuse a folder that cannot be written to, or made, before any work is done."""
+    there = next(each for each in (path, *path.absolute().parents) if each.exists())
+    if not there.is_dir() or not os.access(there, os.W_OK):
+        why = "cannot be written to" if there.is_dir() else "is no folder"
+        raise UsageError(f"{path}: {there} {why}", fix="name another folder")
 
 
 def _check_place(path: Path) -> None:

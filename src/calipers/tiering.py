@@ -11,14 +11,14 @@ from typing import Any
 from calipers.results import Group, Tiers
 
 TIER = "tier"
-_GRADES = ((0.95, "A"), (0.85, "B"), (0.75, "C"), (0.65, "D"))
+GRADES = ((0.95, "A"), (0.85, "B"), (0.75, "C"), (0.65, "D"))
 
 
 def grade(median_composite: float | None) -> str | None:
     """The letter for a median composite score."""
     if median_composite is None:
         return None
-    return next((letter for least, letter in _GRADES if median_composite >= least), "F")
+    return next((letter for least, letter in GRADES if median_composite >= least), "F")
 
 
 def compared_tiers(groups: Sequence[Group], baseline: str) -> Iterator[Tiers]:

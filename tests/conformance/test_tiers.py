@@ -111,6 +111,9 @@ def _compare(score: cal.Score, groups: Groups, weights: tuple[float, float]) -> 
                 _same(found.value, reference.cost_of_pass_of_all(records), records)
             elif each:
                 _same(found.value, math.fsum(each) / len(each), records)
+        histogram = group.histograms["composite_score"]
+        counts = None if histogram is None else histogram.counts
+        assert counts == reference.histogram(values["composite_score"]), records
         for k in _TRIES:
             for kind in ("at", "hat"):
                 name = f"pass_{kind}_{k}"

@@ -78,6 +78,12 @@ def per_run(records: list[Record], weights: tuple[float, float]) -> dict[str, li
     return {name: [v for v in each if v is not None] for name, each in values.items()}
 
 
+def histogram(values: list[float]) -> tuple[int, ...] | None:
+    """How many values from each twentieth of [0, 1] up to the next; 1 is in the last."""
+    found = Counter(min(19, sum(value >= k / 20 for k in range(1, 21))) for value in values)
+    return tuple(found[k] for k in range(20)) if values else None
+
+
 def statistics(values: list[float]) -> dict[str, float | None] | None:
     """T's seven; with an infinite value among them the deviation is null."""
     if not values:

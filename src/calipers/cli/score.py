@@ -70,6 +70,12 @@ if TYPE_CHECKING:
     help="Write a row per group and task to a .parquet or .jsonl file.",
 )
 @click.option(
+    "--figures",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Draw the profile's figures, as SVG and PNG, into the folder DIR.",
+)
+@click.option(
     "--bad-rows",
     type=click.Path(path_type=Path),
     help="With --on-bad skip: write the bad rows and their reasons to a .jsonl file.",

@@ -27,6 +27,7 @@ from calipers.metrics.declaration import (
     sums,
 )
 from calipers.metrics.description import mode_of
+from calipers.metrics.histogram import histogram_of
 
 FAILED = "_failed"
 IDENTITY = "_identity"  # a hash of id, model, tier and run: the same twice is worth a warning
@@ -57,6 +58,7 @@ class Plan:
     only_present: bool = False  # leave out the metrics whose fields no row has
     seen: frozenset[str] | None = None  # fields in the first rows: others fill no sample's column
     described: tuple[Feature, ...] = ()  # features whose seven statistics are wanted
+    binned: tuple[Feature, ...] = ()  # features in [0, 1] whose histograms are wanted
     per_task: bool = False  # whether tasks are told apart by their ids, not by hashes alone
     cluster: str | None = None  # a field; else the rows of a task are a cluster
     confidence: float = 0.95
@@ -94,7 +96,7 @@ class Plan:
     def features(self) -> tuple[Feature, ...]:
         """Every feature once, each behind those it stands on."""
         wanted = [feature for metric in self.metrics for feature in metric.features]
-        wanted += self.described
+        wanted += (*self.described, *self.binned)
         return tuple(dict.fromkeys(each for feature in wanted for each in feature.with_inputs()))
 
     @cached_property
@@ -104,6 +106,7 @@ class Plan:
         every = [each for each in of_metrics if isinstance(each, Aggregate)]
         every += (each for metric in self.metrics for each in metric.also)
         every += (sums(feature) for feature in self.described)
+        every += map(histogram_of, self.binned)
         return tuple(dict.fromkeys(every))
 
     @cached_property

@@ -1,0 +1,41 @@
+"""Figures of a score, as Altair charts: shown in a notebook, put into a page, or saved as files.
+
+A figure is a function from a score to a chart, or to the reason why it cannot be drawn. It draws
+what the score holds, groups and histograms, never records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from calipers.reporting.charts.composite import composite_by_tier
+from calipers.reporting.charts.cost import cost_pass_rate
+from calipers.reporting.charts.saving import save_charts
+from calipers.reporting.charts.style import Drawing, styled
+
+if TYPE_CHECKING:
+    from calipers.results import Score
+
+__all__ = ["FIGURES", "charts_of", "save_charts"]
+
+Figure = Callable[["Score"], Drawing | str]
+
+FIGURES: Mapping[str, Mapping[str, Figure]] = {
+    "tiers": {"composite_by_tier": composite_by_tier, "cost_pass_rate": cost_pass_rate},
+}
+"""By profile, every figure under the name of its files."""
+
+
+def charts_of(score: Score) -> tuple[dict[str, Drawing], dict[str, str]]:
+    """Every chart that can be drawn of the score, and why the others cannot."""
+    charts: dict[str, Drawing] = {}
+    left_out: dict[str, str] = {}
+    for figures in FIGURES.values():
+        for name, figure in figures.items():
+            drawn = figure(score)
+            if isinstance(drawn, str):
+                left_out[name] = drawn
+            else:
+                charts[name] = styled(drawn)
+    return charts, left_out

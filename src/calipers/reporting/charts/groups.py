@@ -1,0 +1,45 @@
+"""The groups of a score as a chart names them: series, which have a colour, and what else tells."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from calipers.reporting.figures import group_name, printable
+from calipers.tiering import TIER
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from calipers.results import Group
+
+_LONGEST = 28
+
+
+def short(text: str, longest: int = _LONGEST) -> str:
+    """A name that leaves room for others."""
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"
+
+
+def by_fields(groups: Sequence[Group]) -> str:
+    """`, by model and tier`; nothing where all records are one group."""
+    names = [short(printable(name)) for name in groups[0].by]
+    return f", by {' and '.join(names)}" if names else ""
+
+
+def series_of(group: Group) -> str | None:
+    """What is told by colour: all the fields but the tier, where there are both."""
+    others = {name: value for name, value in group.by.items() if name != TIER}
+    return group_name(others) if others and TIER in group.by else None
+
+
+def name_of(group: Group, *, with_series: bool) -> str:
+    """The group's name, without its series where a colour tells that."""
+    if with_series or series_of(group) is None:
+        return group_name(group.by) if group.by else "all runs"
+    return group_name({TIER: group.by[TIER]})
+
+
+def listed(names: Sequence[str], most: int = 6) -> str:
+    """Some names on a line, and how many more there are."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(short(name) for name in names[:most]) + more

@@ -1,0 +1,96 @@
+"""An axis of our own making: which numbers it spans, and at which pixel each of them lies."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import exp, inf, log
+
+import altair as alt
+
+_LOG_FROM = 20.0  # the largest number over the smallest
+_ROOM = 0.07  # of the span, free at both ends
+_SMALLEST = 1e-9  # that is shown on a logarithmic axis, which has no 0
+_REACH = 0.8  # how many spans of the values an error bar may stretch the axis on each side
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """From `low` to `high` over a length in pixels, evenly or by the logarithm."""
+
+    low: float
+    high: float
+    length: float
+    log: bool = False
+
+    def pixel(self, value: float) -> float:
+        """Where a value lies, from the low end; what is beyond an end lies there."""
+        low, high = self._place(self.low), self._place(self.high)
+        inside = min(self.high, max(self.low, value))
+        return self.length * (self._place(inside) - low) / (high - low)
+
+    def value(self, pixel: float) -> float:
+        """The value at a pixel."""
+        low, high = self._place(self.low), self._place(self.high)
+        place = low + (high - low) * pixel / self.length
+        return exp(place) if self.log else place
+
+    def _place(self, value: float) -> float:
+        return log(value) if self.log else value
+
+    def cuts(self, low: float, high: float) -> bool:
+        """Whether a bar reaches beyond the axis."""
+        return low < self.low or high > self.high
+
+    def scale(self) -> alt.Scale:
+        """The same, as Altair has it."""
+        return alt.Scale(
+            type="log" if self.log else "linear",
+            domain=[self.low, self.high],
+            nice=False,
+            zero=False,
+        )
+
+
+def spread_over(
+    values: Sequence[float],
+    bars: Sequence[tuple[float, float]],
+    *,
+    length: float,
+    within: tuple[float, float] | None = None,
+) -> Axis:
+    """An axis with room for values from 0 on, and for their error bars unless these are huge.
+
+    With `within`, all numbers lie there, so that no bar has to be cut.
+    """
+    if within is not None:
+        return _with_room(min(low for low, _ in bars), max(high for _, high in bars), length)
+    if min(values) >= _SMALLEST and max(values) >= _LOG_FROM * min(values):
+        logs = _spread(
+            [log(value) for value in values],
+            [(log(max(low, _SMALLEST)), log(high)) for low, high in bars],
+            length,
+            least=-inf,
+        )
+        return Axis(exp(logs.low), exp(logs.high), length, log=True)
+    return _spread(values, bars, length)
+
+
+def _spread(
+    values: Sequence[float],
+    bars: Sequence[tuple[float, float]],
+    length: float,
+    *,
+    least: float = 0.0,
+) -> Axis:
+    span = max(values) - min(values)
+    reach = _REACH * span if span else max(high - low for low, high in bars)
+    low = max(min(values) - reach, min(low for low, _ in bars))
+    high = min(max(values) + reach, max(high for _, high in bars))
+    return _with_room(low, high, length, least=least)
+
+
+def _with_room(low: float, high: float, length: float, *, least: float = 0.0) -> Axis:
+    """A little room at both ends, and less of it below the least that a number can be."""
+    room = _ROOM * ((high - low) or abs(high) * 0.2 or 1.0)
+    return Axis(max(low - room, least - room / 4), high + room, length)

@@ -1,0 +1,54 @@
+"""Charts as files: SVG and PNG, without a browser and without a network."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from calipers.errors import UsageError
+from calipers.reporting.charts.style import Drawing
+
+_PIXELS = 2  # of a PNG per pixel of the drawing, for screens and print
+
+
+def save_charts(charts: Mapping[str, Drawing], folder: Path) -> list[Path]:
+    """Write each chart as NAME.svg and NAME.png."""
+    if charts:
+        _make(folder)
+    written = []
+    for name, chart in charts.items():
+        for suffix, data in _rendered(chart):
+            path = folder / f"{name}{suffix}"
+            _write(path, data)
+            written.append(path)
+    return written
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"{folder}: {error.strerror}", fix="name another folder") from error
+
+
+def _rendered(chart: Drawing) -> Iterator[tuple[str, bytes]]:
+    svg = io.StringIO()
+    chart.save(svg, format="svg")
+    yield ".svg", svg.getvalue().encode()
+    png = io.BytesIO()
+    chart.save(png, format="png", scale_factor=_PIXELS)
+    yield ".png", png.getvalue()
+
+
+def _write(path: Path, data: bytes) -> None:
+    """Beside its place first: a figure is whole or not there."""
+    beside = path.with_name(f".{path.name}.partial")
+    try:
+        beside.write_bytes(data)
+        beside.replace(path)
+    except OSError as error:
+        beside.unlink(missing_ok=True)
+        raise UsageError(
+            f"{path}: {error.strerror}", fix="check the folder and its rights"
+        ) from error
