@@ -16,12 +16,14 @@ from calipers.version import __version__
 if TYPE_CHECKING:
     from calipers.agreeing import Agreement
     from calipers.api import agree, compare, explain, power, read, score
+    from calipers.metrics.case_weights import CaseWeights
     from calipers.powering import PowerAnalysis
     from calipers.results import Group, Measured, Score
 
 __all__ = [
     "Agreement",
     "CalipersError",
+    "CaseWeights",
     "DataError",
     "Group",
     "Measured",
@@ -45,6 +47,7 @@ _LAZY = {
     "read": "calipers.api",
     "score": "calipers.api",
     "Agreement": "calipers.agreeing",
+    "CaseWeights": "calipers.metrics.case_weights",
     "Group": "calipers.results",
     "Measured": "calipers.results",
     "PowerAnalysis": "calipers.powering",

@@ -13,6 +13,7 @@ from calipers.agreeing import Options as AgreeOptions
 from calipers.comparing import CompareOptions, compare_data
 from calipers.comparisons import Compared
 from calipers.explaining import Explanation, explain_data
+from calipers.metrics.case_weights import CaseWeights
 from calipers.metrics.declaration import Settings
 from calipers.powering import PowerAnalysis, power_data
 from calipers.prices import read_prices
@@ -48,6 +49,10 @@ def score(
     pass_weight: float = 0.5,
     impl_weight: float = 0.5,
     prices: str | Path | None = None,
+    pass_score: float = 1.0,
+    positive: str | None = None,
+    latency_budget_ms: float = 5000.0,
+    case_weights: CaseWeights | None = None,
     cluster: str | None = None,
     confidence: float = 0.95,
     resamples: int = 0,
@@ -75,6 +80,10 @@ def score(
             pass_weight=pass_weight,
             impl_weight=impl_weight,
             prices=None if prices is None else read_prices(prices),
+            pass_score=pass_score,
+            positive=positive,
+            latency_budget_ms=latency_budget_ms,
+            case_weights=case_weights,
         ),
         baseline=baseline,
         on_bad=on_bad,
@@ -98,6 +107,9 @@ def compare(
     normalize: Literal["numeric", "text"] = "numeric",
     bins: int = 10,
     tokenizer: str = "whitespace",
+    pass_score: float = 1.0,
+    positive: str | None = None,
+    latency_budget_ms: float = 5000.0,
     on_bad: Literal["stop", "skip"] = "stop",
     unpaired: bool = False,
     between: str | None = None,
@@ -122,7 +134,14 @@ def compare(
         profile=profile,
         metrics=tuple(metrics),
         renames=rename or {},
-        settings=Settings(normalize=normalize, bins=bins, tokenizer=tokenizer),
+        settings=Settings(
+            normalize=normalize,
+            bins=bins,
+            tokenizer=tokenizer,
+            pass_score=pass_score,
+            positive=positive,
+            latency_budget_ms=latency_budget_ms,
+        ),
         on_bad=on_bad,
         cluster=cluster,
         confidence=confidence,
@@ -154,6 +173,9 @@ def power(
     normalize: Literal["numeric", "text"] = "numeric",
     bins: int = 10,
     tokenizer: str = "whitespace",
+    pass_score: float = 1.0,
+    positive: str | None = None,
+    latency_budget_ms: float = 5000.0,
     on_bad: Literal["stop", "skip"] = "stop",
 ) -> PowerAnalysis:
     """How many tasks and runs it takes to see a difference, and what the run in `data` could see.
@@ -177,7 +199,14 @@ def power(
         by=_names(by),
         metrics=tuple(metrics),
         renames=rename or {},
-        settings=Settings(normalize=normalize, bins=bins, tokenizer=tokenizer),
+        settings=Settings(
+            normalize=normalize,
+            bins=bins,
+            tokenizer=tokenizer,
+            pass_score=pass_score,
+            positive=positive,
+            latency_budget_ms=latency_budget_ms,
+        ),
         on_bad=on_bad,
     )
     return power_data(data, candidate, aim, options)
@@ -192,6 +221,9 @@ def explain(
     normalize: Literal["numeric", "text"] = "numeric",
     bins: int = 10,
     tokenizer: str = "whitespace",
+    pass_score: float = 1.0,
+    positive: str | None = None,
+    latency_budget_ms: float = 5000.0,
     on_bad: Literal["stop", "skip"] = "stop",
     rows: int = 5,
 ) -> Explanation:
@@ -200,7 +232,14 @@ def explain(
         by=(by,) if isinstance(by, str) else tuple(by),
         metrics=(metric,),
         renames=rename or {},
-        settings=Settings(normalize=normalize, bins=bins, tokenizer=tokenizer),
+        settings=Settings(
+            normalize=normalize,
+            bins=bins,
+            tokenizer=tokenizer,
+            pass_score=pass_score,
+            positive=positive,
+            latency_budget_ms=latency_budget_ms,
+        ),
         on_bad=on_bad,
     )
     return explain_data(data, options, rows=rows)

@@ -101,6 +101,16 @@ def _check_settings(settings: Settings) -> None:
         raise UsageError("--bins must be at least 1", fix="10 is what the literature uses")
     if settings.normalize not in ("numeric", "text"):
         raise UsageError(f"--normalize {settings.normalize}: no such way", fix="numeric or text")
+    if not 0 < settings.pass_score <= 1:
+        raise UsageError(
+            f"--pass-score {settings.pass_score:g}: not above 0 and at most 1",
+            fix="1 asks for every expected behavior, 0.5 for half of them",
+        )
+    if not (isfinite(settings.latency_budget_ms) and settings.latency_budget_ms > 0):
+        raise UsageError(
+            f"--latency-budget {settings.latency_budget_ms:g}: not a time",
+            fix="milliseconds above 0, for example 5000",
+        )
     weights = (settings.pass_weight, settings.impl_weight)
     if not all(isfinite(weight) and weight >= 0 for weight in weights) or not sum(weights):
         raise UsageError(
@@ -117,7 +127,7 @@ def score_data(data: Any, options: Options, progress: Progress = lambda _: None)
     check_fields(outcome.groups, plan, sources, options.renames)
     _check_ids(outcome)
     groups = _groups(outcome, plan, options)
-    prices = options.settings.prices
+    prices, weights = options.settings.prices, options.settings.case_weights
     return Score(
         groups=tuple(groups),
         tiers=tuple(compared_tiers(groups, options.baseline)) if plan.described else (),
@@ -125,6 +135,7 @@ def score_data(data: Any, options: Options, progress: Progress = lambda _: None)
         settings={
             **asdict(options.settings),
             "prices": prices and prices.source,
+            "case_weights": weights and weights.to_dict(),
             "confidence": options.confidence,
             "cluster": options.cluster,
             "resamples": options.resamples,
@@ -276,11 +287,15 @@ def _measured(
     metric: Metric, totals: Totals, called: int, confidence: float, resampled: Interval | None
 ) -> Measured:
     n = int(totals.get(metric.rows, 0))
-    extras = {name: int(totals.get(total, 0)) for name, total in metric.extras.items()}
+    about = called if metric.about is None else int(totals.get(metric.about, 0))
+    extras = {
+        name: extra(totals) if callable(extra) else int(totals.get(extra, 0))
+        for name, extra in metric.extras.items()
+    }
     refused = metric.refused(totals) if metric.refused else None
     if not n or refused:
         reason = (refused or metric.empty) if called else "every call failed"
-        return Measured(value=None, n=0, missing=called, reason=reason, extras=extras)
+        return Measured(value=None, n=0, missing=about, reason=reason, extras=extras)
     value = float(metric.value(totals))
     around = resampled or metric.interval.interval(value, totals, confidence)
     method = metric.interval.name if resampled is None else "BCa bootstrap"
@@ -288,7 +303,7 @@ def _measured(
     return Measured(
         value=value,
         n=n,
-        missing=called - (n if metric.used is None else int(totals[metric.used])),
+        missing=about - (n if metric.used is None else int(totals[metric.used])),
         low=_within(metric, around.low),
         high=_within(metric, around.high),
         stderr=around.stderr,

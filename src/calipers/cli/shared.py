@@ -65,6 +65,24 @@ def reading_options(command: F) -> F:
                 help="whitespace, a tokenizer.json file, or a name on the hub.",
             ),
             click.option(
+                "--pass-score",
+                default=1.0,
+                show_default=True,
+                metavar="S",
+                help="The score from which on a scenario passed, where the records do not say.",
+            ),
+            click.option(
+                "--positive", metavar="LABEL", help="The positive label, for precision and recall."
+            ),
+            click.option(
+                "--latency-budget",
+                "latency_budget_ms",
+                default=5000.0,
+                show_default=True,
+                metavar="MS",
+                help="The p95 latency that leaves nothing of its part in final_score.",
+            ),
+            click.option(
                 "--on-bad",
                 type=click.Choice(("stop", "skip")),
                 default="stop",

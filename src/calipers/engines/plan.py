@@ -93,7 +93,7 @@ class Plan:
     @cached_property
     def aggregates(self) -> tuple[Aggregate, ...]:
         """Every aggregate once."""
-        of_metrics = (metric.aggregate for metric in self.metrics)
+        of_metrics = (each for metric in self.metrics for each in metric.measures)
         every = [each for each in of_metrics if isinstance(each, Aggregate)]
         every += (each for metric in self.metrics for each in metric.also)
         for feature in self.described:
@@ -103,7 +103,7 @@ class Plan:
     @cached_property
     def ranks(self) -> tuple[Rank, ...]:
         """Every rank once."""
-        every = (metric.aggregate for metric in self.metrics)
+        every = (each for metric in self.metrics for each in metric.measures)
         return tuple(dict.fromkeys(each for each in every if isinstance(each, Rank)))
 
     @cached_property
@@ -114,7 +114,7 @@ class Plan:
     @cached_property
     def influences(self) -> tuple[Influence, ...]:
         """Every influence once."""
-        every = (metric.influence for metric in self.metrics)
+        every = (each for metric in self.metrics for each in (metric.influence, *metric.further))
         return tuple(dict.fromkeys(each for each in every if each is not None))
 
     @cached_property
