@@ -19,6 +19,7 @@ from calipers.metrics.cost import price_notices
 from calipers.metrics.declaration import Settings, Totals
 from calipers.metrics.description import described
 from calipers.metrics.tiers import DESCRIBED
+from calipers.metrics.token_efficiency import quality_notice
 from calipers.metrics.tokens import check_tokenizer
 from calipers.records import FIELDS
 from calipers.results import Group, Input, Measured, Score
@@ -212,6 +213,8 @@ def _notices(outcome: Outcome, options: Options) -> Iterator[str]:
     if skipped := sum(reading.skipped for reading in outcome.readings):
         yield f"{skipped} bad rows were left out"
     yield from price_notices(outcome.groups.values(), options.settings)
+    if "token_efficiency" in options.metrics or options.profile:
+        yield from quality_notice(outcome.groups.values())
 
 
 def _groups(outcome: Outcome, plan: Plan, options: Options) -> list[Group]:
