@@ -8,6 +8,7 @@ from dataclasses import replace
 import narwhals as nw
 import polars as pl
 
+from calipers.config.files import shown
 from calipers.metrics.declaration import (
     GROUP,
     Aggregate,
@@ -19,7 +20,7 @@ from calipers.metrics.declaration import (
     mean,
     sums,
 )
-from calipers.prices import USED, price_list, priced, shown
+from calipers.prices import USED, price_list, priced
 
 COSTED = OneOf((("cost_usd",), ("model", "prompt_tokens", "completion_tokens")))
 

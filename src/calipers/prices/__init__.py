@@ -2,7 +2,7 @@
 
 from calipers.prices.costs import USED, priced
 from calipers.prices.listed import PriceList, price_list
-from calipers.prices.table import Price, Prices, checked_prices, read_prices, shown
+from calipers.prices.table import Price, Prices, checked_prices, read_prices
 
 __all__ = [
     "USED",
@@ -13,5 +13,4 @@ __all__ = [
     "price_list",
     "priced",
     "read_prices",
-    "shown",
 ]

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from math import inf, isfinite
 from pathlib import Path
 from typing import Any
 
+from calipers.config.files import read_config, shown
 from calipers.errors import UsageError, nearest
 
 _NUMBER = "write a plain number, USD per million tokens: 0.15"
 _EXAMPLE = "for example my-model: {input: 3, output: 15}, USD per million tokens"
-_SHOWN = 60  # characters of a name or a value in a message
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,48 +39,7 @@ class Prices:
 
 def read_prices(path: str | Path) -> Prices:
     """The prices in a YAML or JSON file: `{my-model: {input: 3, output: 15, cache_read: 0.3}}`."""
-    is_json = Path(path).suffix.lower() == ".json"
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-        table = json.loads(text, object_pairs_hook=_once) if is_json else _yaml(text)
-    except OSError as error:
-        raise UsageError(
-            f"{path}: {error.strerror}", fix="check the path and its rights"
-        ) from error
-    except (ValueError, RecursionError) as error:
-        kind = "JSON" if is_json else "YAML"
-        raise UsageError(
-            f"{path}: cannot be read as {kind}: {' '.join(str(error).split())}", fix=_EXAMPLE
-        ) from error
-    return checked_prices(table, source=str(path))
-
-
-def _once(pairs: Iterable[tuple[Hashable, Any]]) -> dict[Hashable, Any]:
-    """A mapping whose keys must differ; the formats would let the last one win."""
-    found: dict[Hashable, Any] = {}
-    for key, value in pairs:
-        if key in found:
-            raise ValueError(f"{shown(key)} is there twice")
-        found[key] = value
-    return found
-
-
-def _yaml(text: str) -> Any:
-    import yaml  # noqa: PLC0415 (only where there is a file)
-
-    class Loader(yaml.SafeLoader):
-        def construct_mapping(
-            self,
-            node: yaml.MappingNode,
-            deep: bool = False,  # noqa: FBT001, FBT002 (as it is called)
-        ) -> dict[Hashable, Any]:
-            _once((key.value, None) for key, _ in node.value if isinstance(key, yaml.ScalarNode))
-            return super().construct_mapping(node, deep)
-
-    try:
-        return yaml.load(text, Loader)  # noqa: S506 (a safe one)
-    except yaml.YAMLError as error:
-        raise ValueError(str(error)) from error
+    return checked_prices(read_config(path, example=_EXAMPLE).value, source=str(path))
 
 
 def checked_prices(table: Any, *, source: str) -> Prices:
@@ -132,9 +91,3 @@ def _number(value: Any, where: str) -> float:
     if number < 0:
         raise UsageError(f"{where} is {shown(value)}, negative", fix=_NUMBER)
     return number
-
-
-def shown(value: Any) -> str:
-    """A text from outside, short and on one line, as messages show it."""
-    text = "".join(each if each.isprintable() else "\ufffd" for each in str(value))
-    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
