@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 SCHEMA = "calipers.score/1"
+ALL_FAILED = "every call failed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,8 +22,8 @@ from calipers.metrics.tiers import DESCRIBED
 from calipers.metrics.token_efficiency import quality_notice
 from calipers.metrics.tokens import check_tokenizer
 from calipers.records import FIELDS
-from calipers.results import Group, Input, Measured, Score
-from calipers.sinks import open_sinks
+from calipers.results import ALL_FAILED, Group, Input, Measured, Score
+from calipers.sinks import Watch, open_sinks
 from calipers.sources import Source, Wanted, open_sources
 from calipers.stats.intervals import Interval
 from calipers.tiering import compared_tiers, grade
@@ -120,11 +120,15 @@ def _check_settings(settings: Settings) -> None:
         )
 
 
-def score_data(data: Any, options: Options, progress: Progress = lambda _: None) -> Score:
-    """Measure the records in `data`."""
+def score_data(
+    data: Any, options: Options, progress: Progress = lambda _: None, watch: Watch | None = None
+) -> Score:
+    """Measure the records in `data`; somebody may watch the rows on their way."""
     sources = open_sources(data)
     plan = replace(options.plan(), seen=_seen(sources, options) if options.per_sample else None)
-    outcome = run_engine(sources, plan, options, progress)
+    if watch is not None:
+        plan = replace(plan, kept=watch.kept, sampled=watch.columns)
+    outcome = run_engine(sources, plan, options, progress, watch)
     check_fields(outcome.groups, plan, sources, options.renames)
     _check_ids(outcome)
     groups = _groups(outcome, plan, options)
@@ -153,7 +157,11 @@ def _seen(sources: Sequence[Source], options: Options) -> frozenset[str]:
 
 
 def run_engine(
-    sources: Sequence[Source], plan: Plan, options: Options, progress: Progress
+    sources: Sequence[Source],
+    plan: Plan,
+    options: Options,
+    progress: Progress,
+    watch: Watch | None = None,
 ) -> Outcome:
     """The engine asked for, over all sources."""
     if options.engine == "spark":
@@ -166,6 +174,7 @@ def run_engine(
         bad_rows=options.bad_rows,
         skip_bad=options.on_bad == "skip",
         progress=progress,
+        watch=watch,
     ) as sinks:
         return run(sources, wanted, plan, sinks)
 
@@ -297,7 +306,7 @@ def _measured(
     }
     refused = metric.refused(totals) if metric.refused else None
     if not n or refused:
-        reason = (refused or metric.empty) if called else "every call failed"
+        reason = (refused or metric.empty) if called else ALL_FAILED
         return Measured(value=None, n=0, missing=about, reason=reason, extras=extras)
     value = float(metric.value(totals))
     around = resampled or metric.interval.interval(value, totals, confidence)

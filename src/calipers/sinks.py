@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO
 
@@ -20,6 +20,15 @@ from calipers.errors import UsageError
 from calipers.sources import BadRow
 
 SAMPLE_SUFFIXES = (".parquet", ".jsonl")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watch:
+    """Somebody who sees every row on its way: fields to keep, columns to see, what to do."""
+
+    kept: tuple[str, ...]
+    columns: Mapping[str, str]
+    take: Callable[[pl.DataFrame], None]
 
 
 class FileSinks:
@@ -33,8 +42,10 @@ class FileSinks:
         bad_rows: IO[str] | None,
         skip_bad: bool,
         progress: Callable[[float], None],
+        watch: Watch | None = None,
     ) -> None:
-        self.wants_samples = samples is not None
+        self.wants_samples = samples is not None or watch is not None
+        self._watch = watch
         self._folder = folder
         self._parts = 0
         self._schemas: list[pl.Schema] = []
@@ -43,7 +54,10 @@ class FileSinks:
         self._progress = progress
 
     def samples(self, rows: pl.DataFrame) -> None:
-        """Keep a part; the parts become one file at the end."""
+        """Keep a part; the parts become one file at the end. Somebody who watches keeps none."""
+        if self._watch is not None:
+            self._watch.take(rows)
+            return
         rows.write_parquet(self._folder / f"{self._parts:08}.parquet", compression="lz4")
         self._parts += 1
         if rows.schema not in self._schemas:
@@ -94,6 +108,7 @@ def open_sinks(
     bad_rows: Path | None,
     skip_bad: bool,
     progress: Callable[[float], None],
+    watch: Watch | None = None,
 ) -> Iterator[FileSinks]:
     """Sinks whose files are complete when the block ends, and untouched when it fails."""
     for path in (samples, bad_rows):
@@ -107,7 +122,12 @@ def open_sinks(
         folder = Path(name)
         with _partial(bad_rows) as bad_file:
             sinks = FileSinks(
-                folder, samples=samples, bad_rows=bad_file, skip_bad=skip_bad, progress=progress
+                folder,
+                samples=samples,
+                bad_rows=bad_file,
+                skip_bad=skip_bad,
+                progress=progress,
+                watch=watch,
             )
             yield sinks
         if samples is not None:
