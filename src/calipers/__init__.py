@@ -15,7 +15,8 @@ from calipers.version import __version__
 
 if TYPE_CHECKING:
     from calipers.agreeing import Agreement
-    from calipers.api import agree, compare, explain, power, read, score
+    from calipers.api import agree, compare, explain, gate, power, read, score
+    from calipers.gating.result import GateResult
     from calipers.metrics.case_weights import CaseWeights
     from calipers.powering import PowerAnalysis
     from calipers.results import Group, Measured, Score
@@ -25,6 +26,7 @@ __all__ = [
     "CalipersError",
     "CaseWeights",
     "DataError",
+    "GateResult",
     "Group",
     "Measured",
     "PowerAnalysis",
@@ -34,6 +36,7 @@ __all__ = [
     "agree",
     "compare",
     "explain",
+    "gate",
     "power",
     "read",
     "score",
@@ -43,11 +46,13 @@ _LAZY = {
     "agree": "calipers.api",
     "compare": "calipers.api",
     "explain": "calipers.api",
+    "gate": "calipers.api",
     "power": "calipers.api",
     "read": "calipers.api",
     "score": "calipers.api",
     "Agreement": "calipers.agreeing",
     "CaseWeights": "calipers.metrics.case_weights",
+    "GateResult": "calipers.gating.result",
     "Group": "calipers.results",
     "Measured": "calipers.results",
     "PowerAnalysis": "calipers.powering",

@@ -13,6 +13,7 @@ from calipers.cli.shared import (
     PROFILES,
     console,
     evidence_options,
+    given,
     progress,
     reading_options,
     say_empty,
@@ -40,6 +41,12 @@ if TYPE_CHECKING:
     type=click.Path(path_type=Path),
     metavar="FILE",
     help="Prices of models, YAML or JSON: {NAME: {input: 3, output: 15}}, USD per million tokens.",
+)
+@click.option(
+    "--policy",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Weights of scenarios and the latency budget, from the policy of a gate.",
 )
 @click.option(
     "--engine",
@@ -72,6 +79,8 @@ def score(
     """Measure FILES: JSON lines (also .gz, .zst), CSV, Parquet, globs, folders, or - for stdin."""
     from calipers.api import score as measure  # noqa: PLC0415 (loads Polars)
 
+    if not given("latency_budget_ms"):
+        options["latency_budget_ms"] = None  # the policy may have one
     with progress() as show:
         result = measure(list(files), progress=show, **options)
     say_notices(result.notices)

@@ -126,6 +126,12 @@ def evidence_options(command: F) -> F:
     return command
 
 
+def given(name: str) -> bool:
+    """Say whether the user gave an option, or it has its default."""
+    source = click.get_current_context().get_parameter_source(name)
+    return source is not click.core.ParameterSource.DEFAULT
+
+
 def say_notices(notices: Sequence[str]) -> None:
     """Say on stderr what the user should know about the data, whose names may be hostile."""
     from calipers.reporting.figures import printable  # noqa: PLC0415

@@ -79,6 +79,24 @@ def _score_interval(share: float, size: float, z: float, stderr: float | None) -
     )
 
 
+def exact_share(share: float, size: float, confidence: float) -> tuple[float, float]:
+    """The bounds by the binomial distribution itself (Clopper & Pearson 1934) for so many rows.
+
+    The true share lies outside with at most the probability asked for, whatever it is; that makes
+    them wider than Wilson's. Rows in clusters count as many as they are worth (Korn & Graubard
+    1998, Survey Methodology 24, 193).
+
+    >>> low, high = exact_share(0.97, 100, 0.95)
+    >>> round(low, 4), round(high, 4)
+    (0.9148, 0.9938)
+    """
+    tail = (1 - confidence) / 2
+    successes = share * size
+    low = special.betaincinv(successes, size - successes + 1, tail) if successes else 0.0
+    high = special.betaincinv(successes + 1, size - successes, 1 - tail) if share < 1 else 1.0
+    return float(low), float(high)
+
+
 def partial_wilson(
     share: float, n: int, spread: float, clusters: int, worst: float, confidence: float
 ) -> Interval:
