@@ -32,6 +32,7 @@ class Shape:
     least: float = 0.93  # the coverage promised
     most: float = 0.97
     cluster: str | None = None
+    case_weights: cal.CaseWeights | None = None
     quick: bool = False  # guards the promise in every run of the tests
 
 
@@ -57,7 +58,13 @@ def coverage(shape: Shape, datasets: int) -> Coverage:
     """
     rng = np.random.default_rng([SEED, crc32(f"{shape.metric}: {shape.name}".encode())])
     table = shape.draw(rng, datasets)
-    score = cal.score(table, by=DATASET, metrics=[shape.metric], cluster=shape.cluster)
+    score = cal.score(
+        table,
+        by=DATASET,
+        metrics=[shape.metric],
+        cluster=shape.cluster,
+        case_weights=shape.case_weights,
+    )
     found = [group.metrics[shape.metric] for group in score.groups]
     assert {each.interval for each in found} == {shape.method}
     bounds = [
@@ -233,6 +240,75 @@ def _costs() -> Iterator[Shape]:
         )
 
 
+def _scenarios() -> Iterator[Shape]:
+    heavy = cal.CaseWeights(by_category={simulated.ADVERSARIAL: 3})
+    weighted = partial(Shape, metric="weighted_pass_rate", method="wilson", case_weights=heavy)
+    for adversarial, happy, n, tasks, runs in (
+        (0.6, 0.8, "n = 100", 100, 1),
+        (0.9, 0.97, "n = 100", 100, 1),
+        (0.6, 0.8, "40 tasks × 5 runs", 40, 5),
+    ):
+        yield weighted(
+            name=f"p = {adversarial} and {happy}, the first thrice as heavy, {n}",
+            draw=simulated.passed(adversarial, happy, tasks, runs),
+            truth=simulated.weighted_share(3, adversarial, happy),
+            quick=adversarial == 0.6,
+            most=1.0 if happy > 0.9 else 0.97,
+        )
+    shape = partial(Shape, metric="precision", method="wilson", truth=simulated.PRECISION)
+    yield shape(name="0.86, n = 100", draw=simulated.predictions(100))
+    yield shape(name="0.86, 60 tasks × 5 runs", draw=simulated.predictions(60, 5))
+    shape = partial(Shape, metric="behavior_coverage", method="wilson")
+    for mean, violating, n, tasks, runs in (
+        (0.7, 0.05, "n = 100", 100, 1),
+        (0.9, 0.05, "n = 50", 50, 1),
+        (0.9, 0.0, "n = 20", 20, 1),
+        (0.8, 0.05, "40 tasks × 5 runs", 40, 5),
+    ):
+        yield shape(
+            name=f"{mean} of 1 to 4 behaviors, {violating:.0%} violations, {n}",
+            draw=simulated.behaviors(mean, tasks, runs, violating=violating),
+            truth=(1 - violating) * mean,
+            most=1.0 if tasks < 40 else 0.97,
+        )
+    shape = partial(Shape, metric="behavior_coverage_pooled", method="wilson")
+    for mean, n, tasks, runs in (
+        (0.7, "n = 100", 100, 1),
+        (0.9, "n = 50", 50, 1),
+        (0.8, "40 tasks × 5 runs", 40, 5),
+    ):
+        yield shape(
+            name=f"{mean} of 1 to 4 behaviors, {n}",
+            draw=simulated.behaviors(mean, tasks, runs),
+            truth=mean,
+            most=1.0 if mean == 0.9 else 0.97,
+        )
+    shape = partial(
+        Shape,
+        metric="token_efficiency",
+        method="delta of logarithm",
+        truth=simulated.EFFICIENCY,
+    )
+    yield shape(name="lognormal tokens, 0.7 right, n = 100", draw=simulated.tokens(100), quick=True)
+    yield shape(
+        name="lognormal tokens, 0.7 right, 40 tasks × 5 runs",
+        draw=simulated.tokens(40, 5),
+        quick=True,
+    )
+    shape = partial(Shape, metric="final_score", method="MOVER", most=1.0)
+    for safe, n, tasks, runs in (
+        (0.9, "n = 200", 200, 1),
+        (0.99, "n = 100", 100, 1),
+        (0.9, "60 tasks × 5 runs", 60, 5),
+    ):
+        yield shape(
+            name=f"parts that go together, {safe} safe, {n}",
+            draw=simulated.scenarios(safe, tasks, runs),
+            truth=simulated.final_score(safe),
+            quick=safe == 0.9,
+        )
+
+
 SHAPES = (
     *_shares(),
     *_means(),
@@ -241,6 +317,7 @@ SHAPES = (
     *_confidences(),
     *_repeats(),
     *_costs(),
+    *_scenarios(),
 )
 
 

@@ -42,7 +42,7 @@ def _check(shape: Shape) -> None:
 
 def test_every_method_is_guarded_in_every_run() -> None:
     assert {shape.method for shape in SHAPES if shape.quick} == {
-        *("wilson", "t", "order statistics", "delta")
+        *("wilson", "t", "order statistics", "delta", "delta of logarithm", "MOVER")
     }
     clustered = {s.method for s in SHAPES if s.quick and ("tasks ×" in s.name or s.cluster)}
     assert clustered >= {"wilson", "t", "delta"}

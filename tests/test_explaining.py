@@ -34,6 +34,12 @@ RECORDS: list[dict[str, Any]] = [
         "cost_usd": None if number == 7 else 0.01 * (number + 1),
         "duration_seconds": None if number == 1 else 60.0 / (number + 1),
         "judgments": None if number == 9 else [{"judge": "j", "cost_usd": 0.001 * number}],
+        "category": ("adversarial", "happy_path", None)[number % 3],
+        "expected_behaviors": None if number == 10 else ["greet", "ask", "close"][: number % 4],
+        "observed_behaviors": None if number == 12 else ["ask", "greet"][: number % 3],
+        "violations": ["leak"] if number == 13 else None,
+        "predicted": None if number == 14 else number % 3 == 0,
+        "actual": number % 2 == number % 5,
     }
     for number in range(28)
 ]
@@ -64,7 +70,8 @@ def computed(section: str) -> float:
     match = re.search(r"^         = (.*)$", section, re.MULTILINE)
     assert match is not None
     formula = re.sub(r"ln (\S+?)(?=[\s)]|$)", r"log(\1)", match[1].split(",")[0].replace("−", "-"))
-    assert re.fullmatch(r"(?:log|[-+/(). \de])+", formula), formula
+    formula = formula.replace("·", "*")
+    assert re.fullmatch(r"(?:log|[-+*/(). \de])+", formula), formula
     return float(eval(formula, {"__builtins__": {}, "log": math.log}))
 
 
@@ -144,7 +151,8 @@ def test_rows_used_and_left_out_add_up(metric: str, tmp_path: Path) -> None:
     for section, group in zip(sections(text), scored, strict=True):
         match = re.search(r"^rows     (\d+) used of (\d+)$", section, re.MULTILINE)
         assert match is not None
-        assert int(match[1]) == group.records - group.errors - group.metrics[metric].missing
+        if metric != "safety_rate":  # which is about adversarial rows only
+            assert int(match[1]) == group.records - group.errors - group.metrics[metric].missing
         assert int(match[2]) == group.records
         left_out = re.findall(r"^         (\d+) left out: (.*)$", section, re.MULTILINE)
         assert int(match[1]) + sum(int(count) for count, _ in left_out) == group.records

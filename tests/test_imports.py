@@ -15,12 +15,16 @@ _SHOWS = {"api", "cli", "reporting"}
 _SIZES = {"sizing", "powering"}
 _AUDITS = {"rubric_items", "judgements", "audits", "auditing"}
 _ASKS = {"scoring", "explaining", "results", "sinks", "agreeing", "ratings", "tasks"}
-_ASKS |= _SHOWS | _SIZES | _AUDITS
+_DECIDES = {"gating", "deciding", "scenario_table", "baseline_files", "suites", "starter"}
+_ASKS |= _SHOWS | _SIZES | _AUDITS | _DECIDES
+_MEASURES = {"engines", "sources", "metrics", "stats", "prices", "records"}
 FORBIDDEN = {
     "errors": {"*"},
     "version": {"*"},
     "records": {"*"},
-    "documents": {"prices", "engines", "sources", "metrics", "stats", "records", *_ASKS},
+    "config": {*_MEASURES, *_ASKS},
+    "starter": {"config", *_MEASURES, *_ASKS} - {"starter"},
+    "suites": {*_MEASURES, *_ASKS} - {"suites"},
     "prices": {"engines", "sources", "metrics", "stats", *_ASKS},
     "metrics": {"engines", "sources", *_ASKS},
     "stats": {"engines", "sources", "metrics", *_ASKS},
@@ -41,6 +45,10 @@ FORBIDDEN = {
     "attributing": {"comparing", "explaining", "sinks", "agreeing", "ratings", "api", "cli"},
     "flips": {"engines", "comparing", "explaining", "sinks", "agreeing", "ratings", "api", "cli"},
     "comparing": {"explaining", "sinks", "agreeing", "ratings", "reporting", "api", "cli"},
+    "gating": {"engines", "sources", *_ASKS} - {"gating", "results", "reporting"},
+    "baseline_files": {"engines", "sources", *_ASKS} - {"baseline_files", "gating"},
+    "scenario_table": {"explaining", "agreeing", "tasks", "deciding", *_SIZES, *_SHOWS},
+    "deciding": {"explaining", "agreeing", "tasks", "suites", *_SIZES, *_SHOWS},
     "reporting": {
         *("engines", "sources", "scoring", "sinks", "ratings", "tasks", "judgements", "auditing"),
         *("api", "cli"),

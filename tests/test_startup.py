@@ -12,6 +12,7 @@ import calipers
 HEAVY = (
     *("polars", "narwhals", "rich", "pyspark", "numpy", "pandas", "pyarrow", "zstandard"),
     *("altair", "vl_convert"),
+    *("pydantic", "yaml"),
 )
 
 
@@ -48,7 +49,7 @@ def test_nothing_heavy_is_loaded_early(code: str) -> None:
 def test_what_is_used_is_loaded_and_no_more() -> None:
     loaded = loaded_after("import calipers; calipers.score([{'answer': 'a'}])")
     assert {"polars", "narwhals", "numpy"} <= loaded
-    assert not loaded & {"pyspark", "rich", "pandas", "altair"}
+    assert not loaded & {"pyspark", "rich", "pandas", "altair", "pydantic", "yaml"}
 
 
 def test_everything_public_can_be_had() -> None:

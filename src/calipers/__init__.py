@@ -15,8 +15,10 @@ from calipers.version import __version__
 
 if TYPE_CHECKING:
     from calipers.agreeing import Agreement
-    from calipers.api import agree, audit_judges, compare, explain, power, read, score
+    from calipers.api import agree, audit_judges, compare, explain, gate, power, read, score
     from calipers.audits import Audit
+    from calipers.gating.result import GateResult
+    from calipers.metrics.case_weights import CaseWeights
     from calipers.powering import PowerAnalysis
     from calipers.results import Group, Measured, Score
 
@@ -24,7 +26,9 @@ __all__ = [
     "Agreement",
     "Audit",
     "CalipersError",
+    "CaseWeights",
     "DataError",
+    "GateResult",
     "Group",
     "Measured",
     "PowerAnalysis",
@@ -35,6 +39,7 @@ __all__ = [
     "audit_judges",
     "compare",
     "explain",
+    "gate",
     "power",
     "read",
     "score",
@@ -45,11 +50,14 @@ _LAZY = {
     "audit_judges": "calipers.api",
     "compare": "calipers.api",
     "explain": "calipers.api",
+    "gate": "calipers.api",
     "power": "calipers.api",
     "read": "calipers.api",
     "score": "calipers.api",
     "Agreement": "calipers.agreeing",
     "Audit": "calipers.audits",
+    "CaseWeights": "calipers.metrics.case_weights",
+    "GateResult": "calipers.gating.result",
     "Group": "calipers.results",
     "Measured": "calipers.results",
     "PowerAnalysis": "calipers.powering",

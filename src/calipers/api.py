@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import polars as pl
 
@@ -16,6 +16,7 @@ from calipers.audits import Audit
 from calipers.comparing import CompareOptions, compare_data
 from calipers.comparisons import Compared
 from calipers.explaining import Explanation, explain_data
+from calipers.metrics.case_weights import CaseWeights
 from calipers.metrics.declaration import Settings
 from calipers.powering import PowerAnalysis, power_data
 from calipers.prices import read_prices
@@ -27,6 +28,10 @@ from calipers.scoring import Options, Progress, score_data
 from calipers.sizing import REPEATS, Aim
 from calipers.sources import Wanted, open_sources
 from calipers.stats.power import CORRELATION
+
+if TYPE_CHECKING:
+    from calipers.gating.policy import Policy
+    from calipers.gating.result import GateResult
 
 
 def _no_progress(share: float) -> None:
@@ -55,6 +60,11 @@ def score(
     impl_weight: float = 0.5,
     prices: str | Path | None = None,
     judge_cost: Literal["apart", "included"] = "apart",
+    pass_score: float = 1.0,
+    positive: str | None = None,
+    latency_budget_ms: float | None = None,
+    case_weights: CaseWeights | None = None,
+    policy: str | Path | Mapping[str, Any] | Policy | None = None,
     cluster: str | None = None,
     confidence: float = 0.95,
     resamples: int = 0,
@@ -64,26 +74,38 @@ def score(
     """Measure records: every metric that the data allows, or those of a profile, or those named.
 
     `data` is a path, a glob, a folder of Parquet parts, several of these, a list of dicts, or a
-    Polars, pandas or Arrow table. `rename` maps the record's fields to the data's names.
+    Polars, pandas or Arrow table. `rename` maps the record's fields to the data's names. A `policy`
+    brings the weights of scenarios and the latency budget, where they are not given here.
 
     >>> score([{"answer": "4", "target": "4"}]).groups[0].metrics["accuracy"].value
     1.0
     """
+    settings = Settings(
+        normalize=normalize,
+        bins=bins,
+        tokenizer=tokenizer,
+        pass_weight=pass_weight,
+        impl_weight=impl_weight,
+        prices=None if prices is None else read_prices(prices),
+        judge_cost=judge_cost,
+        pass_score=pass_score,
+        positive=positive,
+    )
+    if policy is not None:
+        from calipers.gating.policy import read_policy  # noqa: PLC0415 (loads pydantic)
+
+        settings = read_policy(policy).applied(settings)
+    if latency_budget_ms is not None:
+        settings = replace(settings, latency_budget_ms=latency_budget_ms)
+    if case_weights is not None:
+        settings = replace(settings, case_weights=case_weights)
     options = Options(
         by=(by,) if isinstance(by, str) else tuple(by),
         profile=profile,
         metrics=tuple(metrics),
         engine=engine,
         renames=rename or {},
-        settings=Settings(
-            normalize=normalize,
-            bins=bins,
-            tokenizer=tokenizer,
-            pass_weight=pass_weight,
-            impl_weight=impl_weight,
-            prices=None if prices is None else read_prices(prices),
-            judge_cost=judge_cost,
-        ),
+        settings=settings,
         baseline=baseline,
         on_bad=on_bad,
         bad_rows=_path(bad_rows),
@@ -104,6 +126,74 @@ def score(
     return replace(measured, notices=(*measured.notices, *notices))
 
 
+def gate(
+    data: Any,
+    *,
+    policy: str | Path | Mapping[str, Any] | Policy,
+    release: str | None = None,
+    against: str | Path | None = None,
+    save_baseline: str | Path | None = None,
+    ratchet: bool = False,
+    by: str | Sequence[str] = (),
+    rename: Mapping[str, str] | None = None,
+    normalize: Literal["numeric", "text"] = "numeric",
+    bins: int = 10,
+    tokenizer: str = "whitespace",
+    pass_weight: float = 0.5,
+    impl_weight: float = 0.5,
+    prices: str | Path | None = None,
+    pass_score: float = 1.0,
+    positive: str | None = None,
+    latency_budget_ms: float | None = None,
+    on_bad: Literal["stop", "skip"] = "stop",
+    cluster: str | None = None,
+    confidence: float = 0.95,
+    resamples: int = 0,
+    seed: int = 0,
+    progress: Progress = _no_progress,
+) -> GateResult:
+    """Decide on records: every demand of a policy, with the reason where it is not met.
+
+    `policy` is a YAML or JSON file, or the same as a mapping. `against` names a baseline that
+    `save_baseline` recorded; `ratchet` raises it where a run that passes is better.
+
+    >>> demands = {"thresholds": {"blocking": {"accuracy": "≥ 90%"}}}
+    >>> records = [{"answer": "4", "target": "4"}, {"answer": "5", "target": "4"}]
+    >>> decided = gate(records, policy=demands)
+    >>> decided.verdict, decided.checks[0].reason.partition(";")[0]
+    ('fail', '50 % where ≥ 90 % is demanded')
+    """
+    from calipers.deciding import GateOptions, gate_data  # noqa: PLC0415 (loads pydantic)
+
+    options = Options(
+        by=_names(by),
+        renames=rename or {},
+        settings=Settings(
+            normalize=normalize,
+            bins=bins,
+            tokenizer=tokenizer,
+            pass_weight=pass_weight,
+            impl_weight=impl_weight,
+            prices=None if prices is None else read_prices(prices),
+            pass_score=pass_score,
+            positive=positive,
+        ),
+        on_bad=on_bad,
+        cluster=cluster,
+        confidence=confidence,
+        resamples=resamples,
+        seed=seed,
+    )
+    asked = GateOptions(
+        release=release,
+        against=_path(against),
+        save_baseline=_path(save_baseline),
+        ratchet=ratchet,
+        latency_budget_ms=latency_budget_ms,
+    )
+    return gate_data(data, policy, asked, options, progress)
+
+
 def compare(
     *data: Any,
     by: str | Sequence[str] = (),
@@ -113,6 +203,9 @@ def compare(
     normalize: Literal["numeric", "text"] = "numeric",
     bins: int = 10,
     tokenizer: str = "whitespace",
+    pass_score: float = 1.0,
+    positive: str | None = None,
+    latency_budget_ms: float = 5000.0,
     on_bad: Literal["stop", "skip"] = "stop",
     unpaired: bool = False,
     between: str | None = None,
@@ -137,7 +230,14 @@ def compare(
         profile=profile,
         metrics=tuple(metrics),
         renames=rename or {},
-        settings=Settings(normalize=normalize, bins=bins, tokenizer=tokenizer),
+        settings=Settings(
+            normalize=normalize,
+            bins=bins,
+            tokenizer=tokenizer,
+            pass_score=pass_score,
+            positive=positive,
+            latency_budget_ms=latency_budget_ms,
+        ),
         on_bad=on_bad,
         cluster=cluster,
         confidence=confidence,
@@ -169,6 +269,9 @@ def power(
     normalize: Literal["numeric", "text"] = "numeric",
     bins: int = 10,
     tokenizer: str = "whitespace",
+    pass_score: float = 1.0,
+    positive: str | None = None,
+    latency_budget_ms: float = 5000.0,
     on_bad: Literal["stop", "skip"] = "stop",
 ) -> PowerAnalysis:
     """How many tasks and runs it takes to see a difference, and what the run in `data` could see.
@@ -192,7 +295,14 @@ def power(
         by=_names(by),
         metrics=tuple(metrics),
         renames=rename or {},
-        settings=Settings(normalize=normalize, bins=bins, tokenizer=tokenizer),
+        settings=Settings(
+            normalize=normalize,
+            bins=bins,
+            tokenizer=tokenizer,
+            pass_score=pass_score,
+            positive=positive,
+            latency_budget_ms=latency_budget_ms,
+        ),
         on_bad=on_bad,
     )
     return power_data(data, candidate, aim, options)
@@ -207,6 +317,9 @@ def explain(
     normalize: Literal["numeric", "text"] = "numeric",
     bins: int = 10,
     tokenizer: str = "whitespace",
+    pass_score: float = 1.0,
+    positive: str | None = None,
+    latency_budget_ms: float = 5000.0,
     on_bad: Literal["stop", "skip"] = "stop",
     rows: int = 5,
 ) -> Explanation:
@@ -215,7 +328,14 @@ def explain(
         by=(by,) if isinstance(by, str) else tuple(by),
         metrics=(metric,),
         renames=rename or {},
-        settings=Settings(normalize=normalize, bins=bins, tokenizer=tokenizer),
+        settings=Settings(
+            normalize=normalize,
+            bins=bins,
+            tokenizer=tokenizer,
+            pass_score=pass_score,
+            positive=positive,
+            latency_budget_ms=latency_budget_ms,
+        ),
         on_bad=on_bad,
     )
     return explain_data(data, options, rows=rows)

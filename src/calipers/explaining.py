@@ -148,8 +148,10 @@ def _left_out(text: str, group: Totals, metric: Metric, n: int, store: Store) ->
         )
         for reason, count in found.row(0, named=True).items():
             counts[reason] += count
-    reasons = {"the call failed": int(group[ERRORS]), **counts}
     missing = int(group[RECORDS]) - n - int(group[ERRORS])
+    if missing < sum(counts.values()):  # parts that each need something else of a row
+        counts = {}
+    reasons = {"the call failed": int(group[ERRORS]), **counts}
     if missing > sum(counts.values()):
         reasons[f"otherwise ({metric.nulls})"] = missing - sum(counts.values())
     return {reason: count for reason, count in reasons.items() if count}
@@ -177,7 +179,8 @@ def _weigh_most(
     """The rows that move the value most, with their ids and per-row values."""
     if metric.weight is None or not group.get(metric.rows):
         return pl.DataFrame()
-    names = [feature.name for feature in metric.features if feature.listed or counted is not None]
+    shown = (each.name for each in metric.features if each.listed or counted is not None)
+    names = [name for name in dict.fromkeys(shown) if not name.startswith("_")]
     found = []
     for part in store.parts():
         own = part.filter((pl.col(GROUP) == store.code(text)) & ~pl.col(FAILED))

@@ -14,7 +14,7 @@ from typing import Any
 
 import polars as pl
 
-from calipers.documents import shown
+from calipers.config.files import shown
 from calipers.errors import DataError, UsageError, nearest
 from calipers.records import BadValue, Field, Kind, Number
 from calipers.rubric_items import (

@@ -22,6 +22,9 @@ import polars as pl
 
 _SHOWN = 60  # characters of a bad value in a message
 
+# A list of texts as JSON, none of them escaped: what needs no second look.
+USUAL_NAMES = r'^\[(?:"[^"\\\x00-\x1f]*"(?:, ?"[^"\\\x00-\x1f]*")*)?\]$'
+
 
 class BadValue(ValueError):  # noqa: N818 (reads as a sentence: "raise BadValue")
     """A value that its field cannot hold; the text says why."""
@@ -40,6 +43,7 @@ class Kind(Enum):
     NUMBER = "number"
     BOOLEAN = "true or false"
     SCALAR = "text, number or boolean"  # typed as the data has it
+    NAMES = "a list of texts"  # kept as JSON text, and may come as such
     NESTED = "list or object"  # kept as JSON text
     ANY = "anything"  # a text as it is, the rest as JSON text
 
@@ -65,6 +69,8 @@ class Field:
             if isinstance(value, bool):
                 return value
             raise BadValue(f"{_shown(value)} is not true or false")
+        if self.kind is Kind.NAMES:
+            return _names(value)
         if self.kind is Kind.ANY and isinstance(value, str):
             return str(value)
         return _json(value) if self.kind in (Kind.ANY, Kind.NESTED) else _text(value)
@@ -109,6 +115,23 @@ def _text(value: Any) -> str:
     raise BadValue(f"{_shown(value)} is {_json_type(value)}, not a text")
 
 
+def _names(value: Any) -> str:
+    names = value
+    if isinstance(value, str) and not isinstance(value, Number):
+        try:
+            names = json.loads(value)
+        except (ValueError, RecursionError):
+            names = None
+    if not isinstance(names, list | tuple) or not all(map(_is_text, names)):
+        raise BadValue(f"{_shown(value)} is not {Kind.NAMES.value}")
+    # A lone surrogate is legal in JSON and in no UTF-8 column.
+    return json.dumps(list(names), ensure_ascii=False).encode("utf-8", "replace").decode("utf-8")
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and not isinstance(value, Number)
+
+
 def _json_type(value: Any) -> str:
     return "a list" if isinstance(value, list | tuple) else "an object"
 
@@ -144,7 +167,8 @@ _AT_LEAST_ZERO = (
     "prompt_tokens completion_tokens cache_read_tokens cache_write_tokens "
     "cost_usd latency_ms duration_seconds"
 )
-_NESTED = "tags expected_behaviors observed_behaviors violations judgments trace usage"
+_NAMES = "expected_behaviors observed_behaviors violations"
+_NESTED = "tags judgments trace usage"
 
 FIELDS: dict[str, Field] = {
     field.name: field
@@ -154,6 +178,7 @@ FIELDS: dict[str, Field] = {
         *(Field(name, Kind.NUMBER, low=0, high=1) for name in ("prob_correct", "impl_rate")),
         *(Field(name, Kind.BOOLEAN) for name in ("correct", "passed")),
         *(Field(name, Kind.SCALAR) for name in ("run", "predicted", "actual")),
+        *(Field(name, Kind.NAMES) for name in _NAMES.split()),
         *(Field(name, Kind.NESTED) for name in _NESTED.split()),
         Field("reference", Kind.ANY),
         Field("error", Kind.ANY),

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 SCHEMA = "calipers.score/1"
+ALL_FAILED = "every call failed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +31,7 @@ class Measured:
     high: float | None = None
     stderr: float | None = None
     interval: str | None = None
-    extras: Mapping[str, int] = field(default_factory=dict)
+    extras: Mapping[str, int | str | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if (self.value is None) != (self.reason is not None):

@@ -14,7 +14,7 @@ from math import fsum
 from pathlib import Path
 from typing import Any
 
-from calipers.documents import read_document, shown
+from calipers.config.files import read_config, shown
 from calipers.errors import UsageError
 from calipers.records import BadValue, Field, Kind
 
@@ -59,7 +59,7 @@ NO_RUBRIC = Rubric()
 
 def read_rubric(given: str | Path | Mapping[str, Any]) -> Rubric:
     """The weights in a YAML or JSON file, or in a mapping such as it holds."""
-    table = given if isinstance(given, Mapping) else read_document(given, example=_EXAMPLE)
+    table = given if isinstance(given, Mapping) else read_config(given, example=_EXAMPLE).value
     source = "weights" if isinstance(given, Mapping) else str(given)
     try:
         found = rubric_from(table)

@@ -22,9 +22,11 @@ from calipers.metrics.declaration import GROUP, Feature, Settings, Totals
 from calipers.metrics.description import described
 from calipers.metrics.histogram import EDGES, binned
 from calipers.metrics.tiers import DESCRIBED, composite_score
+from calipers.metrics.token_efficiency import quality_notice
 from calipers.metrics.tokens import check_tokenizer
 from calipers.records import FIELDS
 from calipers.results import (
+    ALL_FAILED,
     FlakyTask,
     Frontier,
     Group,
@@ -35,7 +37,7 @@ from calipers.results import (
     Score,
     need_figures,
 )
-from calipers.sinks import check_folder, open_sinks
+from calipers.sinks import Watch, check_folder, open_sinks
 from calipers.sources import Source, Wanted, open_sources
 from calipers.stats.intervals import Interval
 from calipers.task_file import TaskFile, open_task_file
@@ -125,6 +127,16 @@ def _check_settings(settings: Settings) -> None:
         raise UsageError("--bins must be at least 1", fix="10 is what the literature uses")
     if settings.normalize not in ("numeric", "text"):
         raise UsageError(f"--normalize {settings.normalize}: no such way", fix="numeric or text")
+    if not 0 < settings.pass_score <= 1:
+        raise UsageError(
+            f"--pass-score {settings.pass_score:g}: not above 0 and at most 1",
+            fix="1 asks for every expected behavior, 0.5 for half of them",
+        )
+    if not (isfinite(settings.latency_budget_ms) and settings.latency_budget_ms > 0):
+        raise UsageError(
+            f"--latency-budget {settings.latency_budget_ms:g}: not a time",
+            fix="milliseconds above 0, for example 5000",
+        )
     weights = (settings.pass_weight, settings.impl_weight)
     if not all(isfinite(weight) and weight >= 0 for weight in weights) or not sum(weights):
         raise UsageError(
@@ -133,22 +145,26 @@ def _check_settings(settings: Settings) -> None:
         )
 
 
-def score_data(data: Any, options: Options, progress: Progress = lambda _: None) -> Score:
-    """Measure the records in `data`."""
+def score_data(
+    data: Any, options: Options, progress: Progress = lambda _: None, watch: Watch | None = None
+) -> Score:
+    """Measure the records in `data`; somebody may watch the rows on their way."""
     if options.figures is not None:
         need_figures("--figures")
         check_folder(options.figures)
     sources = open_sources(data)
     plan = replace(options.plan(), seen=_seen(sources, options) if options.per_sample else None)
+    if watch is not None:
+        plan = replace(plan, kept=watch.kept, sampled=watch.columns)
     with open_task_file(options.per_task) as tasks:
-        outcome = run_engine(sources, plan, options, progress, tasks)
+        outcome = run_engine(sources, plan, options, progress, tasks, watch)
         if any(reading.rows for reading in outcome.readings):
             check_fields(outcome.present, plan, sources, options.renames)
         _check_ids(outcome, options)
         if tasks is not None:
             tasks.write(sorted_keys(outcome.groups, plan.by))
     groups = _groups(outcome, plan, options)
-    prices = options.settings.prices
+    prices, weights = options.settings.prices, options.settings.case_weights
     return Score(
         groups=tuple(groups),
         tiers=tuple(compared_tiers(groups, options.baseline)) if plan.described else (),
@@ -158,6 +174,7 @@ def score_data(data: Any, options: Options, progress: Progress = lambda _: None)
         settings={
             **asdict(options.settings),
             "prices": prices and prices.source,
+            "case_weights": weights and weights.to_dict(),
             "confidence": options.confidence,
             "cluster": options.cluster,
             "resamples": options.resamples,
@@ -179,6 +196,7 @@ def run_engine(
     options: Options,
     progress: Progress,
     tasks: TaskFile | None = None,
+    watch: Watch | None = None,
 ) -> Outcome:
     """The engine asked for, over all sources."""
     if options.engine == "spark":
@@ -192,6 +210,7 @@ def run_engine(
         bad_rows=options.bad_rows,
         skip_bad=options.on_bad == "skip",
         progress=progress,
+        watch=watch,
     ) as sinks:
         return run(sources, wanted, plan, sinks)
 
@@ -242,6 +261,8 @@ def _notices(outcome: Outcome, options: Options) -> Iterator[str]:
     if skipped := sum(reading.skipped for reading in outcome.readings):
         yield f"{skipped} bad rows were left out"
     yield from price_notices(outcome.groups.values(), options.settings)
+    if "token_efficiency" in options.metrics or options.profile:
+        yield from quality_notice(outcome.groups.values())
 
 
 def _per_task(outcome: Outcome, plan: Plan, path: Path | None) -> PerTask | None:
@@ -348,11 +369,15 @@ def _measured(
     metric: Metric, totals: Totals, called: int, confidence: float, resampled: Interval | None
 ) -> Measured:
     n = int(totals.get(metric.rows, 0))
-    extras = {name: int(totals.get(total, 0)) for name, total in metric.extras.items()}
+    about = called if metric.about is None else int(totals.get(metric.about, 0))
+    extras = {
+        name: extra(totals) if callable(extra) else int(totals.get(extra, 0))
+        for name, extra in metric.extras.items()
+    }
     refused = metric.refused(totals) if metric.refused else None
     if not n or refused:
-        reason = (refused or metric.empty) if called else "every call failed"
-        return Measured(value=None, n=0, missing=called, reason=reason, extras=extras)
+        reason = (refused or metric.empty) if called else ALL_FAILED
+        return Measured(value=None, n=0, missing=about, reason=reason, extras=extras)
     value = float(metric.value(totals))
     around = resampled or metric.interval.interval(value, totals, confidence)
     method = metric.interval.name if resampled is None else "BCa bootstrap"
@@ -360,7 +385,7 @@ def _measured(
     return Measured(
         value=value,
         n=n,
-        missing=called - (n if metric.used is None else int(totals[metric.used])),
+        missing=about - (n if metric.used is None else int(totals[metric.used])),
         low=_within(metric, around.low),
         high=_within(metric, around.high),
         stderr=around.stderr,

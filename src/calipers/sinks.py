@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO
 
@@ -23,6 +23,15 @@ from calipers.sources import BadRow
 TABLE_SUFFIXES = (".parquet", ".jsonl")
 
 TakeTasks = Callable[[pl.DataFrame], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watch:
+    """Somebody who sees every row on its way: fields to keep, columns to see, what to do."""
+
+    kept: tuple[str, ...]
+    columns: Mapping[str, str]
+    take: Callable[[pl.DataFrame], None]
 
 
 class FileSinks:
@@ -37,8 +46,10 @@ class FileSinks:
         bad_rows: IO[str] | None,
         skip_bad: bool,
         progress: Callable[[float], None],
+        watch: Watch | None = None,
     ) -> None:
-        self.wants_samples = samples is not None
+        self.wants_samples = samples is not None or watch is not None
+        self._watch = watch
         self.wants_tasks = tasks is not None
         self._tasks = tasks
         self._folder = folder
@@ -49,7 +60,10 @@ class FileSinks:
         self._progress = progress
 
     def samples(self, rows: pl.DataFrame) -> None:
-        """Keep a part; the parts become one file at the end."""
+        """Keep a part; the parts become one file at the end. Somebody who watches keeps none."""
+        if self._watch is not None:
+            self._watch.take(rows)
+            return
         rows.write_parquet(self._folder / f"{self._parts:08}.parquet", compression="lz4")
         self._parts += 1
         if rows.schema not in self._schemas:
@@ -106,6 +120,7 @@ def open_sinks(
     bad_rows: Path | None,
     skip_bad: bool,
     progress: Callable[[float], None],
+    watch: Watch | None = None,
 ) -> Iterator[FileSinks]:
     """Sinks whose files are complete when the block ends, and untouched when it fails."""
     if samples is not None:
@@ -122,6 +137,7 @@ def open_sinks(
                 bad_rows=bad_file,
                 skip_bad=skip_bad,
                 progress=progress,
+                watch=watch,
             )
             yield sinks
         if samples is not None:

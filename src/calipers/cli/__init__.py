@@ -11,9 +11,12 @@ import click
 from calipers.cli.agree import agree
 from calipers.cli.compare import compare
 from calipers.cli.explain import explain
+from calipers.cli.gate import gate
+from calipers.cli.init import init
 from calipers.cli.judge import judge
 from calipers.cli.metrics import list_metrics
 from calipers.cli.power import power
+from calipers.cli.schema import schema
 from calipers.cli.score import score
 from calipers.errors import EXIT_ERROR, EXIT_INCOMPLETE, CalipersError, UsageError
 from calipers.version import __version__
@@ -56,11 +59,11 @@ def _say_error(error: CalipersError) -> None:
 def app() -> None:
     """Measure language models and agents: every metric from their records.
 
-    Exit codes: 0 pass, 1 a gate failed, 2 usage, configuration or data error, 3 nothing to measure.
+    Exit codes: 0 pass, 1 a gate failed, 2 usage, configuration or data error, 3 incomplete.
     """
 
 
-for command in (score, compare, power, explain, agree, judge, list_metrics):
+for command in (score, gate, compare, power, explain, agree, judge, list_metrics, init, schema):
     app.add_command(command)
 
 

@@ -13,6 +13,7 @@ from calipers.cli.shared import (
     PROFILES,
     console,
     evidence_options,
+    given,
     progress,
     reading_options,
     say_empty,
@@ -47,6 +48,12 @@ if TYPE_CHECKING:
     default="apart",
     show_default=True,
     help="What judging cost: a metric of its own, or in cost_usd and the cost of a pass.",
+)
+@click.option(
+    "--policy",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Weights of scenarios and the latency budget, from the policy of a gate.",
 )
 @click.option(
     "--engine",
@@ -90,6 +97,8 @@ def score(
     """Measure FILES: JSON lines (also .gz, .zst), CSV, Parquet, globs, folders, or - for stdin."""
     from calipers.api import score as measure  # noqa: PLC0415 (loads Polars)
 
+    if not given("latency_budget_ms"):
+        options["latency_budget_ms"] = None  # the policy may have one
     with progress() as show:
         result = measure(list(files), progress=show, **options)
     say_notices(result.notices)

@@ -18,6 +18,7 @@ from calipers.metrics.accuracy import correct
 from calipers.metrics.cost import cost_usd
 from calipers.metrics.declaration import GROUP, RUNS, TASK, Aggregate, Feature, Frame, sums
 from calipers.metrics.normalize import answer_key
+from calipers.metrics.passing import passed
 from calipers.metrics.repeats import ANSWERS, agreement_of_runs
 from calipers.metrics.tiers import (
     COSTS_OF_PASSES,
@@ -25,7 +26,6 @@ from calipers.metrics.tiers import (
     cost_of_pass,
     duration_seconds,
     impl_rate,
-    passed,
 )
 
 ID = "id"

@@ -6,7 +6,7 @@ task, and a narrow column per feature. No text of the input is left in it, excep
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -65,13 +65,16 @@ class Plan:
     resamples: int = 0  # intervals by the bootstrap, where there are any
     seed: int = 0
     sort_keys: bool = False  # whether the compact table carries them, as a cluster needs
+    kept: tuple[str, ...] = ()  # fields that are kept as they are, of failed calls too
+    sampled: Mapping[str, str] | None = None  # what samples hold, if not what is listed
 
     @cached_property
     def fields(self) -> tuple[str, ...]:
         """The record's fields to read."""
         read = (name for feature in self.features for name in feature.fields())
         clusters = () if self.cluster is None else (self.cluster,)
-        return tuple(dict.fromkeys((*_IDENTITY_FIELDS, "error", *self.by, *clusters, *read)))
+        named = (*_IDENTITY_FIELDS, "error", *self.by, *self.kept, *clusters)
+        return tuple(dict.fromkeys((*named, *read)))
 
     @cached_property
     def watched(self) -> tuple[str, ...]:
@@ -102,7 +105,7 @@ class Plan:
     @cached_property
     def aggregates(self) -> tuple[Aggregate, ...]:
         """Every aggregate once."""
-        of_metrics = (metric.aggregate for metric in self.metrics)
+        of_metrics = (each for metric in self.metrics for each in metric.measures)
         every = [each for each in of_metrics if isinstance(each, Aggregate)]
         every += (each for metric in self.metrics for each in metric.also)
         every += (sums(feature) for feature in self.described)
@@ -117,7 +120,7 @@ class Plan:
     @cached_property
     def ranks(self) -> tuple[Rank, ...]:
         """Every rank once."""
-        every = (metric.aggregate for metric in self.metrics)
+        every = (each for metric in self.metrics for each in metric.measures)
         return tuple(dict.fromkeys(each for each in every if isinstance(each, Rank)))
 
     @cached_property
@@ -128,7 +131,7 @@ class Plan:
     @cached_property
     def influences(self) -> tuple[Influence, ...]:
         """Every influence once."""
-        every = (metric.influence for metric in self.metrics)
+        every = (each for metric in self.metrics for each in (metric.influence, *metric.further))
         return tuple(dict.fromkeys(each for each in every if each is not None))
 
     @cached_property
@@ -161,14 +164,16 @@ class Plan:
 
     @cached_property
     def sample_columns(self) -> dict[str, str]:
-        """What `--per-sample` writes of each row, and the column it comes from."""
+        """What samples hold of each row, and the column it comes from."""
+        if self.sampled is not None:
+            return dict(self.sampled)
         listed = [
             feature.name
             for feature in self.features
             if feature.listed and (self.seen is None or not self.seen.isdisjoint(feature.fields()))
         ]
         texts = [name for name in _SAMPLE_TEXTS if name in self.fields]
-        columns = {"id": "id", **{name: _kept(name) for name in self.by if name != "id"}}
+        columns = {"id": "id", **{name: kept(name) for name in self.by if name != "id"}}
         return columns | {name: name for name in (*listed, *texts) if name not in columns}
 
     def measured(self, records: pl.DataFrame) -> pl.LazyFrame:
@@ -178,7 +183,7 @@ class Plan:
             _hash(*_IDENTITY_FIELDS).alias(IDENTITY),
             (pl.col("error").is_not_null() & ~pl.col("error").is_in(_NOT_AN_ERROR)).alias(FAILED),
             *(pl.col(name).is_not_null().alias(has(name)) for name in self.watched),
-            *(pl.col(name).alias(_kept(name)) for name in self.by),
+            *(pl.col(name).alias(kept(name)) for name in dict.fromkeys((*self.by, *self.kept))),
         )
         frame = frame.with_columns(_hash_in_group("id").alias(TASK))
         if self.cluster is not None:
@@ -213,8 +218,8 @@ def _hash_in_group(field: str) -> pl.Expr:
     return pl.when(pl.col(field).is_not_null()).then(_hash(GROUP, field))
 
 
-def _kept(name: str) -> str:
-    """A group field's own column: a feature may take its name."""
+def kept(name: str) -> str:
+    """A kept field's own column: a feature may take its name."""
     return f"_by_{name}"
 
 

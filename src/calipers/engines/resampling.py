@@ -137,7 +137,7 @@ class WeightedValues:
         self.metrics = metrics
         self.clusters = clusters
         used = rows.filter(~pl.col(FAILED))
-        aggregates = dict.fromkeys(metric.aggregate for metric in metrics)
+        aggregates = dict.fromkeys(each for metric in metrics for each in metric.measures)
         plain = merged_plain(each for each in aggregates if isinstance(each, Aggregate))
         self._parts: list[Callable[[Floats], Columns]] = [_linear(used, plain, clusters)]
         for each in aggregates:

@@ -49,11 +49,11 @@ def join_table(rows: Frame, table: pl.DataFrame | Frame, on: Sequence[str]) -> F
 
 def _centres(wanted: Sequence[Influence], groups: GroupTotals) -> pl.DataFrame:
     columns = {
-        centre_column(each.name): [
-            float(each.centre(totals)) if totals.get(each.rows) else None
-            for totals in groups.values()
+        centre_column(name): [
+            float(number(totals)) if totals.get(each.rows) else None for totals in groups.values()
         ]
         for each in wanted
+        for name, number in {each.name: each.centre, **each.numbers}.items()
     }
     schema = {GROUP: pl.String(), **dict.fromkeys(columns, pl.Float64())}
     return pl.DataFrame({GROUP: list(groups), **columns}, schema=schema)

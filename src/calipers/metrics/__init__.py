@@ -15,7 +15,7 @@ from calipers.metrics.pass_at_k import pass_metric
 __all__ = ["PROFILES", "Metric", "catalogue", "metric_named", "metrics_of"]
 
 PROFILES = ("reasoning", "tiers", "scenarios", "agents")
-_DOCUMENTS = "ZTSP"
+_DOCUMENTS = "ZTSP"  # of the profiles, in their order
 _TRIES = re.compile(r"pass_(at|hat)_([1-9][0-9]{0,2})")
 
 
@@ -36,9 +36,12 @@ def _declared(values: Iterable[object]) -> Iterator[object]:
         yield from value if isinstance(value, tuple) else (value,)
 
 
-def _place(metric: Metric) -> tuple[int, list[int]]:
-    document, _, section = metric.spec.split(",")[0].partition(" ")
-    return _DOCUMENTS.index(document), [int(number) for number in section.split(".") if number]
+def _place(metric: Metric, document: str | None = None) -> tuple[int, list[int]]:
+    """Where a metric stands in the documents, or in that one if it is there."""
+    places = metric.spec.split(", ")
+    own = (place for place in places if document and place.startswith(document))
+    letter, _, section = next(own, places[0]).partition(" ")
+    return _DOCUMENTS.index(letter), [int(number) for number in section.split(".") if number]
 
 
 def metric_named(name: str) -> Metric:
@@ -52,9 +55,11 @@ def metric_named(name: str) -> Metric:
 
 
 def metrics_of(profile: str | None) -> list[Metric]:
-    """The metrics of a profile; of all of them without one."""
-    if profile is not None and profile not in PROFILES:
+    """The metrics of a profile, in the order of its document; of all of them without one."""
+    if profile is None:
+        return list(catalogue().values())
+    if profile not in PROFILES:
         raise UsageError(f"no profile is called {profile}", fix=nearest(profile, PROFILES))
-    return [
-        metric for metric in catalogue().values() if profile is None or profile in metric.profiles
-    ]
+    document = _DOCUMENTS[PROFILES.index(profile)]
+    chosen = (metric for metric in catalogue().values() if profile in metric.profiles)
+    return sorted(chosen, key=lambda metric: _place(metric, document))

@@ -41,7 +41,7 @@ accuracy = mean(
     name="accuracy",
     says="The share of tasks whose final answer is right.",
     formula="mean(correct), correct = recorded, else normalize(answer) = normalize(target)",
-    spec="Z 2.1, S",
+    spec="Z 2.1, S 1.2",
     profiles=("reasoning", "scenarios"),
     needs=(DECIDABLE,),
     nulls="a row with neither a recorded `correct` nor a target is left out; "

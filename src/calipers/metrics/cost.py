@@ -9,7 +9,7 @@ from typing import Any
 import narwhals as nw
 import polars as pl
 
-from calipers.documents import shown
+from calipers.config.files import shown
 from calipers.metrics.declaration import (
     GROUP,
     Aggregate,

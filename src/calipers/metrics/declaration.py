@@ -18,6 +18,7 @@ from typing import Any, Literal, Protocol
 import narwhals as nw
 import polars as pl
 
+from calipers.metrics.case_weights import CaseWeights
 from calipers.prices import Prices
 from calipers.stats.intervals import Interval, normal_quantile, t_interval, wilson
 
@@ -53,6 +54,10 @@ class Settings:
     impl_weight: float = 0.5
     prices: Prices | None = None
     judge_cost: Literal["apart", "included"] = "apart"
+    pass_score: float = 1.0  # of a scenario, from which on it passed
+    positive: str | None = None  # the label that counts as positive
+    latency_budget_ms: float = 5000.0
+    case_weights: CaseWeights | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +157,8 @@ class Influence:
     centre: Callable[[Totals], float]  # the group's own number in the effect
     effect: nw.Expr  # over features, `centre(name)`, and totals of the row's key
     squares: Callable[[Totals], float]  # Σ effect² over all rows
+    # Further numbers of the group's in the effect, each read as its `centre(name)`.
+    numbers: Mapping[str, Callable[[Totals], float]] = field(default_factory=dict)
     per: str | None = None  # the total that divides the effects, if not the number of rows
     feature: Feature | None = None  # for a mean: `{feature}__squares` is wanted among the totals
     keyed: Aggregate | None = None  # the aggregate whose totals per key are in the effect
@@ -159,14 +166,14 @@ class Influence:
     keyed_reads: tuple[str, ...] = ()
 
 
-def centre(influence: str) -> nw.Expr:
-    """The group's own number in the effect of that influence."""
-    return nw.col(centre_column(influence))
+def centre(name: str) -> nw.Expr:
+    """The group's own number of that name in the effect of an influence, mostly the influence's."""
+    return nw.col(centre_column(name))
 
 
-def centre_column(influence: str) -> str:
+def centre_column(name: str) -> str:
     """The column where it stands."""
-    return f"_centre_{influence}"
+    return f"_centre_{name}"
 
 
 class HasInterval(Protocol):
@@ -278,6 +285,10 @@ def spread_of(name: str, totals: Totals) -> tuple[float, int]:
     return totals.get(f"{name}__spread", 0.0), int(totals.get(f"{name}__clusters", 0))
 
 
+Extra = str | Callable[[Totals], str | int | None]
+"""What a metric shows beside its value: a total, or what is made of the totals."""
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Metric:
     """One number about a group of records, and all there is to know about it."""
@@ -295,12 +306,14 @@ class Metric:
     aggregate: Aggregate | Rank
     rows: str  # the total that holds the number of rows used, or of tasks
     used: str | None = None  # where `rows` counts tasks: the total that holds the number of rows
+    about: str | None = None  # the total that holds how many rows it is about, where not all
     value: Callable[[Totals], Any]  # a number, or an array of them where the totals are arrays
     empty: str  # why the value is null when no row was used
     interval: HasInterval
     work: str  # the formula over the totals, as `explain` fills it in
     version: int = 1
-    extras: Mapping[str, str] = field(default_factory=dict)  # further totals shown beside it
+    extras: Mapping[str, Extra] = field(default_factory=dict)  # what is shown beside it
+    ranks: tuple[Rank, ...] = ()  # what the value needs beside the aggregate's totals
     also: tuple[Aggregate, ...] = ()  # what is counted beside it: for `extras`, `refused`, notices
     refused: Callable[[Totals], str | None] | None = None  # why the value is null nevertheless
     # Where no group has a value it is not shown, unless it is named, or named or in the profile.
@@ -308,14 +321,22 @@ class Metric:
     averaged: Feature | str | None = None  # the feature, or the value of tasks, it is the mean of
     complement: bool = False  # 1 minus that mean
     influence: Influence | None = None  # none where the values of tasks are averaged
+    further: tuple[Influence, ...] = ()  # those of its parts, where its interval needs them
     weight: Callable[[Totals], pl.Expr] | None = None  # what `explain` sorts the rows by
 
     @property
+    def measures(self) -> tuple[Aggregate | Rank, ...]:
+        """All that the value is made of."""
+        return (self.aggregate, *self.ranks)
+
+    @property
     def features(self) -> tuple[Feature, ...]:
-        """The features that its aggregates read."""
-        if isinstance(self.aggregate, Rank):
-            return (self.aggregate.feature,)
-        return (*self.aggregate.features, *(each for one in self.also for each in one.features))
+        """The features that its aggregates and ranks read."""
+        return tuple(
+            feature
+            for each in (*self.measures, *self.also)
+            for feature in ((each.feature,) if isinstance(each, Rank) else each.features)
+        )
 
 
 def sums(feature: Feature) -> Aggregate:
@@ -360,7 +381,7 @@ def mean(
     complement: bool = False,
     aggregate: Aggregate | None = None,
     empty: str | None = None,
-    extras: Mapping[str, str] | None = None,
+    extras: Mapping[str, Extra] | None = None,
 ) -> Metric:
     """A metric that is the mean of a feature over the rows that have it, or 1 minus that mean."""
     count, summed = f"{feature.name}__n", f"{feature.name}__sum"

@@ -22,7 +22,8 @@ from calipers.metrics.declaration import (
     TaskValues,
     Totals,
 )
-from calipers.metrics.tiers import PASSED, PROFILES, passed
+from calipers.metrics.passing import PASSED, passed
+from calipers.metrics.tiers import PROFILES
 
 SHOWN = (1, 2, 3, 4, 5, 10)
 
@@ -81,7 +82,7 @@ def pass_metric(kind: str, k: int) -> Metric:
         spec="T 7, several runs per task",
         profiles=PROFILES,
         needs=("id", PASSED),
-        nulls="a run without `passed` or judgements is left out; null where any task has fewer "
+        nulls="a run not known to pass or fail is left out; null where any task has fewer "
         "than k runs",
         unit=None,
         range=(0, 1),

@@ -1,4 +1,4 @@
-"""Repeated runs over tiers (T): did a run pass, how good was it, what did it cost and take."""
+"""Repeated runs over tiers (T): how good a run was, what it took, and what a pass costs."""
 
 from __future__ import annotations
 
@@ -23,19 +23,12 @@ from calipers.metrics.declaration import (
     mean,
     spread_of,
 )
-from calipers.metrics.judgments import judged_impl_rate, judged_passed
+from calipers.metrics.judgments import judged_impl_rate
+from calipers.metrics.passing import PASSED, passed
 from calipers.stats.intervals import Interval, standard_error, t_quantile, wilson
 
 PROFILES = ("tiers",)
-PASSED = OneOf((("passed",), ("judgments",)))
 RATED = OneOf((("impl_rate",), ("judgments",)))
-
-passed = Feature(
-    name="passed",
-    reads=("passed", judged_passed),
-    dtype=pl.Boolean(),
-    expression=lambda _: pl.coalesce("passed", judged_passed.name),
-)
 
 impl_rate = Feature(
     name="impl_rate",
@@ -89,20 +82,6 @@ DESCRIBED = (  # what the seven statistics are given of
     duration_seconds,
     cost_of_pass,
     composite_score,
-)
-
-pass_rate = mean(
-    passed,
-    name="pass_rate",
-    says="The share of runs that passed.",
-    formula="mean(passed), passed = recorded, else the majority of the judges",
-    spec="T 1",
-    profiles=PROFILES,
-    needs=(PASSED,),
-    nulls="a run without `passed` or judgements is left out",
-    range=(0, 1),
-    better="higher",
-    empty="no record has passed, or judgments",
 )
 
 impl_rate_mean = mean(

@@ -9,7 +9,7 @@ from math import inf, isfinite
 from pathlib import Path
 from typing import Any
 
-from calipers.documents import read_document, shown
+from calipers.config.files import read_config, shown
 from calipers.errors import UsageError, nearest
 
 _NUMBER = "write a plain number, USD per million tokens: 0.15"
@@ -39,7 +39,7 @@ class Prices:
 
 def read_prices(path: str | Path) -> Prices:
     """The prices in a YAML or JSON file: `{my-model: {input: 3, output: 15, cache_read: 0.3}}`."""
-    return checked_prices(read_document(path, example=_EXAMPLE), source=str(path))
+    return checked_prices(read_config(path, example=_EXAMPLE).value, source=str(path))
 
 
 def checked_prices(table: Any, *, source: str) -> Prices:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from calipers.results import Group, Measured
 
 NOTHING = "—"
-_SMALL = 10_000
+_TINY = 0.001
 _HUNDRED = 100
 _MOST_DECIMALS = 6
 
@@ -22,6 +22,8 @@ def figure(value: float | None, unit: str | None = None) -> str:
         return NOTHING
     if math.isinf(value):
         return "∞" if value > 0 else "−∞"
+    if 0 < abs(value) < _TINY:
+        return f"{value:.3g}"
     if unit is None or abs(value) < 10:  # noqa: PLR2004
         return f"{value:.4f}"
     if abs(value) < _HUNDRED:
@@ -53,6 +55,8 @@ def _half(half: float) -> str:
     """Half of an interval, to two digits that say something."""
     if half == 0 or math.isinf(half):
         return "0" if half == 0 else "∞"
+    if half < 10.0**-_MOST_DECIMALS:
+        return f"{half:.2g}"
     decimals = min(_MOST_DECIMALS, max(0, 1 - math.floor(math.log10(half))))
     return f"{half:,.{decimals}f}"
 

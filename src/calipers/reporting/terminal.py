@@ -103,12 +103,13 @@ def _score_table(groups: Sequence[Group]) -> Table:
     table.add_row("records", *(f"{group.records:,}" for group in groups), "", style="dim")
     if any(group.errors for group in groups):
         table.add_row("failed calls", *(f"{group.errors:,}" for group in groups), "", style="dim")
-    section = None
-    for name in groups[0].metrics:
-        metric = metric_named(name)
-        if section not in (None, _section(metric)):
+    metrics = {name: metric_named(name) for name in groups[0].metrics}
+    sections = _sections(list(metrics.values()))
+    before = None
+    for (name, metric), section in zip(metrics.items(), sections, strict=True):
+        if before not in (None, section):
             table.add_section()
-        section = _section(metric)
+        before = section
         table.add_row(name, *(_cell(name, group) for group in groups), metric.unit or "")
     if any(group.statistics for group in groups):
         table.add_section()
@@ -139,8 +140,13 @@ def _plain(value: float | None) -> str:
     return NOTHING if value is None else f"{value:.4g}"
 
 
-def _section(metric: Metric) -> str:
-    return metric.spec.split(",")[0].split(".")[0]
+def _sections(metrics: Sequence[Metric]) -> list[str]:
+    """The section of each metric, of the one document that all are in if there is such a one."""
+    places = [metric.spec.split(", ") for metric in metrics]
+    documents = ({place[0] for place in of_one} for of_one in places)
+    common = set.intersection(*documents) if places else set()
+    found = (next((place for place in each if place[0] in common), each[0]) for each in places)
+    return [place.split(".")[0] for place in found]
 
 
 def _short(name: str) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 
-from calipers.records import FIELDS, BadValue, Field, Kind, Number, field_named
+from calipers.records import FIELDS, USUAL_NAMES, BadValue, Field, Kind, Number, field_named
 from calipers.sources.batch import BadRow, Batch, Wanted
 
 _TRUE, _FALSE = ("true", "1"), ("false", "0")
@@ -31,7 +31,10 @@ def conformed(
             columns.append(_nulls(name, frame.height, field.dtype))
             continue
         given = frame[theirs]
-        column, bad = _parsed(given, field) if parse else _typed(given, field)
+        if field.kind is Kind.NAMES:
+            column, bad = _names(given, field)
+        else:
+            column, bad = _parsed(given, field) if parse else _typed(given, field)
         columns.append(column.alias(name))
         for index in bad.arg_true():
             why = _why_refused(given[index], field, parse=parse)
@@ -113,6 +116,27 @@ def _parsed(column: pl.Series, field: Field) -> tuple[pl.Series, pl.Series]:
         )
         return flags, column.is_not_null() & flags.is_null()
     return column, column.is_null() & column.is_not_null()
+
+
+def _names(column: pl.Series, field: Field) -> tuple[pl.Series, pl.Series]:
+    """Lists of texts as JSON; a column that holds anything unusual is read value by value."""
+    nothing = column.is_null() & column.is_not_null()
+    if column.dtype == pl.List(pl.String) and not column.list.contains(None).any():
+        rows = column.alias("names").to_frame().select(pl.struct("names").struct.json_encode())
+        texts = rows.to_series().str.slice(len('{"names":')).str.head(-1)
+        return texts.set(column.is_null(), None), nothing
+    if column.dtype == pl.String and column.str.contains(USUAL_NAMES).all():
+        return column, nothing
+    texts = pl.Series(column.name, [_as_names(value, field) for value in column], dtype=pl.String)
+    return texts, column.is_not_null() & texts.is_null()
+
+
+def _as_names(value: Any, field: Field) -> str | None:
+    try:
+        names: str | None = field.read(_plain(value))
+    except BadValue:
+        return None
+    return names
 
 
 def _within(numbers: pl.Series, field: Field) -> tuple[pl.Series, pl.Series]:

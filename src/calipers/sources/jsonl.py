@@ -17,7 +17,7 @@ from typing import IO, Any
 import polars as pl
 
 from calipers.errors import DataError
-from calipers.records import BadValue, Field, Kind, Number, field_named
+from calipers.records import USUAL_NAMES, BadValue, Field, Kind, Number, field_named
 from calipers.sources.batch import CHECK, Batch, Chunk, Wanted, column_type
 from calipers.sources.bytestream import (
     Block,
@@ -79,11 +79,11 @@ class JsonLinesChunk:
         return pl.read_ndjson(self._data, schema=schema).lazy().select(**columns, **checks)
 
     def trusts(self, checks: pl.DataFrame) -> bool:
-        """Not with a number outside its range, nor where Polars bent a value into a text."""
+        """Not with a value that its field may refuse, nor where Polars bent one into a text."""
         for column in checks.iter_columns():
             name = column.name.removeprefix(CHECK)
             if column.any() and (
-                field_named(name).kind is Kind.NUMBER
+                field_named(name).kind in (Kind.NUMBER, Kind.NAMES)
                 or _bent(self.wanted.theirs(name)).search(self._data)
                 or _HALF_PAIR.search(self._data)
             ):
@@ -100,6 +100,8 @@ def _check(field: Field, column: pl.Expr, dtype: pl.DataType) -> pl.Expr | None:
     """Mark the rows that need a second look."""
     if field.kind is Kind.NUMBER:
         return field.outside(column)
+    if field.kind is Kind.NAMES:
+        return ~column.str.contains(USUAL_NAMES)
     if dtype != pl.String or field.kind not in (Kind.TEXT, Kind.SCALAR):
         return None
     maybe_bent = column.str.contains(_MAYBE_NOT_TEXT)

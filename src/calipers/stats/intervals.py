@@ -65,13 +65,58 @@ def wilson(share: float, n: int, spread: float, clusters: int, confidence: float
             return UNKNOWN
         z = t_quantile(clusters, confidence)
         size = effective_size(share, n, spread, clusters)
+    return _score_interval(share, size, z, standard_error(spread, clusters))
+
+
+def _score_interval(share: float, size: float, z: float, stderr: float | None) -> Interval:
+    """All shares that lie within z of their own standard errors for so many rows."""
     middle = (share + z * z / (2 * size)) / (1 + z * z / size)
     reach = z / (1 + z * z / size) * sqrt(share * (1 - share) / size + (z / (2 * size)) ** 2)
     return Interval(
         low=0.0 if share == 0 else max(0.0, middle - reach),
         high=1.0 if share == 1 else min(1.0, middle + reach),
-        stderr=standard_error(spread, clusters),
+        stderr=stderr,
     )
+
+
+def exact_share(share: float, size: float, confidence: float) -> tuple[float, float]:
+    """The bounds by the binomial distribution itself (Clopper & Pearson 1934) for so many rows.
+
+    The true share lies outside with at most the probability asked for, whatever it is; that makes
+    them wider than Wilson's. Rows in clusters count as many as they are worth (Korn & Graubard
+    1998, Survey Methodology 24, 193).
+
+    >>> low, high = exact_share(0.97, 100, 0.95)
+    >>> round(low, 4), round(high, 4)
+    (0.9148, 0.9938)
+    """
+    tail = (1 - confidence) / 2
+    successes = share * size
+    low = special.betaincinv(successes, size - successes + 1, tail) if successes else 0.0
+    high = special.betaincinv(successes + 1, size - successes, 1 - tail) if share < 1 else 1.0
+    return float(low), float(high)
+
+
+def partial_wilson(
+    share: float, n: int, spread: float, clusters: int, worst: float, confidence: float
+) -> Interval:
+    """Wilson's interval of a share to which rows add in part, or with weights of their own.
+
+    The size is that of as many rows of one weight, each right or wrong, as would vary as much.
+    `worst` is one over the size if all of a cluster were right or wrong together, Σ over clusters
+    of its share of the weight, squared (Kish 1965, Survey Sampling, 11.7). It counts as if one more
+    row had told it, and is all there is to go by where all rows are alike.
+    """
+    if clusters < _TOO_FEW:
+        return UNKNOWN
+    possible = share * (1 - share)
+    seen = worst
+    if possible > _NO_INFLUENCE:
+        seen = spread * clusters / (clusters - 1) * (n - 1) / n / possible
+    unlike = n * min(share, 1 - share)
+    size = 1 / (seen + max(0.0, worst - seen) / (unlike + 1))
+    z = t_quantile(clusters, confidence)
+    return _score_interval(share, size, z, standard_error(spread, clusters))
 
 
 def effective_size(share: float, n: int, spread: float, clusters: int) -> float:

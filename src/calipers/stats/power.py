@@ -104,6 +104,18 @@ def tasks_needed(
     return ceil((reach / delta) ** 2 * difference.per_task(runs) + critical**2 / 2)
 
 
+def tasks_to_settle(
+    distance: float, *, here: float, there: float, power: float = 0.8, confidence: float = 0.95
+) -> int:
+    """The tasks with which an interval around a value leaves a mark at that distance out.
+
+    `here` is the variance of a task's score at the value, `there` at the mark: an interval by the
+    score test, as Wilson's, is as wide as the latter says. So surely as `power` says.
+    """
+    reach = normal_quantile(confidence) * sqrt(there) + float(ndtri(power)) * sqrt(here)
+    return ceil((reach / distance) ** 2)
+
+
 def detectable(
     tasks: int, difference: Spread, *, runs: int = 1, power: float = 0.8, confidence: float = 0.95
 ) -> float | None:

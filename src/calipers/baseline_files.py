@@ -1,0 +1,37 @@
+"""The file of a baseline: read strictly, written whole or not at all."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from calipers.errors import UsageError
+from calipers.gating.baselines import Recorded, recorded_from
+
+RECORD_FIRST = "record one first: calipers gate … --save-baseline FILE"
+
+
+def read_baseline(path: Path) -> Recorded:
+    """The recorded run."""
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}", fix=RECORD_FIRST) from error
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{path}: cannot be read as JSON", fix=RECORD_FIRST) from error
+    return recorded_from(value, source=str(path))
+
+
+def write_baseline(path: Path, recorded: Recorded) -> None:
+    """Write beside, then move: a reader sees the old file or the new one."""
+    beside = path.with_name(f".{path.name}.partial")
+    text = json.dumps(recorded.to_dict(), indent=1, ensure_ascii=False, allow_nan=False)
+    try:
+        beside.write_text(f"{text}\n", encoding="utf-8")
+        beside.replace(path)
+    except OSError as error:
+        raise UsageError(
+            f"{path}: {error.strerror}", fix="check the folder and its rights"
+        ) from error
+    finally:
+        beside.unlink(missing_ok=True)

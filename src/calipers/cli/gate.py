@@ -1,0 +1,130 @@
+"""`calipers gate`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from calipers.cli.shared import (
+    FORMATS,
+    console,
+    evidence_options,
+    given,
+    progress,
+    reading_options,
+    say_empty,
+    say_notices,
+    write,
+)
+
+if TYPE_CHECKING:
+    from calipers.gating.result import GateResult
+
+_SUMMARY = "GITHUB_STEP_SUMMARY"
+
+
+@click.command()
+@click.argument("files", nargs=-1, required=True, metavar="FILES…")
+@click.option(
+    "--policy",
+    required=True,
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="What is demanded, YAML or JSON; calipers init writes one to start from.",
+)
+@click.option("--release", metavar="NAME", help="Which row of the progressive thresholds holds.")
+@click.option(
+    "--against",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="A baseline: as good as that, and the policy's margins better.",
+)
+@click.option(
+    "--save-baseline",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Record this run as a baseline.",
+)
+@click.option(
+    "--ratchet", is_flag=True, help="Raise the baseline where a run that passes is better."
+)
+@click.option(
+    "--junit", type=click.Path(path_type=Path), metavar="FILE", help="Write JUnit XML too."
+)
+@reading_options
+@evidence_options
+@click.option(
+    "--pass-weight", default=0.5, show_default=True, help="Of passing in composite_score."
+)
+@click.option("--impl-weight", default=0.5, show_default=True, help="Of impl_rate in it.")
+@click.option(
+    "--prices",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Prices of models, as in score.",
+)
+@click.option(
+    "--format", "output_format", type=click.Choice(FORMATS), default="table", show_default=True
+)
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Write to a file.")
+def gate(
+    files: tuple[str, ...],
+    junit: Path | None,
+    output_format: str,
+    output: Path | None,
+    **options: Any,
+) -> None:
+    """Decide on FILES: green or red, with a reason for every red line.
+
+    Exit codes: 0 pass, 1 failed or inconclusive, 2 a mistake in the policy or the data, 3 the run
+    is incomplete or empty. Where $GITHUB_STEP_SUMMARY is set, the verdict goes there as well.
+    """
+    from calipers.api import gate as decide  # noqa: PLC0415 (loads Polars)
+
+    if not given("latency_budget_ms"):
+        options["latency_budget_ms"] = None  # the policy may have one
+    with progress() as show:
+        result = decide(list(files), progress=show, **options)
+    say_notices(result.notices)
+    _write_beside(result, junit)
+    if output is not None:
+        write(output, _as_text(result, output_format))
+    elif output_format == "table":
+        from calipers.reporting.gate import gate_text  # noqa: PLC0415
+
+        gate_text(result, console())
+    else:
+        click.echo(_as_text(result, output_format), nl=False)
+    if not result.records:
+        say_empty(files)
+    sys.exit(result.exit_code)
+
+
+def _write_beside(result: GateResult, junit: Path | None) -> None:
+    """JUnit XML where asked for, and the summary of the step where GitHub wants one."""
+    if junit is not None:
+        from calipers.reporting.junit import gate_junit  # noqa: PLC0415
+
+        write(junit, gate_junit(result))
+    if summary := os.environ.get(_SUMMARY):
+        from calipers.reporting.gate import gate_markdown  # noqa: PLC0415
+        from calipers.reporting.step_summary import append_summary  # noqa: PLC0415
+
+        try:
+            append_summary(Path(summary), gate_markdown(result))
+        except OSError as error:  # the verdict counts, not the page
+            say_notices([f"{_SUMMARY}: {summary}: {error.strerror}"])
+
+
+def _as_text(result: GateResult, output_format: str) -> str:
+    if output_format == "json":
+        return result.to_json() + "\n"
+    if output_format == "table":
+        return str(result)
+    from calipers.reporting.gate import gate_csv, gate_markdown  # noqa: PLC0415
+
+    return gate_csv(result) if output_format == "csv" else gate_markdown(result)

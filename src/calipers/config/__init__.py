@@ -1,0 +1,1 @@
+"""Files that people write: read safely, checked strictly, every complaint with its line."""

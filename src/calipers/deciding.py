@@ -1,0 +1,207 @@
+"""From data and a policy to a verdict: measure, hold against the policy, keep the baseline."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+from calipers.baseline_files import RECORD_FIRST, read_baseline, write_baseline
+from calipers.errors import UsageError
+from calipers.gating.baselines import Recorded, RecordedGroup, changes, ratcheted
+from calipers.gating.checks import PASS_RATE, checks_of
+from calipers.gating.judging import Judge, MeasuredRun
+from calipers.gating.policy import EXAMPLE, Policy, read_policy
+from calipers.gating.result import Changes, Check, GateResult, verdict_of
+from calipers.metrics import metric_named
+from calipers.results import Group, Score
+from calipers.scenario_table import ScenarioGroup, ScenarioTable
+from calipers.scoring import Options, Progress, score_data
+
+ACCURACY = "accuracy"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateOptions:
+    """What a user can ask of a gate beside the policy."""
+
+    release: str | None = None
+    against: Path | None = None
+    save_baseline: Path | None = None
+    ratchet: bool = False
+    latency_budget_ms: float | None = None  # goes before the policy's
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Measured:
+    """A group of the score, and its scenarios."""
+
+    group: Group
+    scenarios: ScenarioGroup
+
+    @property
+    def ran(self) -> bool:
+        """Say whether any call came to an end."""
+        return self.group.records > self.group.errors
+
+    def recorded(self, metrics: Sequence[str]) -> RecordedGroup:
+        """What a baseline keeps of it."""
+        values = {name: self.group.metrics[name].value for name in metrics}
+        return RecordedGroup(
+            by=self.group.by,
+            metrics={n: v for n, v in values.items() if v is not None and isfinite(v)},
+            **self.scenarios.outcomes(),
+        )
+
+
+def gate_data(
+    data: Any,
+    policy: str | Path | Mapping[str, Any] | Policy,
+    asked: GateOptions,
+    options: Options,
+    progress: Progress = lambda _: None,
+) -> GateResult:
+    """Decide on the records in `data`."""
+    source = str(policy) if isinstance(policy, str | Path) else "policy"
+    read = read_policy(policy)
+    if not read.decides:
+        raise UsageError(f"{source}: it demands nothing, so nothing can fail", fix=EXAMPLE)
+    path = _baseline_path(read, asked)
+    saving = asked.save_baseline is not None  # for the first time, perhaps
+    baseline = None if path is None or (saving and not path.exists()) else read_baseline(path)
+    names = _metrics(read, asked.release, baseline)
+    settings = read.applied(options.settings)
+    if asked.latency_budget_ms is not None:
+        settings = replace(settings, latency_budget_ms=asked.latency_budget_ms)
+    options = replace(options, metrics=names, settings=settings)
+    table = ScenarioTable(map(metric_named, names), clustered=options.cluster is not None)
+    score = score_data(data, options, progress, table.watch)
+    beside = table.beside(score.groups, options.by)
+    groups = [
+        _Measured(group=group, scenarios=scenarios)
+        for group, scenarios in zip(score.groups, beside, strict=True)
+    ]
+    checks = tuple(_checks(groups, read, asked.release, baseline, options))
+    incomplete = tuple(_incomplete(score))
+    verdict = verdict_of(checks, complete=not incomplete)
+    now = Recorded(groups=tuple(each.recorded(names) for each in groups if each.ran))
+    kept = _kept_baseline(now, baseline, path, asked, verdict if not incomplete else "incomplete")
+    return GateResult(
+        verdict=verdict,
+        checks=checks,
+        records=score.records,
+        errors=sum(group.errors for group in score.groups),
+        incomplete=incomplete,
+        evidence=read.evidence,
+        confidence=options.confidence,
+        policy=source,
+        inputs=score.inputs,
+        release=read.release(asked.release),
+        changes=tuple(_changes(baseline, now)),
+        notices=(*score.notices, *_pooled(groups), *_unrecorded(baseline, now), *kept),
+        seed=options.seed,
+    )
+
+
+def _metrics(policy: Policy, release: str | None, baseline: Recorded | None) -> tuple[str, ...]:
+    """What has to be measured; the pass rate and accuracy tell how scenarios ended."""
+    recorded = () if baseline is None else (n for g in baseline.groups for n in g.metrics)
+    return tuple(dict.fromkeys((*policy.metrics(release), *recorded, PASS_RATE, ACCURACY)))
+
+
+def _checks(
+    groups: Sequence[_Measured],
+    policy: Policy,
+    release: str | None,
+    baseline: Recorded | None,
+    options: Options,
+) -> Iterator[Check]:
+    """The checks of every group; where nothing ran, nothing is judged."""
+    named = (*policy.required_scenarios.ids, *policy.optional_scenarios.ids)
+    for each in groups:
+        if not each.ran:
+            continue
+        run = MeasuredRun(
+            by=each.group.by,
+            records=each.group.records,
+            errors=each.group.errors,
+            scenarios=each.scenarios.count,
+            metrics=each.group.metrics,
+            categories=each.scenarios.categories(options.confidence),
+            named=each.scenarios.named(named),
+            failing=each.scenarios.failing,
+            latency_budget_ms=options.settings.latency_budget_ms,
+            confidence=options.confidence,
+        )
+        judge = Judge(run=run, policy=policy)
+        recorded = None if baseline is None else baseline.group(each.group.by)
+        yield from checks_of(judge, release=release, baseline=recorded)
+
+
+def _incomplete(score: Score) -> Iterator[str]:
+    """Why a run is not the whole run."""
+    errors = sum(group.errors for group in score.groups)
+    if not score.records:
+        yield "there are no records"
+    if errors:
+        yield f"{errors:,} of {score.records:,} calls failed"
+    if skipped := sum(each.skipped for each in score.inputs):
+        yield f"bad rows left out: {skipped:,}"
+
+
+def _pooled(groups: Sequence[_Measured]) -> Iterator[str]:
+    yield from dict.fromkeys(line for each in groups for line in each.scenarios.pooled())
+
+
+def _baseline_path(policy: Policy, asked: GateOptions) -> Path | None:
+    """The file to hold the run against: the one asked for, else the policy's."""
+    named = policy.baseline and policy.baseline.file
+    path = asked.against or (Path(named) if named else None)
+    if path is not None:
+        return path
+    if asked.ratchet:
+        raise UsageError("--ratchet needs a baseline to raise", fix="name it: --against FILE")
+    if policy.baseline is not None and asked.save_baseline is None:
+        raise UsageError(
+            "the policy holds a run against a baseline, and none is named",
+            fix=f"--against FILE, or baseline: {{file: …}} in the policy; {RECORD_FIRST}",
+        )
+    return None
+
+
+def _unrecorded(before: Recorded | None, now: Recorded) -> Iterator[str]:
+    """Say which groups the baseline demands nothing of."""
+    for group in () if before is None else now.groups:
+        if before is not None and before.group(group.by) is None:
+            shown = ", ".join(map(str, group.by.values())) or "the whole"
+            yield f"not in the baseline, and not held against it: {shown}"
+
+
+def _changes(before: Recorded | None, now: Recorded) -> Iterator[Changes]:
+    """How each group's scenarios differ from the baseline's."""
+    for group in () if before is None else now.groups:
+        recorded = None if before is None else before.group(group.by)
+        if recorded is not None:
+            yield changes(recorded, group)
+
+
+def _kept_baseline(
+    now: Recorded, before: Recorded | None, path: Path | None, asked: GateOptions, verdict: str
+) -> list[str]:
+    """Record the run, or raise the baseline, as asked; say what was done, or why not."""
+    if verdict == "incomplete":
+        skipped = asked.save_baseline is not None or asked.ratchet
+        return ["the run is incomplete: the baseline stays as it is"] if skipped else []
+    said = []
+    if asked.save_baseline is not None:
+        write_baseline(asked.save_baseline, now)
+        said.append(f"recorded as baseline: {asked.save_baseline}")
+    if asked.ratchet and verdict == "pass" and before is not None and path is not None:
+        raised, metrics = ratcheted(before, now)
+        if raised != before:
+            write_baseline(path, raised)
+        what = f"raised: {', '.join(metrics)}" if metrics else "nothing to raise"
+        said.append(f"{path}: {what}")
+    return said

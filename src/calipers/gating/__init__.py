@@ -1,0 +1,1 @@
+"""From a policy file to a verdict with reasons: pure, numbers in and decisions out."""

@@ -1,0 +1,62 @@
+"""Every demand of a policy, held against what was measured: a check each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from calipers.gating.baselines import RecordedGroup, baseline_rules
+from calipers.gating.composites import composite_check, final_score_check
+from calipers.gating.judging import Judge
+from calipers.gating.policy import PassCriteria
+from calipers.gating.result import Check
+from calipers.gating.rules import FINAL_SCORE, Rule
+from calipers.gating.scenarios import optional_check, required_check
+from calipers.results import Measured
+
+OVERALL = "overall"
+PASS_RATE = "pass_rate"  # noqa: S105 (no password)
+
+
+def checks_of(
+    judge: Judge, *, release: str | None = None, baseline: RecordedGroup | None = None
+) -> Iterator[Check]:
+    """The checks of a group, in the order of the policy, those that only warn last."""
+    policy = judge.policy
+    yield from _blocking(policy.thresholds.blocking, judge, "thresholds.blocking")
+    yield from _blocking(policy.row(release), judge, "progressive")
+    if baseline is not None:
+        margins = {} if policy.baseline is None else policy.baseline.margins
+        demanded = {rule.name: rule for rule in baseline_rules(baseline, margins)}
+        yield from _blocking(demanded, judge, "baseline")
+    yield from _shares(policy.pass_criteria, judge)
+    for scenario in policy.required_scenarios.ids:
+        yield required_check(scenario, judge.run)
+    if policy.composite is not None:
+        yield composite_check(policy.composite, judge)
+    for rule in policy.thresholds.warning.values():
+        yield judge.metric(rule, "warning", "thresholds.warning")
+    for scenario in policy.optional_scenarios.ids:
+        yield optional_check(scenario, judge.run)
+
+
+def _blocking(rules: Mapping[str, Rule], judge: Judge, source: str) -> Iterator[Check]:
+    for name, rule in rules.items():
+        if name == FINAL_SCORE:
+            yield final_score_check(rule, judge, source)
+        else:
+            yield judge.metric(rule, "blocking", source)
+
+
+def _shares(criteria: PassCriteria, judge: Judge) -> Iterator[Check]:
+    """Pass rates, over everything and by category."""
+    if criteria.overall is not None:
+        everything = judge.run.metrics[PASS_RATE]
+        yield judge.measured(
+            criteria.overall, everything, "category", "pass_criteria", of=PASS_RATE
+        )
+    absent = Measured(value=None, n=0, missing=0, reason="no scenario is of this category")
+    for category, rule in criteria.by_category.items():
+        share = judge.run.categories.get(category, absent)
+        yield judge.measured(
+            rule, share, "category", "pass_criteria", of=PASS_RATE, category=category
+        )

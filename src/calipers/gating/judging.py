@@ -1,0 +1,132 @@
+"""One rule held against one measured value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from calipers.gating.policy import Policy
+from calipers.gating.reasons import reason
+from calipers.gating.result import Check, Ids, Level
+from calipers.gating.rules import Rule
+from calipers.gating.thresholds import Threshold
+from calipers.gating.verdicts import Estimate, Verdict, cautious, further_scenarios, is_thin, judged
+from calipers.results import Measured
+
+_WORST: tuple[Verdict, ...] = ("pass", "warn", "inconclusive", "fail")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScenarioRuns:
+    """How the runs of one scenario ended; of those left over nothing is known."""
+
+    runs: int
+    passed: int
+    failed: int
+    errors: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredRun:
+    """All that a gate has to know about a group of records."""
+
+    by: Mapping[str, Any]
+    records: int
+    errors: int
+    scenarios: int
+    metrics: Mapping[str, Measured]
+    categories: Mapping[str, Measured]  # the pass rate of each
+    named: Mapping[str, ScenarioRuns]  # the required and optional ones that are there
+    failing: Callable[[str, Threshold, str | None], Ids]  # by metric and, if named, category
+    latency_budget_ms: float = 5000.0
+    confidence: float = 0.95  # of its intervals
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judge:
+    """Judges rules on the evidence of one group, as the policy asks."""
+
+    run: MeasuredRun
+    policy: Policy
+
+    def metric(self, rule: Rule, level: Level, source: str) -> Check:
+        """A metric against its threshold."""
+        return self.measured(rule, self.run.metrics[rule.name], level, source, of=rule.name)
+
+    def measured(
+        self,
+        rule: Rule,
+        measured: Measured,
+        level: Level,
+        source: str,
+        *,
+        of: str | None,
+        category: str | None = None,
+    ) -> Check:
+        """A value `of` a metric against a threshold; a null fails what blocks, else it warns."""
+        check = Check(
+            name=rule.name,
+            level=level,
+            source=source,
+            verdict="warn" if level == "warning" else "fail",
+            value=measured.value,
+            low=measured.low,
+            high=measured.high,
+            threshold=rule.threshold,
+            by=self.run.by,
+            risk=rule.risk,
+            description=rule.description,
+        )
+        if measured.value is None:
+            return replace(check, ran=False, reason=f"no value: {measured.reason}")
+        estimate = self._estimate(measured, measured.value)
+        if self.policy.evidence == "interval":
+            estimate = cautious(rule.threshold, estimate, self.run.confidence)
+        verdict = judged(rule.threshold, estimate, self.policy.evidence)
+        thin = is_thin(rule.threshold, estimate)
+        further = None
+        if thin:
+            further = further_scenarios(rule.threshold, estimate, confidence=self.run.confidence)
+        met = rule.threshold.is_met(measured.value)
+        return replace(
+            check,
+            low=estimate.low,
+            high=estimate.high,
+            verdict=self._as_asked(verdict, level),
+            thin=thin,
+            further_scenarios=further,
+            reason=reason(rule.threshold, estimate, verdict, further, thin=thin),
+            failing=Ids() if met or of is None else self.run.failing(of, rule.threshold, category),
+        )
+
+    def _estimate(self, measured: Measured, value: float) -> Estimate:
+        called = max(1, self.run.records - self.run.errors)
+        return Estimate(
+            value=value,
+            low=measured.low,
+            high=measured.high,
+            stderr=measured.stderr,
+            scenarios=round(measured.n * self.run.scenarios / called),
+            is_share=measured.interval == "wilson",
+        )
+
+    def _as_asked(self, verdict: Verdict, level: Level) -> Verdict:
+        """A warning never blocks, and what doubt means is the policy's choice."""
+        if verdict == "inconclusive" and self.policy.on_inconclusive != "fail":
+            return self.policy.on_inconclusive
+        blocks = verdict in ("fail", "inconclusive")
+        return "warn" if blocks and level == "warning" else verdict
+
+
+def joined(check: Check, also: Check) -> Check:
+    """Two parts of one rule: the worse verdict holds, and both reasons are given."""
+    if also.verdict == "pass":
+        return check
+    said = f"{also.name}: {also.reason}"
+    return replace(
+        check,
+        verdict=max(check.verdict, also.verdict, key=_WORST.index),
+        reason=said if check.reason is None else f"{check.reason}; {said}",
+        failing=check.failing if check.failing.count else also.failing,
+    )

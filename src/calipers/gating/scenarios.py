@@ -1,0 +1,55 @@
+"""Single scenarios: those that have to pass, and those whose failure is only worth a look."""
+
+from __future__ import annotations
+
+from calipers.gating.judging import MeasuredRun, ScenarioRuns
+from calipers.gating.result import Check, Ids
+from calipers.gating.rules import share_scale
+from calipers.gating.thresholds import Threshold
+
+
+def required_check(scenario: str, run: MeasuredRun) -> Check:
+    """It has to be there, and to have passed in all its runs."""
+    missed, value = _outcome(run.named.get(scenario))
+    return Check(
+        name=scenario,
+        level="required",
+        source="required_scenarios",
+        verdict="pass" if missed is None else "fail",
+        value=value,
+        threshold=Threshold(operator="=", value=1.0, scale=share_scale(scenario)),
+        reason=missed,
+        by=run.by,
+        ran=value is not None,
+        failing=Ids() if missed is None else Ids(1, (scenario,)),
+    )
+
+
+def optional_check(scenario: str, run: MeasuredRun) -> Check:
+    """It counts in the scores and never blocks."""
+    missed, value = _outcome(run.named.get(scenario))
+    return Check(
+        name=scenario,
+        level="warning",
+        source="optional_scenarios",
+        verdict="pass" if missed is None else "warn",
+        value=value,
+        threshold=Threshold(operator="=", value=1.0, scale=share_scale(scenario)),
+        reason=missed,
+        by=run.by,
+        ran=value is not None,
+    )
+
+
+def _outcome(found: ScenarioRuns | None) -> tuple[str | None, float | None]:
+    """Why it did not pass in all its runs, and the share of those that ran that did."""
+    if found is None:
+        return "not among the records", None
+    ran = found.runs - found.errors
+    unknown = ran - found.passed - found.failed
+    counts = {"failed": found.failed, "did not run": found.errors, "told nothing": unknown}
+    if found.runs == 1:
+        said = [f"it {what}" for what, count in counts.items() if count]
+    else:
+        said = [f"{count} of {found.runs} runs {what}" for what, count in counts.items() if count]
+    return " and ".join(said) or None, found.passed / ran if ran else None

@@ -1,0 +1,214 @@
+"""A row per scenario: how its runs ended and its worst values, gathered while records are measured.
+
+Rows are added up batch by batch: memory grows with the scenarios and not with the records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import polars as pl
+
+from calipers.engines.plan import FAILED, kept
+from calipers.errors import DataError
+from calipers.gating.judging import ScenarioRuns
+from calipers.gating.result import LISTED, Ids
+from calipers.gating.thresholds import Threshold
+from calipers.metrics import Metric, metric_named
+from calipers.metrics.accuracy import correct
+from calipers.metrics.declaration import CLUSTER, GROUP, Feature, Rank
+from calipers.metrics.passing import passed
+from calipers.results import ALL_FAILED, Group, Measured
+from calipers.scoring import sorted_keys
+from calipers.sinks import Watch
+from calipers.stats.intervals import wilson
+
+ID, CATEGORY = "id", "category"
+OUTCOMES = (passed, correct)  # whether a run passed; where nobody has said so, whether it was right
+
+_SYSTEMS = ("model", "tier")
+_KEPT = (CATEGORY, *_SYSTEMS)
+_COUNTS = ("runs", "errors", "passed", "failed", "judged_runs", "passes")
+_LOW, _HIGH = "__low", "__high"
+_ROWS_AT_ONCE = 200_000
+
+
+class ScenarioTable:
+    """Takes the rows of a run on their way, and answers when all of them have passed."""
+
+    def __init__(self, metrics: Iterable[Metric], *, clustered: bool) -> None:
+        own = (own_feature(metric) for metric in metrics)
+        self._features = tuple(dict.fromkeys(each.name for each in own if each is not None))
+        self._clustered = clustered
+        self._parts: list[pl.DataFrame] = []
+        self._rows = 0
+
+    @property
+    def watch(self) -> Watch:
+        """What it has to see of each row."""
+        named = (ID, GROUP, FAILED, *(each.name for each in OUTCOMES), *self._features)
+        columns = {name: name for name in named} | {_kept(name): kept(name) for name in _KEPT}
+        columns |= {CLUSTER: CLUSTER} if self._clustered else {}
+        return Watch(kept=_KEPT, columns=columns, take=self._take)
+
+    def _take(self, rows: pl.DataFrame) -> None:
+        outcome = pl.coalesce(each.name for each in OUTCOMES)
+        values = (*map(_kept, _KEPT), *self._features)
+        part = rows.group_by(GROUP, ID).agg(
+            pl.len().alias("runs"),
+            pl.col(FAILED).sum().alias("errors"),
+            outcome.sum().alias("passed"),
+            (~outcome).sum().alias("failed"),
+            pl.col(passed.name).count().alias("judged_runs"),
+            pl.col(passed.name).sum().alias("passes"),
+            *(pl.col(name).min().alias(f"{name}{_LOW}") for name in values),
+            *(pl.col(name).max().alias(f"{name}{_HIGH}") for name in values),
+            (pl.col(CLUSTER).min() if self._clustered else pl.lit(None, pl.Int64)).alias(CLUSTER),
+        )
+        self._parts.append(part)
+        self._rows += part.height
+        if self._rows > _ROWS_AT_ONCE:
+            self._parts = [self._added_up()]
+            self._rows = 0
+
+    def _added_up(self) -> pl.DataFrame:
+        """The parts as one: counts are summed, of values the lowest and the highest stay."""
+        rows = pl.concat(self._parts, how="vertical_relaxed")
+        lows, highs = ([n for n in rows.columns if n.endswith(end)] for end in (_LOW, _HIGH))
+        added = rows.group_by(GROUP, ID).agg(
+            pl.col(_COUNTS).sum(), pl.col(*lows, CLUSTER).min(), pl.col(highs).max()
+        )
+        return added.select(rows.columns)
+
+    def beside(self, groups: Sequence[Group], by: Sequence[str]) -> list[ScenarioGroup]:
+        """The scenarios of each group of the score."""
+        if not groups:
+            return []
+        rows = self._added_up().sort(ID)
+        parts = {
+            str(text): part for (text,), part in rows.partition_by(GROUP, as_dict=True).items()
+        }
+        of_key = {tuple(key.values()): parts[text] for text, key in sorted_keys(parts, by).items()}
+        return [ScenarioGroup(of_key[tuple(group.by.values())]) for group in groups]
+
+
+class ScenarioGroup:
+    """The scenarios of one group of records, a row each."""
+
+    def __init__(self, rows: pl.DataFrame) -> None:
+        self.rows = rows
+        self._check_categories()
+
+    def _check_categories(self) -> None:
+        low, high = (f"{_kept(CATEGORY)}{end}" for end in (_LOW, _HIGH))
+        torn = self.rows.filter(pl.col(low) != pl.col(high))
+        if torn.height:
+            scenario, one, other = torn.select(ID, low, high).row(0)
+            raise DataError(
+                f"the scenario {scenario} is of the category {one} in one record "
+                f"and of {other} in another",
+                fix="give every scenario one category, or another id: --map id=NAME",
+            )
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return self.rows.height
+
+    def pooled(self) -> Iterator[str]:
+        """Say where several systems count as runs of a scenario, which is rarely meant."""
+        for name in _SYSTEMS:
+            low, high = (pl.col(f"{_kept(name)}{end}") for end in (_LOW, _HIGH))
+            if several := self.rows.filter(low != high).height:
+                yield (
+                    f"{several:,} scenarios were run by several {name}s, which count as one: "
+                    f"--by {name} keeps them apart"
+                )
+
+    def named(self, ids: Iterable[str]) -> dict[str, ScenarioRuns]:
+        """How the runs of these scenarios ended, of those that are there."""
+        found = self.rows.filter(pl.col(ID).is_in(list(ids)))
+        counts = ("runs", "passed", "failed", "errors")
+        return {
+            row[ID]: ScenarioRuns(**{name: row[name] for name in counts})
+            for row in found.select(ID, *counts).iter_rows(named=True)
+        }
+
+    def outcomes(self) -> dict[str, tuple[str, ...]]:
+        """The ids of those that passed in all their runs, that failed in any, and the rest."""
+        failed = pl.col("failed") > 0
+        all_passed = pl.col("passed") == pl.col("runs")
+        chosen = {"passed": all_passed, "failed": failed, "unknown": ~all_passed & ~failed}
+        return {name: tuple(self.rows.filter(which)[ID]) for name, which in chosen.items()}
+
+    def categories(self, confidence: float) -> dict[str, Measured]:
+        """The pass rate of each category, as `score --by category` gives it."""
+        of = f"{_kept(CATEGORY)}{_LOW}"
+        parts = self.rows.drop_nulls(of).partition_by(of, as_dict=True)
+        return {str(name): _pass_rate(part, confidence) for (name,), part in parts.items()}
+
+    def failing(self, metric: str, threshold: Threshold, category: str | None = None) -> Ids:
+        """The scenarios with a run that misses what is demanded of the metric."""
+        missed = _missed(metric_named(metric), threshold)
+        if missed is None:
+            return Ids()
+        rows = self.rows.filter(missed)
+        if category is not None:
+            rows = rows.filter(pl.col(f"{_kept(CATEGORY)}{_LOW}") == category)
+        return Ids(rows.height, tuple(rows[ID].head(LISTED)))
+
+
+def own_feature(metric: Metric) -> Feature | None:
+    """The value that each run has of its own, where the metric is made of such values."""
+    if isinstance(metric.averaged, Feature):
+        return metric.averaged
+    if isinstance(metric.aggregate, Rank):
+        return metric.aggregate.feature
+    if metric.influence is not None and metric.influence.feature is not None:
+        return metric.influence.feature
+    return passed if passed in metric.aggregate.features and metric.better == "higher" else None
+
+
+def _missed(metric: Metric, threshold: Threshold) -> pl.Expr | None:
+    """Whether a scenario's worst value misses the threshold; of yes and no, whether one is bad."""
+    feature = own_feature(metric)
+    if feature is None or metric.better is None:
+        return None
+    more_is_good = (metric.better == "higher") != metric.complement
+    worst = pl.col(f"{feature.name}{_LOW if more_is_good else _HIGH}")
+    if feature.dtype == pl.Boolean:
+        return worst != more_is_good
+    met: pl.Expr = threshold.holds(1 - worst if metric.complement else worst)
+    return ~met
+
+
+def _pass_rate(rows: pl.DataFrame, confidence: float) -> Measured:
+    """The pass rate over the runs of some scenarios, each a cluster unless clusters are named."""
+    called = int((rows["runs"] - rows["errors"]).sum())
+    judged = rows.filter(pl.col("judged_runs") > 0)
+    n = int(judged["judged_runs"].sum())
+    if not n:
+        reason = "no record of this category is known to pass or fail" if called else ALL_FAILED
+        return Measured(value=None, n=0, missing=called, reason=reason)
+    share = int(judged["passes"].sum()) / n
+    cluster = pl.coalesce(pl.col(CLUSTER).cast(pl.String), pl.col(ID))
+    # In order: sums of floats then give the same bits every time.
+    effects = judged.group_by(cluster.alias(CLUSTER), maintain_order=True).agg(
+        (pl.col("passes") - share * pl.col("judged_runs")).sum().alias("effect")
+    )
+    spread = float((effects["effect"] ** 2).sum()) / n**2
+    around = wilson(share, n, spread, effects.height, confidence)
+    known = around.low is not None
+    return Measured(
+        value=share,
+        n=n,
+        missing=called - n,
+        low=around.low,
+        high=around.high,
+        stderr=around.stderr,
+        interval="wilson" if known else None,
+    )
+
+
+def _kept(name: str) -> str:
+    return f"_kept_{name}"

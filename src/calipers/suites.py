@@ -1,0 +1,170 @@
+"""What a suite file says: the tasks, the systems to try on them, and how to call these."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated, Any, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from calipers.config.files import read_config
+from calipers.config.models import StrictModel, refuse
+
+EXAMPLE = "calipers init writes a suite to start from; calipers schema suite says what may stand"
+
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_KINDS = ("model", "python", "command")
+
+Text = Annotated[str, Field(min_length=1)]
+Money = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
+class Price(StrictModel):
+    """USD per million tokens."""
+
+    input: Money
+    output: Money
+    cache_read: Money | None = None
+    cache_write: Money | None = None
+
+
+class Served(StrictModel):
+    """How to reach a model, and what it costs."""
+
+    base_url: Text | None = Field(
+        default=None, description="Of a server that speaks as OpenAI's does."
+    )
+    api_key_env: Text | None = Field(
+        default=None, description="The environment variable that holds the key; never the key."
+    )
+    price: Price | None = Field(default=None, description="Else the price list.")
+
+    @field_validator("api_key_env")
+    @classmethod
+    def _names_a_variable(cls, name: str | None) -> str | None:
+        """What is no variable's name may be a key, and is not repeated."""
+        if name is not None and not _VARIABLE.fullmatch(name):
+            refuse(
+                "what stands here is not the name of an environment variable",
+                fix="write the variable's name, for example OPENAI_API_KEY, and never the key",
+            )
+        return name
+
+
+class System(Served):
+    """One system under test: a model, a Python function or a command."""
+
+    name: Text = Field(description="Becomes `model` in the records.")
+    model: Text | None = Field(
+        default=None, description="provider:model, for example openai:gpt-4o"
+    )
+    python: Text | None = Field(default=None, description="FILE.py:FUNCTION beside the suite.")
+    command: list[Text] | None = Field(
+        default=None, min_length=1, description="The record on stdin, its fields on stdout, JSON."
+    )
+    settings: dict[str, Any] = Field(
+        default_factory=dict, description="Of the model: temperature, …"
+    )
+
+    @model_validator(mode="after")
+    def _is_one_kind(self) -> Self:
+        given = [kind for kind in _KINDS if getattr(self, kind) is not None]
+        if len(given) != 1:
+            what = f"has {' and '.join(given)}" if given else "says nothing of what to call"
+            refuse(f"{self.name} {what}", fix=f"one of {', '.join(_KINDS)}")
+        if self.python is not None:
+            file, _, function = self.python.rpartition(":")
+            if not (file and function.isidentifier()):
+                refuse(
+                    f"{self.python} is not FILE.py:FUNCTION",
+                    fix="for example solver.py:answer",
+                    at=("python",),
+                )
+        if self.model is None:
+            for key in ("base_url", "api_key_env", "settings"):
+                if getattr(self, key):
+                    refuse(f"{self.name}: {key} is for models", fix=f"leave {key} out", at=(key,))
+        if self.model is not None and ":" not in self.model:
+            refuse(
+                f"{self.model} names no provider",
+                fix=f"for example openai:{self.model}",
+                at=("model",),
+            )
+        return self
+
+
+class Answer(StrictModel):
+    """Where in a reply the answer is: what is before it is the chain of thought."""
+
+    after: Text | None = None
+    regex: Text | None = Field(default=None, description="Its first group is the answer.")
+
+    @model_validator(mode="after")
+    def _is_one_way(self) -> Self:
+        if (self.after is None) == (self.regex is None):
+            refuse("either after or regex", fix='for example answer: {after: "ANSWER:"}')
+        if self.regex is not None:
+            self._check_regex(self.regex)
+        return self
+
+    @staticmethod
+    def _check_regex(pattern: str) -> None:
+        try:
+            groups = re.compile(pattern).groups
+        except re.error as error:
+            refuse(f"no regular expression: {error}", fix="for example ANSWER: (.*)", at=("regex",))
+        if not groups:
+            refuse("no group holds the answer", fix="for example ANSWER: (.*)", at=("regex",))
+
+
+class Tier(StrictModel):
+    """A way to ask: it replaces the prompt, or settings, for each system."""
+
+    name: Text
+    prompt: Text | None = None
+    settings: dict[str, Any] = Field(default_factory=dict)
+
+
+class Judge(Served):
+    """A model that grades what the systems answered."""
+
+    name: Text
+    model: Text
+    rubric: Text = Field(
+        description="technical_accuracy, constructiveness, planning_rationality, or a rubric file."
+    )
+
+
+class Suite(StrictModel):
+    """Everything `calipers run` is told."""
+
+    description: str | None = None
+    name: Text
+    data: Text = Field(description="The tasks as records; the path is relative to the suite.")
+    prompt: Text | None = Field(default=None, description="With {input}, or any field of a record.")
+    answer: Answer | None = Field(default=None, description="Without it, all of the reply.")
+    systems: list[System] = Field(min_length=1)
+    tiers: list[Tier] = Field(default_factory=list)
+    runs: int = Field(default=1, ge=1, description="Of each task, by each system in each tier.")
+    concurrency: int = Field(default=32, ge=1, description="Calls in flight at a time.")
+    retries: int = Field(default=5, ge=0, description="On 429, 5xx, timeouts, broken connections.")
+    timeout_seconds: float = Field(default=120.0, gt=0, allow_inf_nan=False)
+    budget_usd: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    judges: list[Judge] = Field(default_factory=list)
+    policy: Text | None = Field(default=None, description="A gate to hold the run against.")
+
+    @model_validator(mode="after")
+    def _has_names_once(self) -> Self:
+        for key in ("systems", "tiers", "judges"):
+            seen: set[str] = set()
+            for at, each in enumerate(getattr(self, key)):
+                if each.name in seen:
+                    refuse(f"two {key} are called {each.name}", fix="rename one", at=(key, at))
+                seen.add(each.name)
+        return self
+
+
+def read_suite(path: str | Path) -> Suite:
+    """The suite in a YAML or JSON file."""
+    return Suite.of(read_config(path, example=EXAMPLE), example=EXAMPLE)
