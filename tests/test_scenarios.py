@@ -390,9 +390,9 @@ def test_small_values_keep_their_digits() -> None:
     assert figure(0.000312345, "per token") == "0.000312"
     assert figure(0.0, "per token") == "0.0000"
     tiny = Measured(value=3.1e-4, low=2.9e-4, high=3.3e-4, n=9, missing=0)
-    assert with_interval(tiny, "per token") == "0.00031 ± 0.000020"
+    assert with_interval(tiny, "per token") == "0.000310 ± 0.000020"
     assert with_interval(Measured(value=3e-7, low=2.9e-7, high=3.1e-7, n=9, missing=0)) == (
-        "3e-07 ± 1e-08"
+        "3.00e-07 ± 1e-08"
     )
 
 
