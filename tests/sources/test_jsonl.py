@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import calipers as cal
-from calipers.sources import CHECK, Wanted
+from calipers.sources import CHECK, UnusualRows, Wanted
 from calipers.sources.bytestream import HeldBlock, file_blocks
 from calipers.sources.jsonl import JsonLines, JsonLinesChunk, numbered_rows
 
@@ -31,10 +31,35 @@ def fast(block: JsonLinesChunk) -> pl.DataFrame | None:
     """What the fast reader gives, None where it leaves the block to the exact one."""
     try:
         frame = block.lazy().collect()
-    except pl.exceptions.PolarsError:
+    except (pl.exceptions.PolarsError, UnusualRows):
         return None
     checks = [name for name in frame.columns if name.startswith(CHECK)]
     return frame.drop(checks) if block.trusts(frame.select(checks)) else None
+
+
+_parts = st.text(alphabet=[*'ab"/\\\n\r\t\b\f\0\x1f\x7fé🙂:', "\u2028"], max_size=4)
+_judgments = st.recursive(
+    st.none() | st.booleans() | st.integers(-3, 3) | _parts,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_parts, inner, max_size=3),
+    max_leaves=5,
+)
+
+
+@given(value=st.lists(_judgments, max_size=3), ascii_only=st.booleans())
+@settings(max_examples=300, deadline=None)
+def test_lists_and_objects_stay_what_they_are(value: list[Any], *, ascii_only: bool) -> None:
+    data = json.dumps({"judgments": value}, ensure_ascii=ascii_only).encode()
+    block = JsonLinesChunk(HeldBlock(data, 0), "data", Wanted(("judgments",)), {})
+    for frame in (fast(block), block.exact().frame):
+        assert frame is None or json.loads(frame["judgments"][0]) == value
+
+
+def test_a_backslash_in_a_judgement(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    row = {"judgments": [{"judge": "x", "passed": True, "reason": "see C:\\data\tand \\d+"}]}
+    path.write_text(f"{json.dumps(row)}\n", encoding="utf-8")
+    (group,) = cal.score(path, metrics=["pass_rate"]).groups
+    assert group.metrics["pass_rate"].value == 1.0
 
 
 def columns(frame: pl.DataFrame) -> dict[str, list[Any]]:

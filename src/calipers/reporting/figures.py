@@ -23,7 +23,7 @@ def figure(value: float | None, unit: str | None = None) -> str:
     if math.isinf(value):
         return "∞" if value > 0 else "−∞"
     if 0 < abs(value) < _TINY:
-        return f"{value:.3g}"
+        return f"{value:#.3g}"
     if unit is None or abs(value) < 10:  # noqa: PLR2004
         return f"{value:.4f}"
     if abs(value) < _HUNDRED:

@@ -18,7 +18,7 @@ import polars as pl
 
 from calipers.errors import DataError
 from calipers.records import USUAL_NAMES, BadValue, Field, Kind, Number, field_named
-from calipers.sources.batch import CHECK, Batch, Chunk, Wanted, column_type
+from calipers.sources.batch import CHECK, Batch, Chunk, UnusualRows, Wanted, column_type
 from calipers.sources.bytestream import (
     Block,
     HeldBlock,
@@ -36,6 +36,9 @@ _UNIQUE = "id"  # as many categories as rows would cost more than a look at each
 _WIDE_WHOLE = "Static("  # what a whole number beyond 64 bits becomes in a categorical column
 # Half of a surrogate pair is legal in JSON and in no UTF-8 column: Polars writes NUL for it.
 _HALF_PAIR = re.compile(rb"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])")
+# Escapes that Polars loses as it writes a list or object as text: of anything but quotes and line
+# ends in a value, of any sort in a key.
+_LOST_ESCAPE = re.compile(rb'\\(?:[\\bft]|u00[01])|\\["nr/][^"\\]{0,99}"\s*:')
 # The start of an array of objects; a line such as `[INFO] started` is just a bad row.
 _ARRAY = re.compile(rb"\s*\[\s*(?:\{|$)")
 
@@ -59,6 +62,8 @@ class JsonLinesChunk:
         """What Polars reads in one call."""
         if not self._data or self._data.isspace():
             return self.exact().frame.lazy()
+        if self._has_nested() and _LOST_ESCAPE.search(self._data):
+            raise UnusualRows
         types = {name: column_type(name, self.scalars) for name in self.wanted.fields}
         # Polars refuses all but strings in a categorical column: that spares a check. Categories
         # of its own go with the block.
@@ -89,6 +94,10 @@ class JsonLinesChunk:
             ):
                 return False
         return True
+
+    def _has_nested(self) -> bool:
+        nested = (name for name in self.wanted.fields if field_named(name).kind is Kind.NESTED)
+        return any(json.dumps(self.wanted.theirs(name)).encode() in self._data for name in nested)
 
     def exact(self) -> Batch:
         """Row by row."""
