@@ -1,6 +1,7 @@
 """The record: one row per task × system × run, every field optional.
 
-This page alone says which fields there are, what type each has, and which values are refused.
+This page alone says which fields there are, what type each has, and which values are refused; what
+a trace holds inside is said in `traces/shape.py`.
 Readers ask `Field.read` for one value, or `conform` for a whole table of typed columns.
 
 >>> FIELDS["prob_correct"].read(1.5)
@@ -40,7 +41,7 @@ class Kind(Enum):
     NUMBER = "number"
     BOOLEAN = "true or false"
     SCALAR = "text, number or boolean"  # typed as the data has it
-    NESTED = "list or object"  # kept as JSON text
+    NESTED = "list or object"  # kept as JSON text, and may come as such
     ANY = "anything"  # a text as it is, the rest as JSON text
 
 
@@ -65,8 +66,8 @@ class Field:
             if isinstance(value, bool):
                 return value
             raise BadValue(f"{_shown(value)} is not true or false")
-        if self.kind is Kind.ANY and isinstance(value, str):
-            return str(value)
+        if self.kind in (Kind.ANY, Kind.NESTED) and isinstance(value, str):
+            return str(value) if self.kind is Kind.ANY else _json_text(value)
         return _json(value) if self.kind in (Kind.ANY, Kind.NESTED) else _text(value)
 
     def _number(self, value: Any) -> float:
@@ -119,6 +120,15 @@ def _json(value: Any) -> str:
         return _encoded(value)
     except RecursionError:
         raise BadValue("nested too deep") from None
+
+
+def _json_text(text: str) -> str:
+    """A text that is JSON itself, as tables hold what is nested."""
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        raise BadValue(f"{_shown(text)} is not JSON") from None
+    return str(text)
 
 
 def _encoded(value: Any) -> str:

@@ -66,8 +66,12 @@ class Plan:
     def fields(self) -> tuple[str, ...]:
         """The record's fields to read."""
         read = (name for feature in self.features for name in feature.fields())
-        clusters = () if self.cluster is None else (self.cluster,)
-        return tuple(dict.fromkeys((*_IDENTITY_FIELDS, "error", *self.by, *clusters, *read)))
+        return tuple(dict.fromkeys((*_IDENTITY_FIELDS, "error", *self.keys, *read)))
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The fields by which rows belong together."""
+        return self.by if self.cluster is None else (*self.by, self.cluster)
 
     @cached_property
     def watched(self) -> tuple[str, ...]:
@@ -80,8 +84,7 @@ class Plan:
             for name in choice
         )
         renamed = (name for name in self.also_watched if name in self.fields)
-        clusters = () if self.cluster is None else (self.cluster,)
-        return tuple(dict.fromkeys(("id", *self.by, *clusters, *named, *renamed)))
+        return tuple(dict.fromkeys(("id", *self.keys, *named, *renamed)))
 
     @cached_property
     def features(self) -> tuple[Feature, ...]:

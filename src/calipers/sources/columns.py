@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import polars as pl
 
 from calipers.records import FIELDS, BadValue, Field, Kind, Number, field_named
 from calipers.sources.batch import BadRow, Batch, Wanted
+from calipers.sources.rows import Reader, exact_reader
 
 _TRUE, _FALSE = ("true", "1"), ("false", "0")
 _NO_TEXT = (pl.Binary, pl.Object, pl.Duration)
@@ -17,11 +19,18 @@ _EXACT_WHOLE = 2**53  # from here on doubles skip whole numbers
 
 
 def conformed(
-    frame: pl.DataFrame, wanted: Wanted, source: str, first_row: int, *, parse: bool = False
+    frame: pl.DataFrame,
+    wanted: Wanted,
+    source: str,
+    first_row: int,
+    *,
+    parse: bool = False,
+    thorough: bool = False,
 ) -> Batch:
     """The wanted columns in the record's types; rows that a field refuses are set apart.
 
-    With `parse`, numbers and booleans are read from text, as in CSV where all is text.
+    With `parse`, numbers and booleans are read from text, as in CSV where all is text. Only a
+    `thorough` reading looks into nested fields.
     """
     columns: list[pl.Series] = []
     problems: dict[int, str] = {}
@@ -36,6 +45,9 @@ def conformed(
         for index in bad.arg_true():
             why = _why_refused(given[index], field, parse=parse)
             problems.setdefault(index, f"{theirs}: {why}")
+        if thorough and field.kind is Kind.NESTED:
+            for index, why in _wrong_inside(column, exact_reader(name)):
+                problems.setdefault(index, f"{theirs}: {why}")
     clean = pl.DataFrame(columns) if columns else pl.DataFrame(height=frame.height)
     if not problems:
         return Batch(clean)
@@ -50,6 +62,14 @@ def conformed(
         for index in sorted(problems)
     )
     return Batch(clean.filter(keep), tuple(rows))
+
+
+def _wrong_inside(texts: pl.Series, reader: Reader) -> Iterator[tuple[int, str]]:
+    for index in texts.is_not_null().arg_true():
+        try:
+            reader.read(texts[index])
+        except BadValue as problem:
+            yield index, str(problem)
 
 
 def _typed(column: pl.Series, field: Field) -> tuple[pl.Series, pl.Series]:

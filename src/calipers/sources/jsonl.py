@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property, partial
+from math import nan
 from pathlib import Path
 from typing import IO, Any
 
@@ -27,6 +28,7 @@ from calipers.sources.bytestream import (
     stream_blocks,
 )
 from calipers.sources.rows import Numbered, checked, scalar_types
+from calipers.traces.decode import AS_READ
 
 _SNIFF_ROWS = 200
 _MAYBE_NOT_TEXT = r"^(?:-?[0-9]+(?:\.[0-9]+)?$|[\[{])"  # as Polars would write it
@@ -59,7 +61,7 @@ class JsonLinesChunk:
         """What Polars reads in one call."""
         if not self._data or self._data.isspace():
             return self.exact().frame.lazy()
-        types = {name: column_type(name, self.scalars) for name in self.wanted.fields}
+        types = {name: self._type(name) for name in self.wanted.fields}
         # Polars refuses all but strings in a categorical column: that spares a check. Categories
         # of its own go with the block.
         schema = {
@@ -77,6 +79,10 @@ class JsonLinesChunk:
             elif (check := _check(field_named(name), column, dtype)) is not None:
                 checks[f"{CHECK}{name}"] = check.any()
         return pl.read_ndjson(self._data, schema=schema).lazy().select(**columns, **checks)
+
+    def _type(self, name: str) -> pl.DataType:
+        # As a text, a trace would be parsed, written out, and parsed once more to be measured.
+        return AS_READ if name == "trace" else column_type(name, self.scalars)
 
     def trusts(self, checks: pl.DataFrame) -> bool:
         """Not with a number outside its range, nor where Polars bent a value into a text."""
@@ -155,8 +161,8 @@ def _first_wins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return row if len(row) == len(pairs) else dict(reversed(pairs))
 
 
-def _constant(name: str) -> Number | None:
-    return None if name == "NaN" else Number(name)
+def _constant(name: str) -> Number | float:
+    return nan if name == "NaN" else Number(name)
 
 
 _LOADS = partial(
