@@ -23,6 +23,7 @@ from calipers.scoring import Options, Progress, score_data
 from calipers.sizing import REPEATS, Aim
 from calipers.sources import Wanted, open_sources
 from calipers.stats.power import CORRELATION
+from calipers.traces import read_optimal_tools
 
 
 def _no_progress(share: float) -> None:
@@ -48,6 +49,9 @@ def score(
     pass_weight: float = 0.5,
     impl_weight: float = 0.5,
     prices: str | Path | None = None,
+    optimal_tools: str | Path | None = None,
+    start: str | None = None,
+    goal: str | None = None,
     cluster: str | None = None,
     confidence: float = 0.95,
     resamples: int = 0,
@@ -75,6 +79,9 @@ def score(
             pass_weight=pass_weight,
             impl_weight=impl_weight,
             prices=None if prices is None else read_prices(prices),
+            optimal_tools=None if optimal_tools is None else read_optimal_tools(optimal_tools),
+            start=start,
+            goal=goal,
         ),
         baseline=baseline,
         on_bad=on_bad,

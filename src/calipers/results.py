@@ -29,7 +29,7 @@ class Measured:
     high: float | None = None
     stderr: float | None = None
     interval: str | None = None
-    extras: Mapping[str, int] = field(default_factory=dict)
+    extras: Mapping[str, float | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if (self.value is None) != (self.reason is not None):

@@ -15,11 +15,13 @@ from calipers.engines.plan import Plan, has
 from calipers.engines.totals import ERRORS, RECORDS, REPEATED, GroupTotals
 from calipers.errors import DataError, UsageError, nearest
 from calipers.metrics import Metric, metric_named, metrics_of
+from calipers.metrics.coordination import message_notices
 from calipers.metrics.cost import price_notices
 from calipers.metrics.declaration import Settings, Totals
 from calipers.metrics.description import described
 from calipers.metrics.tiers import DESCRIBED
 from calipers.metrics.tokens import check_tokenizer
+from calipers.metrics.tool_use import tool_notices
 from calipers.records import FIELDS
 from calipers.results import Group, Input, Measured, Score
 from calipers.sinks import open_sinks
@@ -117,7 +119,7 @@ def score_data(data: Any, options: Options, progress: Progress = lambda _: None)
     check_fields(outcome.groups, plan, sources, options.renames)
     _check_ids(outcome)
     groups = _groups(outcome, plan, options)
-    prices = options.settings.prices
+    prices, tools = options.settings.prices, options.settings.optimal_tools
     return Score(
         groups=tuple(groups),
         tiers=tuple(compared_tiers(groups, options.baseline)) if plan.described else (),
@@ -125,6 +127,7 @@ def score_data(data: Any, options: Options, progress: Progress = lambda _: None)
         settings={
             **asdict(options.settings),
             "prices": prices and prices.source,
+            "optimal_tools": tools and tools.source,
             "confidence": options.confidence,
             "cluster": options.cluster,
             "resamples": options.resamples,
@@ -201,6 +204,8 @@ def _notices(outcome: Outcome, options: Options) -> Iterator[str]:
     if skipped := sum(reading.skipped for reading in outcome.readings):
         yield f"{skipped} bad rows were left out"
     yield from price_notices(outcome.groups.values(), options.settings)
+    yield from tool_notices(outcome.groups.values(), options.settings)
+    yield from message_notices(outcome.groups.values())
 
 
 def _groups(outcome: Outcome, plan: Plan, options: Options) -> list[Group]:
@@ -276,7 +281,10 @@ def _measured(
     metric: Metric, totals: Totals, called: int, confidence: float, resampled: Interval | None
 ) -> Measured:
     n = int(totals.get(metric.rows, 0))
-    extras = {name: int(totals.get(total, 0)) for name, total in metric.extras.items()}
+    extras = {
+        name: extra(totals) if callable(extra) else int(totals.get(extra, 0) or 0)
+        for name, extra in metric.extras.items()
+    }
     refused = metric.refused(totals) if metric.refused else None
     if not n or refused:
         reason = (refused or metric.empty) if called else "every call failed"

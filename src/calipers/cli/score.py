@@ -42,6 +42,14 @@ if TYPE_CHECKING:
     help="Prices of models, YAML or JSON: {NAME: {input: 3, output: 15}}, USD per million tokens.",
 )
 @click.option(
+    "--optimal-tools",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Which tool a call's context calls for, YAML or JSON: {CONTEXT: TOOL, '*': TOOL}.",
+)
+@click.option("--start", metavar="TOOL", help="Where the way through the tools begins.")
+@click.option("--goal", metavar="TOOL", help="Where it ends; else with the last call.")
+@click.option(
     "--engine",
     type=click.Choice(("polars", "spark")),
     default="polars",

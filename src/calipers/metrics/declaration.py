@@ -20,6 +20,7 @@ import polars as pl
 
 from calipers.prices import Prices
 from calipers.stats.intervals import Interval, normal_quantile, t_interval, wilson
+from calipers.traces import OptimalTools
 
 # Columns of our own; the underscore keeps them apart from the data's fields.
 GROUP = "_group"  # one text per group: its fields as JSON
@@ -52,6 +53,9 @@ class Settings:
     pass_weight: float = 0.5
     impl_weight: float = 0.5
     prices: Prices | None = None
+    optimal_tools: OptimalTools | None = None
+    start: str | None = None  # of the way through the tools; else the first call's tool
+    goal: str | None = None  # else the last call's
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,6 +277,10 @@ def spread_of(name: str, totals: Totals) -> tuple[float, int]:
     return totals.get(f"{name}__spread", 0.0), int(totals.get(f"{name}__clusters", 0))
 
 
+Extra = str | Callable[[Totals], float | None]
+"""What a metric shows beside its value: a total, or what is made of the totals."""
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Metric:
     """One number about a group of records, and all there is to know about it."""
@@ -295,7 +303,7 @@ class Metric:
     interval: HasInterval
     work: str  # the formula over the totals, as `explain` fills it in
     version: int = 1
-    extras: Mapping[str, str] = field(default_factory=dict)  # further totals shown beside it
+    extras: Mapping[str, Extra] = field(default_factory=dict)  # what is shown beside it
     also: tuple[Aggregate, ...] = ()  # what is counted beside it: for `extras`, `refused`, notices
     refused: Callable[[Totals], str | None] | None = None  # why the value is null nevertheless
     # Where no group has a value it is not shown, unless it is named, or named or in the profile.
@@ -355,7 +363,7 @@ def mean(
     complement: bool = False,
     aggregate: Aggregate | None = None,
     empty: str | None = None,
-    extras: Mapping[str, str] | None = None,
+    extras: Mapping[str, Extra] | None = None,
 ) -> Metric:
     """A metric that is the mean of a feature over the rows that have it, or 1 minus that mean."""
     count, summed = f"{feature.name}__n", f"{feature.name}__sum"
