@@ -20,6 +20,7 @@ FORBIDDEN = {
     "version": {"*"},
     "records": {"*"},
     "prices": {"engines", "sources", "metrics", "stats", *_ASKS},
+    "texts": {"*"},
     "metrics": {"engines", "sources", *_ASKS},
     "stats": {"engines", "sources", "metrics", *_ASKS},
     "sources": {"engines", "metrics", *_ASKS},
