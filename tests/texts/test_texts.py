@@ -79,7 +79,7 @@ _fragments = st.sampled_from(
         ),
     ]
 )
-_letters = st.text(st.characters(exclude_categories=("Cs",)), max_size=5)
+_letters = st.text(st.characters(exclude_categories=["Cs"]), max_size=5)
 _texts = st.lists(st.one_of(_fragments, _fragments, _letters), max_size=12).map("".join)
 _spaced = st.lists(_fragments, max_size=12).map(" ".join)
 _any_text = st.one_of(_texts, _spaced)

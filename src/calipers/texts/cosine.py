@@ -53,7 +53,8 @@ def _cosines(texts: pl.Series, pairs: int) -> Array:
     product = _squared_norm(counts, counts.first) * _squared_norm(counts, counts.second)
     values = np.full(pairs, np.inf)
     np.divide(dot, np.sqrt(product), out=values, where=product > 0)
-    return np.minimum(values, 1, out=values, where=product > 0)
+    np.minimum(values, 1, out=values, where=product > 0)
+    return values
 
 
 def _squared_norm(counts: Counts, of_text: Array) -> Array:
