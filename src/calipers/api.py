@@ -23,6 +23,7 @@ from calipers.scoring import Options, Progress, score_data
 from calipers.sizing import REPEATS, Aim
 from calipers.sources import Wanted, open_sources
 from calipers.stats.power import CORRELATION
+from calipers.thresholds import with_threshold
 
 
 def _no_progress(share: float) -> None:
@@ -48,6 +49,9 @@ def score(
     pass_weight: float = 0.5,
     impl_weight: float = 0.5,
     prices: str | Path | None = None,
+    semantic_model: str = "distilbert-base-uncased",
+    missing: Literal["zero", "renormalize"] = "zero",
+    success_threshold: float | str = 0.8,
     cluster: str | None = None,
     confidence: float = 0.95,
     resamples: int = 0,
@@ -58,6 +62,7 @@ def score(
 
     `data` is a path, a glob, a folder of Parquet parts, several of these, a list of dicts, or a
     Polars, pandas or Arrow table. `rename` maps the record's fields to the data's names.
+    `success_threshold` is a number, or `"FILE:Q"`: a quantile of the similarity of FILE's pairs.
 
     >>> score([{"answer": "4", "target": "4"}]).groups[0].metrics["accuracy"].value
     1.0
@@ -75,6 +80,8 @@ def score(
             pass_weight=pass_weight,
             impl_weight=impl_weight,
             prices=None if prices is None else read_prices(prices),
+            semantic_model=semantic_model,
+            missing=missing,
         ),
         baseline=baseline,
         on_bad=on_bad,
@@ -86,7 +93,7 @@ def score(
         resamples=resamples,
         seed=seed,
     )
-    return score_data(data, options, progress)
+    return score_data(data, with_threshold(options, success_threshold), progress)
 
 
 def compare(

@@ -18,6 +18,8 @@ from calipers.metrics import Metric, metric_named, metrics_of
 from calipers.metrics.cost import price_notices
 from calipers.metrics.declaration import Settings, Totals
 from calipers.metrics.description import described
+from calipers.metrics.semantic import forget_failures
+from calipers.metrics.similarity import similarity_notices
 from calipers.metrics.tiers import DESCRIBED
 from calipers.metrics.tokens import check_tokenizer
 from calipers.records import FIELDS
@@ -77,6 +79,7 @@ class Options:
     def plan(self) -> Plan:
         """What to measure: the metrics named, or those of the profile, or all there are."""
         check_tokenizer(self.settings.tokenizer)
+        forget_failures()
         chosen = [metric_named(name) for name in self.metrics] or metrics_of(self.profile)
         if not chosen:
             raise UsageError(
@@ -101,6 +104,17 @@ def _check_settings(settings: Settings) -> None:
         raise UsageError("--bins must be at least 1", fix="10 is what the literature uses")
     if settings.normalize not in ("numeric", "text"):
         raise UsageError(f"--normalize {settings.normalize}: no such way", fix="numeric or text")
+    if settings.missing not in ("zero", "renormalize"):
+        raise UsageError(f"--missing {settings.missing}: no such way", fix="zero or renormalize")
+    if not settings.semantic_model:
+        raise UsageError(
+            "--semantic-model: an empty name", fix="a model's name, its folder, or lexical"
+        )
+    if not 0 <= settings.success_threshold <= 1:
+        raise UsageError(
+            f"--success-threshold {settings.success_threshold:g}: outside [0, 1]",
+            fix="0.8 is the default; FILE:0.5 is the median similarity of the pairs in FILE",
+        )
     weights = (settings.pass_weight, settings.impl_weight)
     if not all(isfinite(weight) and weight >= 0 for weight in weights) or not sum(weights):
         raise UsageError(
@@ -201,6 +215,7 @@ def _notices(outcome: Outcome, options: Options) -> Iterator[str]:
     if skipped := sum(reading.skipped for reading in outcome.readings):
         yield f"{skipped} bad rows were left out"
     yield from price_notices(outcome.groups.values(), options.settings)
+    yield from similarity_notices(outcome.groups.values(), options.settings)
 
 
 def _groups(outcome: Outcome, plan: Plan, options: Options) -> list[Group]:

@@ -42,6 +42,27 @@ if TYPE_CHECKING:
     help="Prices of models, YAML or JSON: {NAME: {input: 3, output: 15}}, USD per million tokens.",
 )
 @click.option(
+    "--semantic-model",
+    default="distilbert-base-uncased",
+    show_default=True,
+    metavar="NAME|FOLDER",
+    help="The model that compares meanings; lexical is a stand-in that matches words.",
+)
+@click.option(
+    "--missing",
+    type=click.Choice(("zero", "renormalize")),
+    default="zero",
+    show_default=True,
+    help="Of a composite a null part counts 0, or gives its weight to the other parts.",
+)
+@click.option(
+    "--success-threshold",
+    default="0.8",
+    show_default=True,
+    metavar="NUMBER|FILE:Q",
+    help="Output similarity from which a task succeeds, or the Q-quantile of the pairs in FILE.",
+)
+@click.option(
     "--engine",
     type=click.Choice(("polars", "spark")),
     default="polars",

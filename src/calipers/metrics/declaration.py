@@ -52,6 +52,10 @@ class Settings:
     pass_weight: float = 0.5
     impl_weight: float = 0.5
     prices: Prices | None = None
+    semantic_model: str = "distilbert-base-uncased"
+    missing: Literal["zero", "renormalize"] = "zero"  # what a null part does to what it is part of
+    success_threshold: float = 0.8
+    threshold_from: str | None = None  # where the threshold comes from, if it was measured
 
 
 @dataclass(frozen=True, slots=True)
