@@ -166,7 +166,7 @@ cosine_mean = mean(
     cosine_similarity,
     aggregate=_to_best(cosine_similarity),
     name="cosine_similarity",
-    says="How much of their vocabulary answer and reference share, rare words counting more.",
+    says="How far answer and reference use the same words and pairs of words, stop words aside.",
     formula="mean(cos(tfidf(answer), tfidf(reference))), fitted on the pair: words and pairs of "
     f"words without English stop words; {_SEVERAL}",
     spec="P 1.1, cosine similarity",
