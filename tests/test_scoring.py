@@ -90,6 +90,10 @@ def test_the_json_is_the_contracts(tmp_path: Path) -> None:
         "optimal_tools": None,
         "start": None,
         "goal": None,
+        "semantic_model": "distilbert-base-uncased",
+        "missing": "zero",
+        "success_threshold": 0.8,
+        "threshold_from": None,
         "confidence": 0.95,
         "cluster": None,
         "resamples": 0,
@@ -103,7 +107,7 @@ def test_the_json_is_the_contracts(tmp_path: Path) -> None:
     m0, m1 = score["groups"]
     assert (m0["by"], m0["records"], m0["errors"]) == ({"model": "m0"}, 4, 1)
     assert (m1["by"], m1["records"], m1["errors"]) == ({"model": "m1"}, 3, 0)
-    assert set(m0["metrics"]) == set(m1["metrics"]) == set(REASONING.split())
+    assert set(m0["metrics"]) == set(m1["metrics"]) == {*REASONING.split(), "time_score"}
     fields = ["value", "low", "high", "stderr", "interval", "n", "missing", "reason"]
     for name, metric in {**m0["metrics"], **m1["metrics"]}.items():
         assert list(metric) == [*fields, *(["unanswered"] if name == "accuracy" else [])]
@@ -218,7 +222,7 @@ def test_metrics_are_computed_whose_fields_are_present() -> None:
     rows = [{"answer": "a"}, {"latency_ms": None, "prob_correct": float("nan")}]
     assert set(only(cal.score(rows)).metrics) == {"sce", "sce_normalized"}
     rows.append({"latency_ms": 3})
-    found = {"sce", "sce_normalized", "latency_mean_ms", "latency_p95_ms"}
+    found = {"sce", "sce_normalized", "latency_mean_ms", "latency_p95_ms", "time_score"}
     assert set(only(cal.score(rows)).metrics) == found
 
 
@@ -494,7 +498,7 @@ def test_a_score_is_a_table_a_frame_and_a_page() -> None:
         "missing",
         "reason",
     ]
-    assert frame.height == 2 * len(REASONING.split())
+    assert frame.height == 2 * len([*REASONING.split(), "time_score"])
     row = frame.row(
         by_predicate=(pl.col("model") == "m1") & (pl.col("metric") == "brier"), named=True
     )

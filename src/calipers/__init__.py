@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from calipers.api import agree, compare, explain, power, read, score
     from calipers.powering import PowerAnalysis
     from calipers.results import Group, Measured, Score
+    from calipers.timing import Timed, timed
 
 __all__ = [
     "Agreement",
@@ -27,6 +28,7 @@ __all__ = [
     "Measured",
     "PowerAnalysis",
     "Score",
+    "Timed",
     "UsageError",
     "__version__",
     "agree",
@@ -35,6 +37,7 @@ __all__ = [
     "power",
     "read",
     "score",
+    "timed",
 ]
 
 _LAZY = {
@@ -44,11 +47,13 @@ _LAZY = {
     "power": "calipers.api",
     "read": "calipers.api",
     "score": "calipers.api",
+    "timed": "calipers.timing",
     "Agreement": "calipers.agreeing",
     "Group": "calipers.results",
     "Measured": "calipers.results",
     "PowerAnalysis": "calipers.powering",
     "Score": "calipers.results",
+    "Timed": "calipers.timing",
 }
 
 

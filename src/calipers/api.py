@@ -23,6 +23,7 @@ from calipers.scoring import Options, Progress, score_data
 from calipers.sizing import REPEATS, Aim
 from calipers.sources import Wanted, open_sources
 from calipers.stats.power import CORRELATION
+from calipers.thresholds import with_threshold
 from calipers.traces import read_optimal_tools
 
 
@@ -52,6 +53,9 @@ def score(
     optimal_tools: str | Path | None = None,
     start: str | None = None,
     goal: str | None = None,
+    semantic_model: str = "distilbert-base-uncased",
+    missing: Literal["zero", "renormalize"] = "zero",
+    success_threshold: float | str = 0.8,
     cluster: str | None = None,
     confidence: float = 0.95,
     resamples: int = 0,
@@ -62,6 +66,7 @@ def score(
 
     `data` is a path, a glob, a folder of Parquet parts, several of these, a list of dicts, or a
     Polars, pandas or Arrow table. `rename` maps the record's fields to the data's names.
+    `success_threshold` is a number, or `"FILE:Q"`: a quantile of the similarity of FILE's pairs.
 
     >>> score([{"answer": "4", "target": "4"}]).groups[0].metrics["accuracy"].value
     1.0
@@ -82,6 +87,8 @@ def score(
             optimal_tools=None if optimal_tools is None else read_optimal_tools(optimal_tools),
             start=start,
             goal=goal,
+            semantic_model=semantic_model,
+            missing=missing,
         ),
         baseline=baseline,
         on_bad=on_bad,
@@ -93,7 +100,7 @@ def score(
         resamples=resamples,
         seed=seed,
     )
-    return score_data(data, options, progress)
+    return score_data(data, with_threshold(options, success_threshold), progress)
 
 
 def compare(

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -42,6 +42,7 @@ class Kind(Enum):
     BOOLEAN = "true or false"
     SCALAR = "text, number or boolean"  # typed as the data has it
     NESTED = "list or object"  # kept as JSON text, and may come as such
+    TEXTS = "a text or a list of texts"  # a list is kept as JSON text
     ANY = "anything"  # a text as it is, the rest as JSON text
 
 
@@ -66,9 +67,16 @@ class Field:
             if isinstance(value, bool):
                 return value
             raise BadValue(f"{_shown(value)} is not true or false")
+        return self._text(value)
+
+    def _text(self, value: Any) -> str:
         if self.kind in (Kind.ANY, Kind.NESTED) and isinstance(value, str):
             return str(value) if self.kind is Kind.ANY else _json_text(value)
-        return _json(value) if self.kind in (Kind.ANY, Kind.NESTED) else _text(value)
+        if self.kind is Kind.TEXTS and isinstance(value, list | tuple):
+            return _list_of_texts(value)
+        if self.kind in (Kind.ANY, Kind.NESTED):
+            return _json(value)
+        return _text(value, self.kind)
 
     def _number(self, value: Any) -> float:
         if isinstance(value, Number) or (
@@ -99,7 +107,7 @@ class Field:
         return value.is_infinite() | (value < self.low) | (value > self.high)
 
 
-def _text(value: Any) -> str:
+def _text(value: Any, kind: Kind = Kind.TEXT) -> str:
     if isinstance(value, Number | bool | int | float):
         text = _json(value)
         if text in ("Infinity", "-Infinity"):
@@ -107,7 +115,17 @@ def _text(value: Any) -> str:
         return text
     if isinstance(value, str):
         return value
-    raise BadValue(f"{_shown(value)} is {_json_type(value)}, not a text")
+    wanted = kind.value if kind is Kind.TEXTS else "a text"
+    raise BadValue(f"{_shown(value)} is {_json_type(value)}, not {wanted}")
+
+
+def _list_of_texts(values: Sequence[Any]) -> str:
+    if not values:
+        raise BadValue("an empty list, not a text or a list of texts")
+    for value in values:
+        if isinstance(value, Number) or not isinstance(value, str):
+            raise BadValue(f"{_shown(value)} in the list is not a text")
+    return _json(values)
 
 
 def _json_type(value: Any) -> str:
@@ -165,7 +183,7 @@ FIELDS: dict[str, Field] = {
         *(Field(name, Kind.BOOLEAN) for name in ("correct", "passed")),
         *(Field(name, Kind.SCALAR) for name in ("run", "predicted", "actual")),
         *(Field(name, Kind.NESTED) for name in _NESTED.split()),
-        Field("reference", Kind.ANY),
+        Field("reference", Kind.TEXTS),
         Field("error", Kind.ANY),
     )
 }

@@ -19,6 +19,8 @@ from calipers.metrics.coordination import message_notices
 from calipers.metrics.cost import price_notices
 from calipers.metrics.declaration import Settings, Totals
 from calipers.metrics.description import described
+from calipers.metrics.semantic import forget_failures
+from calipers.metrics.similarity import similarity_notices
 from calipers.metrics.tiers import DESCRIBED
 from calipers.metrics.tokens import check_tokenizer
 from calipers.metrics.tool_use import tool_notices
@@ -79,6 +81,7 @@ class Options:
     def plan(self) -> Plan:
         """What to measure: the metrics named, or those of the profile, or all there are."""
         check_tokenizer(self.settings.tokenizer)
+        forget_failures()
         chosen = [metric_named(name) for name in self.metrics] or metrics_of(self.profile)
         if not chosen:
             raise UsageError(
@@ -103,6 +106,17 @@ def _check_settings(settings: Settings) -> None:
         raise UsageError("--bins must be at least 1", fix="10 is what the literature uses")
     if settings.normalize not in ("numeric", "text"):
         raise UsageError(f"--normalize {settings.normalize}: no such way", fix="numeric or text")
+    if settings.missing not in ("zero", "renormalize"):
+        raise UsageError(f"--missing {settings.missing}: no such way", fix="zero or renormalize")
+    if not settings.semantic_model:
+        raise UsageError(
+            "--semantic-model: an empty name", fix="a model's name, its folder, or lexical"
+        )
+    if not 0 <= settings.success_threshold <= 1:
+        raise UsageError(
+            f"--success-threshold {settings.success_threshold:g}: outside [0, 1]",
+            fix="0.8 is the default; FILE:0.5 is the median similarity of the pairs in FILE",
+        )
     weights = (settings.pass_weight, settings.impl_weight)
     if not all(isfinite(weight) and weight >= 0 for weight in weights) or not sum(weights):
         raise UsageError(
@@ -206,6 +220,7 @@ def _notices(outcome: Outcome, options: Options) -> Iterator[str]:
     yield from price_notices(outcome.groups.values(), options.settings)
     yield from tool_notices(outcome.groups.values(), options.settings)
     yield from message_notices(outcome.groups.values())
+    yield from similarity_notices(outcome.groups.values(), options.settings)
 
 
 def _groups(outcome: Outcome, plan: Plan, options: Options) -> list[Group]:

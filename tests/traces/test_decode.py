@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -12,9 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from calipers.records import BadValue
+from calipers.sources import Wanted
+from calipers.sources.jsonl import JsonLines
 from calipers.traces.decode import AS_READ, DECODED, decoded
 from calipers.traces.shape import read_trace
 from tests.conformance.traces_reference import task_distribution_balance
+from tests.files import write_lines
 
 _anything = st.recursive(
     st.one_of(
@@ -123,6 +127,13 @@ def test_columns_as_polars_reads_them(traces: list[Any]) -> None:
         assert any(mark in lines for mark in ('"[', '"{', "\\", '""'))
     else:
         assert same(found, traces)
+
+
+def test_json_lines_are_read_straight_into_columns(tmp_path: Path) -> None:
+    path = write_lines(tmp_path / "rows.jsonl", [{"trace": {"tool_calls": [{"tool_name": "a"}]}}])
+    (chunk,) = JsonLines(path).chunks(Wanted(("id", "trace")))
+    assert chunk.lazy().collect()["trace"].dtype == AS_READ
+    assert chunk.exact().frame["trace"].dtype == pl.String
 
 
 @pytest.mark.parametrize(

@@ -50,6 +50,27 @@ if TYPE_CHECKING:
 @click.option("--start", metavar="TOOL", help="Where the way through the tools begins.")
 @click.option("--goal", metavar="TOOL", help="Where it ends; else with the last call.")
 @click.option(
+    "--semantic-model",
+    default="distilbert-base-uncased",
+    show_default=True,
+    metavar="NAME|FOLDER",
+    help="The model that compares meanings; lexical is a stand-in that matches words.",
+)
+@click.option(
+    "--missing",
+    type=click.Choice(("zero", "renormalize")),
+    default="zero",
+    show_default=True,
+    help="Of a composite a null part counts 0, or gives its weight to the other parts.",
+)
+@click.option(
+    "--success-threshold",
+    default="0.8",
+    show_default=True,
+    metavar="NUMBER|FILE:Q",
+    help="Output similarity from which a task succeeds, or the Q-quantile of the pairs in FILE.",
+)
+@click.option(
     "--engine",
     type=click.Choice(("polars", "spark")),
     default="polars",

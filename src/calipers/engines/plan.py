@@ -149,9 +149,10 @@ class Plan:
     @cached_property
     def sample_columns(self) -> dict[str, str]:
         """What `--per-sample` writes of each row, and the column it comes from."""
+        plan = self if self.seen is None else self.present(self.seen)
         listed = [
             feature.name
-            for feature in self.features
+            for feature in plan.features
             if feature.listed and (self.seen is None or not self.seen.isdisjoint(feature.fields()))
         ]
         texts = [name for name in _SAMPLE_TEXTS if name in self.fields]

@@ -56,6 +56,10 @@ class Settings:
     optimal_tools: OptimalTools | None = None
     start: str | None = None  # of the way through the tools; else the first call's tool
     goal: str | None = None  # else the last call's
+    semantic_model: str = "distilbert-base-uncased"
+    missing: Literal["zero", "renormalize"] = "zero"  # what a null part does to what it is part of
+    success_threshold: float = 0.8
+    threshold_from: str | None = None  # where the threshold comes from, if it was measured
 
 
 @dataclass(frozen=True, slots=True)

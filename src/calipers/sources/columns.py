@@ -104,6 +104,8 @@ def _texts(column: pl.Series, field: Field) -> pl.Series:
     """The column as text; null where it holds what the field does not take."""
     if column.dtype.is_float():
         return column.cast(pl.String).set(column.is_infinite(), None)
+    if field.kind is Kind.TEXTS and column.dtype.is_nested():
+        return pl.Series(column.name, [_read(value, field) for value in column], dtype=pl.String)
     takes_nested = field.kind in (Kind.ANY, Kind.NESTED) or field.name not in FIELDS
     if takes_nested and (column.dtype.is_nested() or column.dtype == pl.Object):
         texts = [
@@ -113,6 +115,14 @@ def _texts(column: pl.Series, field: Field) -> pl.Series:
     if not (column.dtype.is_nested() or column.dtype in _NO_TEXT):
         return column.cast(pl.String)
     return _nulls(column.name, len(column), pl.String())
+
+
+def _read(value: Any, field: Field) -> str | None:
+    try:
+        text: str | None = field.read(_plain(value))
+    except BadValue:
+        return None
+    return text
 
 
 def _parsed(column: pl.Series, field: Field) -> tuple[pl.Series, pl.Series]:

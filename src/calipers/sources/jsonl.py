@@ -36,6 +36,11 @@ _BOM = b"\xef\xbb\xbf"
 _LONG_TEXTS = ("input", "cot")
 _UNIQUE = "id"  # as many categories as rows would cost more than a look at each
 _WIDE_WHOLE = "Static("  # what a whole number beyond 64 bits becomes in a categorical column
+_NESTED = (Kind.NESTED, Kind.ANY)
+# Of all that JSON escapes in a text, Polars escapes no more than quotes and ends of lines in the
+# texts of a list or an object. So a backslash in one may be anything, and a tab breaks it.
+_MAYBE_UNESCAPED = r"^[\[{](?s:.*)[\x00-\x1f\\]"
+_UNESCAPED = re.compile(rb"\\(?:[\\bft]|u00[01]|u005[cC])")
 # Half of a surrogate pair is legal in JSON and in no UTF-8 column: Polars writes NUL for it.
 _HALF_PAIR = re.compile(rb"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])")
 # The start of an array of objects; a line such as `[INFO] started` is just a bad row.
@@ -88,13 +93,15 @@ class JsonLinesChunk:
         """Not with a number outside its range, nor where Polars bent a value into a text."""
         for column in checks.iter_columns():
             name = column.name.removeprefix(CHECK)
-            if column.any() and (
-                field_named(name).kind is Kind.NUMBER
-                or _bent(self.wanted.theirs(name)).search(self._data)
-                or _HALF_PAIR.search(self._data)
-            ):
+            if column.any() and self._is_bent(name):
                 return False
         return True
+
+    def _is_bent(self, name: str) -> bool:
+        """Say whether a value of the field that looks unusual is not what was written."""
+        kind = field_named(name).kind
+        bent = _UNESCAPED if kind in _NESTED else _bent(self.wanted.theirs(name))
+        return bool(kind is Kind.NUMBER or bent.search(self._data) or _HALF_PAIR.search(self._data))
 
     def exact(self) -> Batch:
         """Row by row."""
@@ -106,8 +113,10 @@ def _check(field: Field, column: pl.Expr, dtype: pl.DataType) -> pl.Expr | None:
     """Mark the rows that need a second look."""
     if field.kind is Kind.NUMBER:
         return field.outside(column)
-    if dtype != pl.String or field.kind not in (Kind.TEXT, Kind.SCALAR):
+    if dtype != pl.String or field.kind is Kind.BOOLEAN:
         return None
+    if field.kind in _NESTED:
+        return column.str.contains(_MAYBE_UNESCAPED)
     maybe_bent = column.str.contains(_MAYBE_NOT_TEXT)
     return maybe_bent if field.name in _LONG_TEXTS else maybe_bent | _has_nul(column)
 
