@@ -14,8 +14,10 @@ from click.testing import CliRunner
 import calipers as cal
 from calipers.cli import app
 from calipers.metrics import catalogue
+from calipers.metrics.judged import RUBRICS
 from tests.files import write_lines
 
+CRITERIA = [name for rubric in RUBRICS for name in rubric.weights]
 RECORDS: list[dict[str, Any]] = [
     {
         "id": f"q{number % 7}",
@@ -34,13 +36,36 @@ RECORDS: list[dict[str, Any]] = [
         "impl_rate": None if number == 6 else number / 28,
         "cost_usd": None if number == 7 else 0.01 * (number + 1),
         "duration_seconds": None if number == 1 else 60.0 / (number + 1),
+        "judgments": None
+        if number == 12
+        else [{"judge": "j", "scores": {name: 1 + number * 3 % 5 for name in CRITERIA}}],
+        "trace": None
+        if number == 13
+        else {
+            "tool_calls": [{"tool_name": "abcab"[number * step % 5]} for step in range(7)],
+            "agent_interactions": [
+                {
+                    "from": "xyz"[number % 3],
+                    "to": "xyz"[step % 3],
+                    "type": ("handoff", "chat")[step % 2],
+                }
+                for step in range(1 + number % 4)
+            ],
+            "agent_tasks": {"x": number % 5, "y": 3},
+        },
     }
     for number in range(28)
 ]
 
 METRICS = sorted(name for name in catalogue() if not re.search(r"_(?:[2-9]|10)$", name))
-# A rank, and what is null without its model.
-WITHOUT_SUMS = ("latency_p95_ms", "semantic_similarity", "output_similarity", "task_success")
+# A rank, and what is null without its model or its mapping of contexts to tools.
+WITHOUT_SUMS = (
+    "latency_p95_ms",
+    "semantic_similarity",
+    "output_similarity",
+    "task_success",
+    "tool_selection_accuracy",
+)
 
 
 def explained(metric: str, *args: str, tmp_path: Path) -> str:

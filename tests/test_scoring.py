@@ -90,6 +90,7 @@ def test_the_json_is_the_contracts(tmp_path: Path) -> None:
         "optimal_tools": None,
         "start": None,
         "goal": None,
+        "weights": None,
         "semantic_model": "distilbert-base-uncased",
         "missing": "zero",
         "success_threshold": 0.8,

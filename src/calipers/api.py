@@ -13,6 +13,7 @@ from calipers.agreeing import Options as AgreeOptions
 from calipers.comparing import CompareOptions, compare_data
 from calipers.comparisons import Compared
 from calipers.explaining import Explanation, explain_data
+from calipers.metrics.agent_weights import read_weights
 from calipers.metrics.declaration import Settings
 from calipers.powering import PowerAnalysis, power_data
 from calipers.prices import read_prices
@@ -53,6 +54,7 @@ def score(
     optimal_tools: str | Path | None = None,
     start: str | None = None,
     goal: str | None = None,
+    weights: str | Path | None = None,
     semantic_model: str = "distilbert-base-uncased",
     missing: Literal["zero", "renormalize"] = "zero",
     success_threshold: float | str = 0.8,
@@ -87,6 +89,7 @@ def score(
             optimal_tools=None if optimal_tools is None else read_optimal_tools(optimal_tools),
             start=start,
             goal=goal,
+            weights=None if weights is None else read_weights(weights),
             semantic_model=semantic_model,
             missing=missing,
         ),

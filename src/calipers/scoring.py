@@ -15,10 +15,12 @@ from calipers.engines.plan import Plan, has
 from calipers.engines.totals import ERRORS, RECORDS, REPEATED, GroupTotals
 from calipers.errors import DataError, UsageError, nearest
 from calipers.metrics import Metric, metric_named, metrics_of
+from calipers.metrics.agent_composite import composite_notices
 from calipers.metrics.coordination import message_notices
 from calipers.metrics.cost import price_notices
 from calipers.metrics.declaration import Settings, Totals
 from calipers.metrics.description import described
+from calipers.metrics.judged import judged_notices
 from calipers.metrics.semantic import forget_failures
 from calipers.metrics.similarity import similarity_notices
 from calipers.metrics.tiers import DESCRIBED
@@ -133,15 +135,16 @@ def score_data(data: Any, options: Options, progress: Progress = lambda _: None)
     check_fields(outcome.groups, plan, sources, options.renames)
     _check_ids(outcome)
     groups = _groups(outcome, plan, options)
-    prices, tools = options.settings.prices, options.settings.optimal_tools
+    settings = options.settings
     return Score(
         groups=tuple(groups),
         tiers=tuple(compared_tiers(groups, options.baseline)) if plan.described else (),
         inputs=tuple(_inputs(sources, outcome, hash_all=options.hash_inputs)),
         settings={
-            **asdict(options.settings),
-            "prices": prices and prices.source,
-            "optimal_tools": tools and tools.source,
+            **asdict(settings),
+            "prices": settings.prices and settings.prices.source,
+            "optimal_tools": settings.optimal_tools and settings.optimal_tools.source,
+            "weights": settings.weights and settings.weights.to_dict(),
             "confidence": options.confidence,
             "cluster": options.cluster,
             "resamples": options.resamples,
@@ -220,6 +223,8 @@ def _notices(outcome: Outcome, options: Options) -> Iterator[str]:
     yield from price_notices(outcome.groups.values(), options.settings)
     yield from tool_notices(outcome.groups.values(), options.settings)
     yield from message_notices(outcome.groups.values())
+    yield from judged_notices(outcome.groups.values())
+    yield from composite_notices(outcome.groups.values(), options.settings)
     yield from similarity_notices(outcome.groups.values(), options.settings)
 
 

@@ -50,6 +50,12 @@ if TYPE_CHECKING:
 @click.option("--start", metavar="TOOL", help="Where the way through the tools begins.")
 @click.option("--goal", metavar="TOOL", help="Where it ends; else with the last call.")
 @click.option(
+    "--weights",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Weights of the parts of agent_composite, YAML or JSON: {task_success: 0.5, …}.",
+)
+@click.option(
     "--semantic-model",
     default="distilbert-base-uncased",
     show_default=True,

@@ -18,6 +18,7 @@ from typing import Any, Literal, Protocol
 import narwhals as nw
 import polars as pl
 
+from calipers.metrics.agent_weights import AgentWeights
 from calipers.prices import Prices
 from calipers.stats.intervals import Interval, normal_quantile, t_interval, wilson
 from calipers.traces import OptimalTools
@@ -56,6 +57,7 @@ class Settings:
     optimal_tools: OptimalTools | None = None
     start: str | None = None  # of the way through the tools; else the first call's tool
     goal: str | None = None  # else the last call's
+    weights: AgentWeights | None = None  # of the parts of the agents' composite; else P's
     semantic_model: str = "distilbert-base-uncased"
     missing: Literal["zero", "renormalize"] = "zero"  # what a null part does to what it is part of
     success_threshold: float = 0.8

@@ -24,13 +24,13 @@ def _from_judgments(
     def combined(texts: pl.Series) -> pl.Series:
         found: list[Any] = [None] * len(texts)
         for row in texts.is_not_null().arg_true():
-            found[row] = combine(list(_judgments(texts[row])))
+            found[row] = combine(list(judgments_in(texts[row])))
         return pl.Series(texts.name, found, dtype=dtype)
 
     return combined
 
 
-def _judgments(text: str) -> Iterator[Mapping[str, Any]]:
+def judgments_in(text: str) -> Iterator[Mapping[str, Any]]:
     """The judgements of a row; what is no object is none."""
     try:
         found = json.loads(text)
