@@ -38,7 +38,7 @@ RECORDS: list[dict[str, Any]] = [
         "duration_seconds": None if number == 1 else 60.0 / (number + 1),
         "judgments": None
         if number == 12
-        else [{"judge": "j", "scores": {name: 1 + number * 3 % 5 for name in CRITERIA}}],
+        else [{"judge": "j", "scores": dict.fromkeys(CRITERIA, 1 + number * 3 % 5)}],
         "trace": None
         if number == 13
         else {

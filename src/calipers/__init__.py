@@ -15,7 +15,7 @@ from calipers.version import __version__
 
 if TYPE_CHECKING:
     from calipers.agreeing import Agreement
-    from calipers.api import agree, compare, explain, power, read, score
+    from calipers.api import agree, compare, explain, power, read, score, trace_svg
     from calipers.powering import PowerAnalysis
     from calipers.results import Group, Measured, Score
     from calipers.timing import Timed, timed
@@ -38,6 +38,7 @@ __all__ = [
     "read",
     "score",
     "timed",
+    "trace_svg",
 ]
 
 _LAZY = {
@@ -48,6 +49,7 @@ _LAZY = {
     "read": "calipers.api",
     "score": "calipers.api",
     "timed": "calipers.timing",
+    "trace_svg": "calipers.api",
     "Agreement": "calipers.agreeing",
     "Group": "calipers.results",
     "Measured": "calipers.results",

@@ -12,20 +12,21 @@ from calipers.agreeing import Agreement, agree_data
 from calipers.agreeing import Options as AgreeOptions
 from calipers.comparing import CompareOptions, compare_data
 from calipers.comparisons import Compared
+from calipers.errors import DataError, UsageError
 from calipers.explaining import Explanation, explain_data
 from calipers.metrics.agent_weights import read_weights
 from calipers.metrics.declaration import Settings
 from calipers.powering import PowerAnalysis, power_data
 from calipers.prices import read_prices
 from calipers.ratings import Where
-from calipers.records import FIELDS
+from calipers.records import FIELDS, BadValue
 from calipers.results import Score
 from calipers.scoring import Options, Progress, score_data
 from calipers.sizing import REPEATS, Aim
 from calipers.sources import Wanted, open_sources
 from calipers.stats.power import CORRELATION
 from calipers.thresholds import with_threshold
-from calipers.traces import read_optimal_tools
+from calipers.traces import read_optimal_tools, trace_picture
 
 
 def _no_progress(share: float) -> None:
@@ -253,6 +254,29 @@ def agree(
     )
     options = AgreeOptions(where=where, level=level, confidence=confidence, seed=seed)
     return agree_data(data, options)
+
+
+def trace_svg(
+    trace: Any,
+    *,
+    graph: Literal["tools", "agents"] | None = None,
+    start: str | None = None,
+    goal: str | None = None,
+) -> str:
+    """A picture of one trace, an object or its JSON text, as SVG.
+
+    The graph of its tools with the shortest way from start to goal, or of its agents with the most
+    central one; without a choice the tools, if any was called.
+
+    >>> trace_svg({"tool_calls": [{"tool_name": "search"}, {"tool_name": "write"}]})[:4]
+    '<svg'
+    """
+    if graph not in (None, "tools", "agents"):
+        raise UsageError(f"no graph of a trace is called {graph}", fix="tools or agents")
+    try:
+        return trace_picture(trace, graph=graph, start=start, goal=goal)
+    except BadValue as problem:
+        raise DataError(f"trace: {problem}", fix="mend the trace; other keys are ignored") from None
 
 
 def read(data: Any, *, rename: Mapping[str, str] | None = None) -> pl.DataFrame:

@@ -3,6 +3,7 @@
 from calipers.traces.decode import AS_READ, DECODED, decoded
 from calipers.traces.messages import highest_centrality
 from calipers.traces.paths import path_convergence
+from calipers.traces.picture import trace_picture
 from calipers.traces.tools import OptimalTools, read_optimal_tools, tool_selection
 
 __all__ = [
@@ -14,4 +15,5 @@ __all__ = [
     "path_convergence",
     "read_optimal_tools",
     "tool_selection",
+    "trace_picture",
 ]
