@@ -143,6 +143,31 @@ def bootstrap_numpy() -> Work:
     return work
 
 
+def scikit_cosine() -> Work:
+    """P's cosine: scikit-learn, fitted anew on each pair."""
+    from benchmarks.scikit import compute_cosine_similarity, mean, read  # noqa: PLC0415
+
+    return lambda path, _: {
+        "all": {"cosine_similarity": mean(read(path), compute_cosine_similarity)}
+    }
+
+
+def scikit_one_vectorizer() -> Work:
+    """A cosine of vectors that are fitted once, on all texts."""
+    from benchmarks.scikit import one_vectorizer, read  # noqa: PLC0415
+
+    return lambda path, _: {"all": {"cosine_similarity": one_vectorizer(read(path))}}
+
+
+def python_jaccard() -> Work:
+    """P's Jaccard: two sets of words for each pair."""
+    from benchmarks.scikit import compute_jaccard_similarity, mean, read  # noqa: PLC0415
+
+    return lambda path, _: {
+        "all": {"jaccard_similarity": mean(read(path), compute_jaccard_similarity)}
+    }
+
+
 CONTESTANTS: dict[str, Callable[[], Work]] = {
     entry.__name__: entry
     for entry in (
@@ -156,6 +181,9 @@ CONTESTANTS: dict[str, Callable[[], Work]] = {
         bootstrap,
         bootstrap_plain_python,
         bootstrap_numpy,
+        scikit_cosine,
+        scikit_one_vectorizer,
+        python_jaccard,
     )
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 import time
 
 import polars as pl
@@ -168,6 +169,10 @@ def test_every_character_cuts_as_in_python(frame: str) -> None:
     runs = [re.findall(r"(?u)\b\w\w+\b", text.lower()) for text in texts]
     assert _one_to_one(tokens(pl.Series(texts)), runs)
     assert _one_to_one(words(pl.Series(texts)), [text.lower().split() for text in texts])
+
+
+def test_there_is_no_letter_where_none_is_looked_for() -> None:
+    assert re.search(r"\w", "".join(map(chr, range(0x40000, sys.maxunicode + 1)))) is None
 
 
 def test_stop_words_are_those_of_scikit_learn() -> None:

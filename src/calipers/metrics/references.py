@@ -8,6 +8,8 @@ is missing, the others decide; of equals the first is taken.
 from __future__ import annotations
 
 import json
+from functools import reduce
+from operator import add
 
 import polars as pl
 
@@ -19,52 +21,45 @@ WEIGHTS = {"semantic": 0.5, "cosine": 0.3, "jaccard": 0.2}  # P, task success as
 CHOSEN: dict[str, pl.DataType] = {
     "index": pl.Int64(),
     "reference": pl.String(),
-    "cosine": pl.Float64(),
-    "jaccard": pl.Float64(),
     SEMANTIC: pl.Float64(),  # known already where there was a choice
     REASON: pl.String(),
 }
 
 
-def weighted(semantic: pl.Expr, cosine: pl.Expr, jaccard: pl.Expr) -> pl.Expr:
-    """Output similarity; null where a part is."""
-    return (
-        semantic * WEIGHTS["semantic"] + cosine * WEIGHTS["cosine"] + jaccard * WEIGHTS["jaccard"]
-    )
+def weighted(semantic: str, cosine: str, jaccard: str) -> pl.Expr:
+    """Output similarity from these columns; null where one is."""
+    parts = zip((semantic, cosine, jaccard), WEIGHTS.values(), strict=True)
+    return reduce(add, (pl.col(name) * weight for name, weight in parts))
 
 
-def weighted_without_semantic(cosine: pl.Expr, jaccard: pl.Expr) -> pl.Expr:
-    """The same over the other two parts, their weights made to sum to 1."""
-    rest = WEIGHTS["cosine"] + WEIGHTS["jaccard"]
-    return (cosine * WEIGHTS["cosine"] + jaccard * WEIGHTS["jaccard"]) / rest
+def lexical_only(cosine: str, jaccard: str) -> pl.Expr:
+    """The same without the semantic part: the weights of the others made to sum to 1."""
+    of_cosine, of_jaccard = WEIGHTS["cosine"], WEIGHTS["jaccard"]
+    return (pl.col(cosine) * of_cosine + pl.col(jaccard) * of_jaccard) / (of_cosine + of_jaccard)
 
 
 def chosen(answers: pl.Series, references: pl.Series, model: str) -> pl.DataFrame:
-    """For each row the reference it is held against, and how alike the two are."""
+    """For each row the reference that its answer is held against."""
+    if references.null_count() == len(references):
+        nothing = pl.DataFrame(schema=CHOSEN)
+        return nothing.clear(len(references))
     pairs = _pairs(answers, references)
-    pairs = pairs.with_columns(
-        cosine(pairs["answer"], pairs["reference"]).alias("cosine"),
-        jaccard(pairs["answer"], pairs["reference"]).alias("jaccard"),
-        pl.lit(None, pl.Float64).alias(SEMANTIC),
-        pl.lit(None, pl.String).alias(REASON),
-    )
     several = pl.len().over("row") > 1
-    best = pl.concat([pairs.filter(~several), _best(pairs.filter(several), model)])
+    best = pl.concat([pairs.filter(~several), _best(pairs.filter(several), model)], how="diagonal")
     rows = pl.DataFrame({"row": pl.int_range(len(answers), eager=True)})
     return rows.join(best, on="row", how="left", maintain_order="left").select(*CHOSEN)
 
 
 def _best(pairs: pl.DataFrame, model: str) -> pl.DataFrame:
     """Of the pairs of each row the one that is most alike."""
-    if pairs.is_empty():
-        return pairs
-    parts = [pl.col("cosine"), pl.col("jaccard")]
-    alike = pl.coalesce(weighted(pl.col(SEMANTIC), *parts), weighted_without_semantic(*parts))
-    scores = semantic_scores(pairs["answer"], pairs["reference"], model)
+    texts = pairs["answer"], pairs["reference"]
+    parts = cosine(*texts).alias("cosine"), jaccard(*texts).alias("jaccard")
+    alike = pl.coalesce(weighted(SEMANTIC, "cosine", "jaccard"), lexical_only("cosine", "jaccard"))
     return (
-        pairs.with_columns(scores)
+        pairs.with_columns(*parts, *semantic_scores(*texts, model))
         .sort(alike, descending=True, maintain_order=True)
         .unique("row", keep="first", maintain_order=True)
+        .drop("cosine", "jaccard")
     )
 
 

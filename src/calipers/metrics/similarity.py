@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 import narwhals as nw
@@ -22,10 +22,11 @@ from calipers.metrics.declaration import (
 from calipers.metrics.references import (
     CHOSEN,
     chosen,
+    lexical_only,
     weighted,
-    weighted_without_semantic,
 )
 from calipers.metrics.semantic import REASON, SEMANTIC, STAND_IN, semantic_scores
+from calipers.texts import cosine, jaccard
 
 PROFILES = ("agents",)
 TEXTS = ("answer", "reference")
@@ -89,18 +90,35 @@ def _part(name: str, *, of: Feature, part: str) -> Feature:
     )
 
 
+def _alike(name: str, similarity: Callable[[pl.Series, pl.Series], pl.Series]) -> Feature:
+    """A similarity of the answer and the reference that was chosen."""
+
+    def of_batch(rows: pl.Series) -> pl.Series:
+        against = rows.struct.field(chosen_reference.name).struct.field("reference")
+        return similarity(rows.struct.field("answer"), against)
+
+    return Feature(
+        name=name,
+        reads=("answer", chosen_reference),
+        dtype=pl.Float64(),
+        expression=lambda _: pl.struct("answer", chosen_reference.name).map_batches(
+            of_batch, return_dtype=pl.Float64
+        ),
+    )
+
+
 best_reference = _part("best_reference", of=chosen_reference, part="index")
-cosine_similarity = _part("cosine_similarity", of=chosen_reference, part="cosine")
-jaccard_similarity = _part("jaccard_similarity", of=chosen_reference, part="jaccard")
+cosine_similarity = _alike("cosine_similarity", cosine)
+jaccard_similarity = _alike("jaccard_similarity", jaccard)
 semantic_similarity = _part("semantic_similarity", of=scored, part=SEMANTIC)
 semantic_reason = _part("_semantic_reason", of=scored, part=REASON)
 
 
 def _output_similarity(settings: Settings) -> pl.Expr:
-    others = [pl.col(cosine_similarity.name), pl.col(jaccard_similarity.name)]
-    alike = weighted(pl.col(semantic_similarity.name), *others)
+    others = (cosine_similarity.name, jaccard_similarity.name)
+    alike = weighted(semantic_similarity.name, *others)
     if settings.missing == "renormalize":
-        return pl.coalesce(alike, weighted_without_semantic(*others))
+        return pl.coalesce(alike, lexical_only(*others))
     return alike
 
 

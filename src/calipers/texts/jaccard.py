@@ -21,6 +21,5 @@ def jaccard(first: pl.Series, second: pl.Series) -> pl.Series:
 def _jaccards(texts: pl.Series, pairs: int) -> Array:
     found = words(texts)
     counts = counted(found.numbers, found.texts, bound=found.bound, pairs=pairs)
-    shared = counts.per_pair(counts.shared)
-    either = np.bincount(counts.pair, minlength=pairs)
+    shared, either = counts.per_pair(counts.shared), counts.terms
     return np.divide(shared, either, out=np.ones(pairs), where=either > 0)

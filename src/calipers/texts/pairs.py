@@ -10,18 +10,17 @@ import polars as pl
 
 from calipers.texts.pieces import Array
 
-_AT_ONCE = 4 << 20  # bytes of text: what is made of them takes some ten times as much memory
+_AT_ONCE = 1 << 20  # bytes of text: what is made of them takes some ten times as much memory
 _PER_PAIR = 64  # bytes, so that a slice of empty texts has its bounds too
 
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """A row for each pair and each term that is in one of its texts."""
+    """A row for each pair and each term that is in one of its texts, pair after pair."""
 
-    pair: Array
     first: Array  # how often the term is in the first text
     second: Array
-    pairs: int
+    edges: Array  # where the rows of each pair begin, and where the last end
 
     @property
     def shared(self) -> Array:
@@ -29,38 +28,46 @@ class Counts:
         both: Array = (self.first > 0) & (self.second > 0)
         return both
 
+    @property
+    def terms(self) -> Array:
+        """How many terms each pair has."""
+        return np.diff(self.edges)
+
     def per_pair(self, values: Array) -> Array:
-        """The sum of whole numbers over each pair's terms; exact, so in whichever order."""
-        return np.bincount(self.pair, weights=values, minlength=self.pairs)
+        """The sum of whole numbers over each pair's terms."""
+        return np.diff(np.concatenate(([0], np.cumsum(values, dtype=np.int64)))[self.edges])
 
 
 def counted(terms: Array, texts: Array, *, bound: int, pairs: int) -> Counts:
     """Count terms below `bound`; text k is the first of pair k, text k + pairs the second."""
     # Pair, term and side as one number, so that one sort brings equal ones together. No hash, so
-    # no two terms are ever taken for one; and it fits: a slice of several pairs has at most 2^16
-    # of them and 2^21 pieces, two of which make 2^42 terms; one pair alone may have 2^30 pieces.
-    second, pair = np.divmod(texts, pairs)
-    keys = (pair * bound + terms) * 2 + second
+    # no two terms are ever taken for one; and it fits: a slice of several pairs has at most 2^14
+    # of them and 2^19 pieces, two of which make 2^38 terms; one pair alone may have 2^30 pieces.
+    second = texts >= pairs
+    keys = ((texts - pairs * second) * bound + terms) * 2 + second
     keys.sort()
     starts = np.flatnonzero(np.diff(keys >> 1, prepend=-1))
     in_second = np.add.reduceat(keys & 1, starts) if len(starts) else starts
-    total = np.diff(starts, append=len(keys))
-    return Counts(keys[starts] // (2 * bound), total - in_second, in_second, pairs)
+    in_both = np.diff(starts, append=len(keys))
+    edges = np.searchsorted(keys[starts], np.arange(pairs + 1) * (2 * bound))
+    return Counts(in_both - in_second, in_second, edges)
 
 
 def by_pairs(
     work: Callable[[pl.Series, int], Array], first: pl.Series, second: pl.Series
 ) -> pl.Series:
     """Slice by slice, `work` on both columns below each other; null where either text is."""
-    known = first.is_not_null() & second.is_not_null()
-    rows = known.arg_true()
+    rows = (first.is_not_null() & second.is_not_null()).arg_true()
+    if not len(rows):
+        return pl.Series(first.name, dtype=pl.Float64).clear(len(first))
     a, b = first.gather(rows), second.gather(rows)
+    # No threads here: inside an expression, Polars would wait for them, and they for Polars.
     found = [
         work(pl.concat([a.slice(start, size), b.slice(start, size).alias(a.name)]), size)
         for start, size in _slices(a, b)
     ]
     values = np.full(len(first), np.nan)
-    values[rows.to_numpy()] = np.concatenate(found) if found else []
+    values[rows.to_numpy()] = np.concatenate(found)
     return pl.Series(first.name, values, dtype=pl.Float64, nan_to_null=True)
 
 

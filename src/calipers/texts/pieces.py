@@ -20,8 +20,8 @@ Array = np.ndarray[Any, Any]
 
 _WORD = r"[^\s\x1c-\x1f]+"  # as `str.split()` cuts: Rust's white space lacks the last four
 _RUN_IN_ASCII = r"[0-9a-z_]{2,}"
+_PLANES = 0x40000  # Unicode has no letter, digit or underscore beyond
 _SURROGATES = range(0xD800, 0xE000)
-_CODE_POINTS = 0x110000
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ def _cut(texts: list[str], pattern: str, *, without: Collection[str] = ()) -> Pi
 @cache
 def _run_in_unicode() -> str:
     r"""Runs of what Python's `\w` matches, as ranges of code points."""
-    points = np.delete(np.arange(_CODE_POINTS, dtype="<u4"), _SURROGATES)
+    points = np.delete(np.arange(_PLANES, dtype="<u4"), _SURROGATES)
     runs = re.findall(r"\w+", points.tobytes().decode("utf-32-le"))
     ranges = (rf"\x{{{ord(run[0]):x}}}-\x{{{ord(run[-1]):x}}}" for run in runs)
     return f"[{''.join(ranges)}]{{2,}}"

@@ -31,8 +31,7 @@ def _matches(texts: pl.Series, pairs: int) -> Array:
         matched = counts.per_pair(np.where(counts.shared, of_text, 0))
         shares.append(np.divide(matched, all_words, out=np.zeros(pairs), where=all_words > 0))
     precision, recall = shares
-    either = np.bincount(counts.pair, minlength=pairs) > 0
-    f1 = np.where(either, 0.0, 1.0)
+    f1 = np.where(counts.terms > 0, 0.0, 1.0)
     total = precision + recall
     np.divide(2 * precision * recall, total, out=f1, where=total > 0)
     return f1
