@@ -34,7 +34,8 @@ $(STAMP): pyproject.toml
 
 $(VENV)/.test: $(STAMP)
 	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[figures,prices,spark,tokenizers]' \
-		'hypothesis>=6.130,<7' 'jsonschema>=4.20,<5' 'pytest>=8.3,<10' 'pytest-xdist>=3.6,<4'
+		'hypothesis>=6.130,<7' 'jsonschema>=4.20,<5' 'networkx>=3.4,<4' 'pytest>=8.3,<10' \
+		'pytest-xdist>=3.6,<4' 'scikit-learn>=1.5,<2'
 	touch $@
 
 $(VENV)/.lint: $(STAMP)

@@ -18,7 +18,9 @@ from benchmarks.evidence import of_intervals, of_resampling
 from benchmarks.figures import Figure, table
 from benchmarks.memory import of_ten_times_the_rows
 from benchmarks.scoring import against_python, against_reading, of_equations, of_repeats
+from benchmarks.similarity import of_similarity
 from benchmarks.startup import of_help
+from benchmarks.traces import of_traces
 from benchmarks.workload import FULL_ROWS, Setup
 
 BUSY = 0.5  # processes at work per core, before we begin
@@ -31,6 +33,8 @@ BENCHMARKS: dict[str, Callable[[Setup], Iterator[Figure]]] = {
     "repeats": of_repeats,
     "bootstrap": of_resampling,
     "intervals": of_intervals,
+    "similarity": of_similarity,
+    "traces": of_traces,
     "memory": of_ten_times_the_rows,
 }
 

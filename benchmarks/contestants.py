@@ -11,6 +11,7 @@ import json
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from math import fsum
 from pathlib import Path
 from time import perf_counter, process_time
 
@@ -73,6 +74,28 @@ def reference_equations() -> Work:
     return work
 
 
+def networkx_traces() -> Work:
+    """Measure traces one by one, with the plain reference that the conformance tests trust."""
+    from benchmarks.traces import METRICS  # noqa: PLC0415
+    from tests.conformance import traces_reference  # noqa: PLC0415
+
+    def work(path: Path, _: Sequence[str]) -> Values:
+        found: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+        with path.open(encoding="utf-8") as lines:
+            for line in lines:
+                row = json.loads(line)
+                for name in METRICS:
+                    value = getattr(traces_reference, name)(row["trace"])
+                    if value is not None:
+                        found[row["model"]][name].append(value)
+        return {
+            model: {name: fsum(values) / len(values) for name, values in each.items()}
+            for model, each in found.items()
+        }
+
+    return work
+
+
 def without_intervals() -> Work:
     """`calipers score` without what error bars need: variances and clusters."""
     from calipers.engines.plan import Plan  # noqa: PLC0415
@@ -120,6 +143,31 @@ def bootstrap_numpy() -> Work:
     return work
 
 
+def scikit_cosine() -> Work:
+    """P's cosine: scikit-learn, fitted anew on each pair."""
+    from benchmarks.scikit import compute_cosine_similarity, mean, read  # noqa: PLC0415
+
+    return lambda path, _: {
+        "all": {"cosine_similarity": mean(read(path), compute_cosine_similarity)}
+    }
+
+
+def scikit_one_vectorizer() -> Work:
+    """A cosine of vectors that are fitted once, on all texts."""
+    from benchmarks.scikit import one_vectorizer, read  # noqa: PLC0415
+
+    return lambda path, _: {"all": {"cosine_similarity": one_vectorizer(read(path))}}
+
+
+def python_jaccard() -> Work:
+    """P's Jaccard: two sets of words for each pair."""
+    from benchmarks.scikit import compute_jaccard_similarity, mean, read  # noqa: PLC0415
+
+    return lambda path, _: {
+        "all": {"jaccard_similarity": mean(read(path), compute_jaccard_similarity)}
+    }
+
+
 CONTESTANTS: dict[str, Callable[[], Work]] = {
     entry.__name__: entry
     for entry in (
@@ -128,10 +176,14 @@ CONTESTANTS: dict[str, Callable[[], Work]] = {
         plain_python,
         lean_python,
         reference_equations,
+        networkx_traces,
         without_intervals,
         bootstrap,
         bootstrap_plain_python,
         bootstrap_numpy,
+        scikit_cosine,
+        scikit_one_vectorizer,
+        python_jaccard,
     )
 }
 

@@ -16,6 +16,8 @@ import polars as pl
 from numpy.typing import NDArray
 from polars.io.plugins import register_io_source
 
+from benchmarks import generated_traces
+
 LineWriter = Callable[[Random], str]
 Whole = NDArray[np.int64]
 
@@ -47,12 +49,14 @@ _TIMES = "\N{MULTIPLICATION SIGN}"
 def write(kind: str, rows: int, path: Path) -> None:
     """Write `rows` records; under another name until they are whole."""
     unfinished = path.with_name(f"{path.name}.unfinished")
-    batches = _batches(kind, rows)
-    if path.suffix == ".parquet":
-        _write_parquet(batches, unfinished)
+    if kind == "traces":
+        with unfinished.open("w", encoding="utf-8") as file:
+            file.writelines(generated_traces.lines(rows))
+    elif path.suffix == ".parquet":
+        _write_parquet(_batches(kind, rows), unfinished)
     else:
         with unfinished.open("wb") as file:
-            for batch in batches:
+            for batch in _batches(kind, rows):
                 batch.write_ndjson(file)
     unfinished.rename(path)
 

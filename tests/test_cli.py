@@ -39,8 +39,8 @@ ROWS: list[dict[str, Any]] = [
 ]
 
 TABLE = """
- metric                                        m0                        m1
- ───────────────────────────────────────────────────────────────────────────────────
+metric                                        m0                        m1
+ ──────────────────────────────────────────────────────────────────────────────────────
  records                                        2                         2
  failed calls                                   0                         1
  accuracy                           0.5000 ± 0.41   1.0000 [0.2065, 1.0000]
@@ -72,6 +72,10 @@ TABLE = """
  mode_accuracy                                  —                         —
  stability                                      —                         —
 
+ token_efficiency                        8.10e-05                         —   per token
+
+ time_score               1.0000 [0.3424, 1.0000]                         —
+
 — no value:
   auroc: no right and wrong record with prob_correct to tell apart
   answer_entropy: no task has two runs with an answer
@@ -91,6 +95,8 @@ TABLE = """
   latency_mean_ms: no record has latency_ms (m1)
   latency_p95_ms: no record has latency_ms (m1)
   math_usr: no cot holds an equation (m1)
+  token_efficiency: no record has correct and the numbers of its tokens (m1)
+  time_score: no record has duration_seconds, or latency_ms (m1)
 """
 
 
@@ -223,7 +229,7 @@ def test_notices_are_on_stderr(tmp_path: Path) -> None:
 SAMPLES = (
     "id model correct squared_error prob_correct cot_tokens cot_chars step_count ra_ratio "
     "self_correcting prompt_tokens completion_tokens total_tokens latency_ms math_usr cost_usd "
-    "cost_of_pass cot"
+    "time_score cot"
 )
 
 
@@ -253,7 +259,7 @@ def test_per_sample_values(suffix: str, data: str, tmp_path: Path) -> None:
         "latency_ms": 80.25,
         "math_usr": 0.0,
         "cost_usd": None,
-        "cost_of_pass": None,
+        "time_score": 1.0,
         "cot": "1. 2 + 2 = 4",
     }
     assert set(failed.values()) == {"q4", "m1", None}

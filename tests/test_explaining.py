@@ -14,14 +14,17 @@ from click.testing import CliRunner
 import calipers as cal
 from calipers.cli import app
 from calipers.metrics import catalogue
+from calipers.metrics.judged import RUBRICS
 from tests.files import write_lines
 
+CRITERIA = [name for rubric in RUBRICS for name in rubric.weights]
 RECORDS: list[dict[str, Any]] = [
     {
         "id": f"q{number % 7}",
         "model": "ab"[number % 2],
         "run": number // 7,
         "target": None if number == 5 else str(number % 3),
+        "reference": None if number == 10 else ["0", "1.0 2"],
         "answer": None if number in (4, 11) else ("0", "1.0", "2", "x")[number * 5 // 2 % 4],
         "cot": None if number % 6 == 5 else f"1. {number} + 1 = {number + number % 4}\n- sorry" * 2,
         "prob_correct": None if number == 9 else (number * 37 % 100) / 100,
@@ -33,18 +36,48 @@ RECORDS: list[dict[str, Any]] = [
         "impl_rate": None if number == 6 else number / 28,
         "cost_usd": None if number == 7 else 0.01 * (number + 1),
         "duration_seconds": None if number == 1 else 60.0 / (number + 1),
-        "judgments": None if number == 9 else [{"judge": "j", "cost_usd": 0.001 * number}],
         "category": ("adversarial", "happy_path", None)[number % 3],
         "expected_behaviors": None if number == 10 else ["greet", "ask", "close"][: number % 4],
         "observed_behaviors": None if number == 12 else ["ask", "greet"][: number % 3],
         "violations": ["leak"] if number == 13 else None,
         "predicted": None if number == 14 else number % 3 == 0,
         "actual": number % 2 == number % 5,
+        "judgments": None
+        if number == 12
+        else [
+            {
+                "judge": "j",
+                "cost_usd": 0.001 * number,
+                "scores": dict.fromkeys(CRITERIA, 1 + number * 3 % 5),
+            }
+        ],
+        "trace": None
+        if number == 13
+        else {
+            "tool_calls": [{"tool_name": "abcab"[number * step % 5]} for step in range(7)],
+            "agent_interactions": [
+                {
+                    "from": "xyz"[number % 3],
+                    "to": "xyz"[step % 3],
+                    "type": ("handoff", "chat")[step % 2],
+                }
+                for step in range(1 + number % 4)
+            ],
+            "agent_tasks": {"x": number % 5, "y": 3},
+        },
     }
     for number in range(28)
 ]
 
 METRICS = sorted(name for name in catalogue() if not re.search(r"_(?:[2-9]|10)$", name))
+# A rank, and what is null without its model or its mapping of contexts to tools.
+WITHOUT_SUMS = (
+    "latency_p95_ms",
+    "semantic_similarity",
+    "output_similarity",
+    "task_success",
+    "tool_selection_accuracy",
+)
 
 
 def explained(metric: str, *args: str, tmp_path: Path) -> str:
@@ -91,7 +124,7 @@ def tables(section: str) -> list[list[dict[str, str]]]:
     return found
 
 
-@pytest.mark.parametrize("metric", [name for name in METRICS if name != "latency_p95_ms"])
+@pytest.mark.parametrize("metric", [name for name in METRICS if name not in WITHOUT_SUMS])
 def test_the_work_that_is_shown_gives_the_value(metric: str, tmp_path: Path) -> None:
     text = explained(metric, "--by", "model", tmp_path=tmp_path)
     scored = {g.by["model"]: g for g in cal.score(RECORDS, by="model", metrics=[metric]).groups}

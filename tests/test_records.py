@@ -104,7 +104,7 @@ def test_a_long_value_is_shown_in_part() -> None:
     assert str(refused.value).endswith("… is not a number")
 
 
-@pytest.mark.parametrize("field", ["trace", "reference", "error"])
+@pytest.mark.parametrize("field", ["trace", "error"])
 def test_nested_values_are_kept_as_json_text_with_their_spelling(field: str) -> None:
     value = {"b": [Number("1.50"), None, True], "a": "é", "n": math.nan}
     expected = '{"b": [1.50, null, true], "a": "\\u00e9", "n": null}'
@@ -114,6 +114,30 @@ def test_nested_values_are_kept_as_json_text_with_their_spelling(field: str) -> 
 def test_a_text_in_a_field_of_anything_is_kept_as_it_is() -> None:
     assert FIELDS["error"].read("timeout: 60 s") == "timeout: 60 s"
     assert FIELDS["error"].read(Number("1.0")) == "1.0"
+
+
+def test_a_reference_is_a_text_or_a_list_of_texts() -> None:
+    reference = FIELDS["reference"]
+    assert reference.read("[1] Smith") == "[1] Smith"
+    assert reference.read(Number("1.50")) == "1.50"
+    assert reference.read(["é", '"b"']) == '["\\u00e9", "\\"b\\""]'
+    assert reference.read(math.nan) is None
+
+
+@pytest.mark.parametrize(
+    ("value", "problem"),
+    [
+        ([], "an empty list, not a text or a list of texts"),
+        (["a", None], "null in the list is not a text"),
+        (["a", Number("3")], "3 in the list is not a text"),
+        ([["a"]], '["a"] in the list is not a text'),
+        ({"text": "a"}, '{"text": "a"} is an object, not a text or a list of texts'),
+    ],
+)
+def test_other_references_are_refused(value: Any, problem: str) -> None:
+    with pytest.raises(BadValue) as refused:
+        FIELDS["reference"].read(value)
+    assert str(refused.value) == problem
 
 
 @pytest.mark.parametrize("field", ["trace", "answer"])

@@ -27,7 +27,7 @@ REASONING = (
     "total_tokens_mean latency_mean_ms latency_p95_ms answer_entropy determinism_index "
     "mode_accuracy stability math_usr"
 )
-FROM_THEIR_FIELDS = {*REASONING.split(), "token_efficiency"}  # of the records below
+FROM_THEIR_FIELDS = {*REASONING.split(), "token_efficiency", "time_score"}  # of the records below
 
 # Two models; runs, nulls of every sort, a failed call, an unanswered task, a task without target.
 RECORDS: list[dict[str, Any]] = [
@@ -93,6 +93,14 @@ def test_the_json_is_the_contracts(tmp_path: Path) -> None:
         "positive": None,
         "latency_budget_ms": 5000.0,
         "case_weights": None,
+        "optimal_tools": None,
+        "start": None,
+        "goal": None,
+        "weights": None,
+        "semantic_model": "distilbert-base-uncased",
+        "missing": "zero",
+        "success_threshold": 0.8,
+        "threshold_from": None,
         "confidence": 0.95,
         "cluster": None,
         "resamples": 0,
@@ -222,7 +230,7 @@ def test_metrics_are_computed_whose_fields_are_present() -> None:
     rows = [{"answer": "a"}, {"latency_ms": None, "prob_correct": float("nan")}]
     assert set(only(cal.score(rows)).metrics) == {"sce", "sce_normalized"}
     rows.append({"latency_ms": 3})
-    found = {"sce", "sce_normalized", "latency_mean_ms", "latency_p95_ms"}
+    found = {"sce", "sce_normalized", "latency_mean_ms", "latency_p95_ms", "time_score"}
     assert set(only(cal.score(rows)).metrics) == found
 
 

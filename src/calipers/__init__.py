@@ -15,12 +15,23 @@ from calipers.version import __version__
 
 if TYPE_CHECKING:
     from calipers.agreeing import Agreement
-    from calipers.api import agree, audit_judges, compare, explain, gate, power, read, score
+    from calipers.api import (
+        agree,
+        audit_judges,
+        compare,
+        explain,
+        gate,
+        power,
+        read,
+        score,
+        trace_svg,
+    )
     from calipers.audits import Audit
     from calipers.gating.result import GateResult
     from calipers.metrics.case_weights import CaseWeights
     from calipers.powering import PowerAnalysis
     from calipers.results import Group, Measured, Score
+    from calipers.timing import Timed, timed
 
 __all__ = [
     "Agreement",
@@ -33,6 +44,7 @@ __all__ = [
     "Measured",
     "PowerAnalysis",
     "Score",
+    "Timed",
     "UsageError",
     "__version__",
     "agree",
@@ -43,6 +55,8 @@ __all__ = [
     "power",
     "read",
     "score",
+    "timed",
+    "trace_svg",
 ]
 
 _LAZY = {
@@ -54,6 +68,8 @@ _LAZY = {
     "power": "calipers.api",
     "read": "calipers.api",
     "score": "calipers.api",
+    "timed": "calipers.timing",
+    "trace_svg": "calipers.api",
     "Agreement": "calipers.agreeing",
     "Audit": "calipers.audits",
     "CaseWeights": "calipers.metrics.case_weights",
@@ -62,6 +78,7 @@ _LAZY = {
     "Measured": "calipers.results",
     "PowerAnalysis": "calipers.powering",
     "Score": "calipers.results",
+    "Timed": "calipers.timing",
 }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 import polars as pl
 
@@ -13,24 +13,24 @@ from calipers.agreeing import Agreement, agree_data
 from calipers.agreeing import Options as AgreeOptions
 from calipers.auditing import audit_data
 from calipers.audits import Audit
+from calipers.choices import Choices, with_choices
 from calipers.comparing import CompareOptions, compare_data
 from calipers.comparisons import Compared
+from calipers.errors import DataError, UsageError
 from calipers.explaining import Explanation, explain_data
-from calipers.metrics.case_weights import CaseWeights
-from calipers.metrics.declaration import Settings
 from calipers.powering import PowerAnalysis, power_data
-from calipers.prices import read_prices
 from calipers.ratings import Where
-from calipers.records import FIELDS
+from calipers.records import FIELDS, BadValue
 from calipers.results import Score
 from calipers.rubric_items import read_rubric
 from calipers.scoring import Options, Progress, score_data
 from calipers.sizing import REPEATS, Aim
 from calipers.sources import Wanted, open_sources
 from calipers.stats.power import CORRELATION
+from calipers.traces import trace_picture
 
 if TYPE_CHECKING:
-    from calipers.gating.policy import Policy
+    from calipers.choices import PolicyLike
     from calipers.gating.result import GateResult
 
 
@@ -46,9 +46,6 @@ def score(
     metrics: Sequence[str] = (),
     engine: str = "polars",
     rename: Mapping[str, str] | None = None,
-    normalize: Literal["numeric", "text"] = "numeric",
-    bins: int = 10,
-    tokenizer: str = "whitespace",
     on_bad: Literal["stop", "skip"] = "stop",
     bad_rows: str | Path | None = None,
     per_sample: str | Path | None = None,
@@ -56,56 +53,30 @@ def score(
     figures: str | Path | None = None,
     hash_inputs: bool = False,
     baseline: str = "T0",
-    pass_weight: float = 0.5,
-    impl_weight: float = 0.5,
-    prices: str | Path | None = None,
-    judge_cost: Literal["apart", "included"] = "apart",
-    pass_score: float = 1.0,
-    positive: str | None = None,
-    latency_budget_ms: float | None = None,
-    case_weights: CaseWeights | None = None,
-    policy: str | Path | Mapping[str, Any] | Policy | None = None,
     cluster: str | None = None,
     confidence: float = 0.95,
     resamples: int = 0,
     seed: int = 0,
     progress: Progress = _no_progress,
+    policy: PolicyLike | None = None,
+    **choices: Unpack[Choices],
 ) -> Score:
     """Measure records: every metric that the data allows, or those of a profile, or those named.
 
     `data` is a path, a glob, a folder of Parquet parts, several of these, a list of dicts, or a
-    Polars, pandas or Arrow table. `rename` maps the record's fields to the data's names. A `policy`
-    brings the weights of scenarios and the latency budget, where they are not given here.
+    Polars, pandas or Arrow table. `rename` maps the record's fields to the data's names.
+    `choices` say how metrics are computed, see `calipers.choices.Choices`; a gate's `policy` brings
+    the weights of scenarios and the latency budget.
 
     >>> score([{"answer": "4", "target": "4"}]).groups[0].metrics["accuracy"].value
     1.0
     """
-    settings = Settings(
-        normalize=normalize,
-        bins=bins,
-        tokenizer=tokenizer,
-        pass_weight=pass_weight,
-        impl_weight=impl_weight,
-        prices=None if prices is None else read_prices(prices),
-        judge_cost=judge_cost,
-        pass_score=pass_score,
-        positive=positive,
-    )
-    if policy is not None:
-        from calipers.gating.policy import read_policy  # noqa: PLC0415 (loads pydantic)
-
-        settings = read_policy(policy).applied(settings)
-    if latency_budget_ms is not None:
-        settings = replace(settings, latency_budget_ms=latency_budget_ms)
-    if case_weights is not None:
-        settings = replace(settings, case_weights=case_weights)
     options = Options(
-        by=(by,) if isinstance(by, str) else tuple(by),
+        by=_names(by),
         profile=profile,
         metrics=tuple(metrics),
         engine=engine,
         renames=rename or {},
-        settings=settings,
         baseline=baseline,
         on_bad=on_bad,
         bad_rows=_path(bad_rows),
@@ -118,7 +89,7 @@ def score(
         resamples=resamples,
         seed=seed,
     )
-    measured = score_data(data, options, progress)
+    measured = score_data(data, with_choices(options, choices, policy), progress)
     if options.figures is None or not measured.records:
         return measured
     left_out = measured.save_figures(options.figures)
@@ -129,28 +100,20 @@ def score(
 def gate(
     data: Any,
     *,
-    policy: str | Path | Mapping[str, Any] | Policy,
+    policy: PolicyLike,
     release: str | None = None,
     against: str | Path | None = None,
     save_baseline: str | Path | None = None,
     ratchet: bool = False,
     by: str | Sequence[str] = (),
     rename: Mapping[str, str] | None = None,
-    normalize: Literal["numeric", "text"] = "numeric",
-    bins: int = 10,
-    tokenizer: str = "whitespace",
-    pass_weight: float = 0.5,
-    impl_weight: float = 0.5,
-    prices: str | Path | None = None,
-    pass_score: float = 1.0,
-    positive: str | None = None,
-    latency_budget_ms: float | None = None,
     on_bad: Literal["stop", "skip"] = "stop",
     cluster: str | None = None,
     confidence: float = 0.95,
     resamples: int = 0,
     seed: int = 0,
     progress: Progress = _no_progress,
+    **choices: Unpack[Choices],
 ) -> GateResult:
     """Decide on records: every demand of a policy, with the reason where it is not met.
 
@@ -168,16 +131,6 @@ def gate(
     options = Options(
         by=_names(by),
         renames=rename or {},
-        settings=Settings(
-            normalize=normalize,
-            bins=bins,
-            tokenizer=tokenizer,
-            pass_weight=pass_weight,
-            impl_weight=impl_weight,
-            prices=None if prices is None else read_prices(prices),
-            pass_score=pass_score,
-            positive=positive,
-        ),
         on_bad=on_bad,
         cluster=cluster,
         confidence=confidence,
@@ -189,9 +142,9 @@ def gate(
         against=_path(against),
         save_baseline=_path(save_baseline),
         ratchet=ratchet,
-        latency_budget_ms=latency_budget_ms,
+        latency_budget_ms=choices.get("latency_budget_ms"),
     )
-    return gate_data(data, policy, asked, options, progress)
+    return gate_data(data, policy, asked, with_choices(options, choices), progress)
 
 
 def compare(
@@ -200,12 +153,6 @@ def compare(
     profile: str | None = None,
     metrics: Sequence[str] = (),
     rename: Mapping[str, str] | None = None,
-    normalize: Literal["numeric", "text"] = "numeric",
-    bins: int = 10,
-    tokenizer: str = "whitespace",
-    pass_score: float = 1.0,
-    positive: str | None = None,
-    latency_budget_ms: float = 5000.0,
     on_bad: Literal["stop", "skip"] = "stop",
     unpaired: bool = False,
     between: str | None = None,
@@ -216,6 +163,8 @@ def compare(
     confidence: float = 0.95,
     resamples: int = 0,
     seed: int = 0,
+    policy: PolicyLike | None = None,
+    **choices: Unpack[Choices],
 ) -> Compared:
     """Compare runs task by task, the first with the second; of more than two, all pairs.
 
@@ -226,18 +175,10 @@ def compare(
     (0.3, 'exact McNemar', 0.25)
     """
     options = Options(
-        by=(by,) if isinstance(by, str) else tuple(by),
+        by=_names(by),
         profile=profile,
         metrics=tuple(metrics),
         renames=rename or {},
-        settings=Settings(
-            normalize=normalize,
-            bins=bins,
-            tokenizer=tokenizer,
-            pass_score=pass_score,
-            positive=positive,
-            latency_budget_ms=latency_budget_ms,
-        ),
         on_bad=on_bad,
         cluster=cluster,
         confidence=confidence,
@@ -251,7 +192,7 @@ def compare(
         base_normalize=base_normalize,
         flips=_path(flips),
     )
-    return compare_data(data, options, asked)
+    return compare_data(data, with_choices(options, choices, policy), asked)
 
 
 def power(
@@ -266,13 +207,9 @@ def power(
     metrics: Sequence[str] = (),
     by: str | Sequence[str] = (),
     rename: Mapping[str, str] | None = None,
-    normalize: Literal["numeric", "text"] = "numeric",
-    bins: int = 10,
-    tokenizer: str = "whitespace",
-    pass_score: float = 1.0,
-    positive: str | None = None,
-    latency_budget_ms: float = 5000.0,
     on_bad: Literal["stop", "skip"] = "stop",
+    policy: PolicyLike | None = None,
+    **choices: Unpack[Choices],
 ) -> PowerAnalysis:
     """How many tasks and runs it takes to see a difference, and what the run in `data` could see.
 
@@ -295,17 +232,9 @@ def power(
         by=_names(by),
         metrics=tuple(metrics),
         renames=rename or {},
-        settings=Settings(
-            normalize=normalize,
-            bins=bins,
-            tokenizer=tokenizer,
-            pass_score=pass_score,
-            positive=positive,
-            latency_budget_ms=latency_budget_ms,
-        ),
         on_bad=on_bad,
     )
-    return power_data(data, candidate, aim, options)
+    return power_data(data, candidate, aim, with_choices(options, choices, policy))
 
 
 def explain(
@@ -314,31 +243,19 @@ def explain(
     *,
     by: str | Sequence[str] = (),
     rename: Mapping[str, str] | None = None,
-    normalize: Literal["numeric", "text"] = "numeric",
-    bins: int = 10,
-    tokenizer: str = "whitespace",
-    pass_score: float = 1.0,
-    positive: str | None = None,
-    latency_budget_ms: float = 5000.0,
     on_bad: Literal["stop", "skip"] = "stop",
     rows: int = 5,
+    policy: PolicyLike | None = None,
+    **choices: Unpack[Choices],
 ) -> Explanation:
     """How a metric came to its value: formula, rows used and left out, the rows that weigh most."""
     options = Options(
-        by=(by,) if isinstance(by, str) else tuple(by),
+        by=_names(by),
         metrics=(metric,),
         renames=rename or {},
-        settings=Settings(
-            normalize=normalize,
-            bins=bins,
-            tokenizer=tokenizer,
-            pass_score=pass_score,
-            positive=positive,
-            latency_budget_ms=latency_budget_ms,
-        ),
         on_bad=on_bad,
     )
-    return explain_data(data, options, rows=rows)
+    return explain_data(data, with_choices(options, choices, policy), rows=rows)
 
 
 def agree(
@@ -405,6 +322,29 @@ def audit_judges(
     )
     rubric = None if weights is None else read_rubric(weights)
     return audit_data(data, options, rubric=rubric, worst=worst)
+
+
+def trace_svg(
+    trace: Any,
+    *,
+    graph: Literal["tools", "agents"] | None = None,
+    start: str | None = None,
+    goal: str | None = None,
+) -> str:
+    """A picture of one trace, an object or its JSON text, as SVG.
+
+    The graph of its tools with the shortest way from start to goal, or of its agents with the most
+    central one; without a choice the tools, if any was called.
+
+    >>> trace_svg({"tool_calls": [{"tool_name": "search"}, {"tool_name": "write"}]})[:4]
+    '<svg'
+    """
+    if graph not in (None, "tools", "agents"):
+        raise UsageError(f"no graph of a trace is called {graph}", fix="tools or agents")
+    try:
+        return trace_picture(trace, graph=graph, start=start, goal=goal)
+    except BadValue as problem:
+        raise DataError(f"trace: {problem}", fix="mend the trace; other keys are ignored") from None
 
 
 def read(data: Any, *, rename: Mapping[str, str] | None = None) -> pl.DataFrame:

@@ -19,7 +19,7 @@ from calipers.engines.store import Store
 from calipers.engines.totals import ERRORS, RECORDS, keyed, summed
 from calipers.errors import EXIT_INCOMPLETE, EXIT_PASS
 from calipers.metrics import Metric
-from calipers.metrics.declaration import GROUP, Aggregate, Need, Totals
+from calipers.metrics.declaration import GROUP, Aggregate, Feature, Need, Totals
 from calipers.scoring import Options, check_fields, sorted_keys
 from calipers.sources import Wanted, open_sources
 
@@ -134,7 +134,9 @@ def _filled(work: str, group: Totals) -> str:
 
 def _left_out(text: str, group: Totals, metric: Metric, n: int, store: Store) -> dict[str, int]:
     """Why rows were left out: each reason with its number of rows, a row under its first."""
-    unused = pl.any_horizontal(pl.col(feature.name).is_null() for feature in metric.features)
+    averaged = metric.averaged
+    decisive = (averaged,) if isinstance(averaged, Feature) else metric.features
+    unused = pl.any_horizontal(pl.col(feature.name).is_null() for feature in decisive)
     mask = (pl.col(GROUP) == store.code(text)) & ~pl.col(FAILED) & unused
     lacking: dict[str, pl.Expr] = {}
     so_far = pl.lit(value=True)
@@ -179,7 +181,8 @@ def _weigh_most(
     """The rows that move the value most, with their ids and per-row values."""
     if metric.weight is None or not group.get(metric.rows):
         return pl.DataFrame()
-    shown = (each.name for each in metric.features if each.listed or counted is not None)
+    stored = (each for each in metric.features if each.stored)
+    shown = (each.name for each in stored if each.listed or counted is not None)
     names = [name for name in dict.fromkeys(shown) if not name.startswith("_")]
     found = []
     for part in store.parts():

@@ -1,6 +1,7 @@
 """The record: one row per task × system × run, every field optional.
 
-This page alone says which fields there are, what type each has, and which values are refused.
+This page alone says which fields there are, what type each has, and which values are refused; what
+a trace holds inside is said in `traces/shape.py`.
 Readers ask `Field.read` for one value, or `conform` for a whole table of typed columns.
 
 >>> FIELDS["prob_correct"].read(1.5)
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -44,7 +45,8 @@ class Kind(Enum):
     BOOLEAN = "true or false"
     SCALAR = "text, number or boolean"  # typed as the data has it
     NAMES = "a list of texts"  # kept as JSON text, and may come as such
-    NESTED = "list or object"  # kept as JSON text
+    NESTED = "list or object"  # kept as JSON text, and may come as such
+    TEXTS = "a text or a list of texts"  # a list is kept as JSON text
     ANY = "anything"  # a text as it is, the rest as JSON text
 
 
@@ -69,11 +71,16 @@ class Field:
             if isinstance(value, bool):
                 return value
             raise BadValue(f"{_shown(value)} is not true or false")
-        if self.kind is Kind.NAMES:
-            return _names(value)
-        if self.kind is Kind.ANY and isinstance(value, str):
-            return str(value)
-        return _json(value) if self.kind in (Kind.ANY, Kind.NESTED) else _text(value)
+        return _names(value) if self.kind is Kind.NAMES else self._text(value)
+
+    def _text(self, value: Any) -> str:
+        if self.kind in (Kind.ANY, Kind.NESTED) and isinstance(value, str):
+            return str(value) if self.kind is Kind.ANY else _json_text(value)
+        if self.kind is Kind.TEXTS and isinstance(value, list | tuple):
+            return _list_of_texts(value)
+        if self.kind in (Kind.ANY, Kind.NESTED):
+            return _json(value)
+        return _text(value, self.kind)
 
     def _number(self, value: Any) -> float:
         if isinstance(value, Number) or (
@@ -104,7 +111,7 @@ class Field:
         return value.is_infinite() | (value < self.low) | (value > self.high)
 
 
-def _text(value: Any) -> str:
+def _text(value: Any, kind: Kind = Kind.TEXT) -> str:
     if isinstance(value, Number | bool | int | float):
         text = _json(value)
         if text in ("Infinity", "-Infinity"):
@@ -112,7 +119,17 @@ def _text(value: Any) -> str:
         return text
     if isinstance(value, str):
         return value
-    raise BadValue(f"{_shown(value)} is {_json_type(value)}, not a text")
+    wanted = kind.value if kind is Kind.TEXTS else "a text"
+    raise BadValue(f"{_shown(value)} is {_json_type(value)}, not {wanted}")
+
+
+def _list_of_texts(values: Sequence[Any]) -> str:
+    if not values:
+        raise BadValue("an empty list, not a text or a list of texts")
+    for value in values:
+        if isinstance(value, Number) or not isinstance(value, str):
+            raise BadValue(f"{_shown(value)} in the list is not a text")
+    return _json(values)
 
 
 def _names(value: Any) -> str:
@@ -142,6 +159,15 @@ def _json(value: Any) -> str:
         return _encoded(value)
     except RecursionError:
         raise BadValue("nested too deep") from None
+
+
+def _json_text(text: str) -> str:
+    """A text that is JSON itself, as tables hold what is nested."""
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        raise BadValue(f"{_shown(text)} is not JSON") from None
+    return str(text)
 
 
 def _encoded(value: Any) -> str:
@@ -180,7 +206,7 @@ FIELDS: dict[str, Field] = {
         *(Field(name, Kind.SCALAR) for name in ("run", "predicted", "actual")),
         *(Field(name, Kind.NAMES) for name in _NAMES.split()),
         *(Field(name, Kind.NESTED) for name in _NESTED.split()),
-        Field("reference", Kind.ANY),
+        Field("reference", Kind.TEXTS),
         Field("error", Kind.ANY),
     )
 }

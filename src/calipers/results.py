@@ -31,7 +31,7 @@ class Measured:
     high: float | None = None
     stderr: float | None = None
     interval: str | None = None
-    extras: Mapping[str, int | str | None] = field(default_factory=dict)
+    extras: Mapping[str, float | str | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if (self.value is None) != (self.reason is not None):

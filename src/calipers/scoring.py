@@ -17,13 +17,19 @@ from calipers.engines.totals import ERRORS, RECORDS, REPEATED, GroupTotals
 from calipers.errors import DataError, UsageError, nearest
 from calipers.frontier import cost_frontier
 from calipers.metrics import Metric, metric_named, metrics_of
+from calipers.metrics.agent_composite import composite_notices
+from calipers.metrics.coordination import message_notices
 from calipers.metrics.cost import price_notices
 from calipers.metrics.declaration import GROUP, Feature, Settings, Totals
 from calipers.metrics.description import described
 from calipers.metrics.histogram import EDGES, binned
+from calipers.metrics.judged import judged_notices
+from calipers.metrics.semantic import forget_failures
+from calipers.metrics.similarity import similarity_notices
 from calipers.metrics.tiers import DESCRIBED, composite_score
 from calipers.metrics.token_efficiency import quality_notice
 from calipers.metrics.tokens import check_tokenizer
+from calipers.metrics.tool_use import tool_notices
 from calipers.records import FIELDS
 from calipers.results import (
     ALL_FAILED,
@@ -101,6 +107,7 @@ class Options:
     def plan(self) -> Plan:
         """What to measure: the metrics named, or those of the profile, or all there are."""
         check_tokenizer(self.settings.tokenizer)
+        forget_failures()
         chosen = [metric_named(name) for name in self.metrics] or metrics_of(self.profile)
         if not chosen:
             raise UsageError(
@@ -137,6 +144,17 @@ def _check_settings(settings: Settings) -> None:
             f"--latency-budget {settings.latency_budget_ms:g}: not a time",
             fix="milliseconds above 0, for example 5000",
         )
+    if settings.missing not in ("zero", "renormalize"):
+        raise UsageError(f"--missing {settings.missing}: no such way", fix="zero or renormalize")
+    if not settings.semantic_model:
+        raise UsageError(
+            "--semantic-model: an empty name", fix="a model's name, its folder, or lexical"
+        )
+    if not 0 <= settings.success_threshold <= 1:
+        raise UsageError(
+            f"--success-threshold {settings.success_threshold:g}: outside [0, 1]",
+            fix="0.8 is the default; FILE:0.5 is the median similarity of the pairs in FILE",
+        )
     weights = (settings.pass_weight, settings.impl_weight)
     if not all(isfinite(weight) and weight >= 0 for weight in weights) or not sum(weights):
         raise UsageError(
@@ -164,7 +182,7 @@ def score_data(
         if tasks is not None:
             tasks.write(sorted_keys(outcome.groups, plan.by))
     groups = _groups(outcome, plan, options)
-    prices, weights = options.settings.prices, options.settings.case_weights
+    settings = options.settings
     return Score(
         groups=tuple(groups),
         tiers=tuple(compared_tiers(groups, options.baseline)) if plan.described else (),
@@ -172,9 +190,11 @@ def score_data(
         frontier=_frontier(outcome, plan),
         inputs=tuple(_inputs(sources, outcome, hash_all=options.hash_inputs)),
         settings={
-            **asdict(options.settings),
-            "prices": prices and prices.source,
-            "case_weights": weights and weights.to_dict(),
+            **asdict(settings),
+            "prices": settings.prices and settings.prices.source,
+            "case_weights": settings.case_weights and settings.case_weights.to_dict(),
+            "optimal_tools": settings.optimal_tools and settings.optimal_tools.source,
+            "weights": settings.weights and settings.weights.to_dict(),
             "confidence": options.confidence,
             "cluster": options.cluster,
             "resamples": options.resamples,
@@ -263,6 +283,11 @@ def _notices(outcome: Outcome, options: Options) -> Iterator[str]:
     yield from price_notices(outcome.groups.values(), options.settings)
     if "token_efficiency" in options.metrics or options.profile:
         yield from quality_notice(outcome.groups.values())
+    yield from tool_notices(outcome.groups.values(), options.settings)
+    yield from message_notices(outcome.groups.values())
+    yield from judged_notices(outcome.groups.values())
+    yield from composite_notices(outcome.groups.values(), options.settings)
+    yield from similarity_notices(outcome.groups.values(), options.settings)
 
 
 def _per_task(outcome: Outcome, plan: Plan, path: Path | None) -> PerTask | None:
@@ -371,7 +396,7 @@ def _measured(
     n = int(totals.get(metric.rows, 0))
     about = called if metric.about is None else int(totals.get(metric.about, 0))
     extras = {
-        name: extra(totals) if callable(extra) else int(totals.get(extra, 0))
+        name: extra(totals) if callable(extra) else int(totals.get(extra, 0) or 0)
         for name, extra in metric.extras.items()
     }
     refused = metric.refused(totals) if metric.refused else None

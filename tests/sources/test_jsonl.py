@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 import pytest
 import zstandard
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import calipers as cal
@@ -18,7 +18,10 @@ from calipers.sources import CHECK, UnusualRows, Wanted
 from calipers.sources.bytestream import HeldBlock, file_blocks
 from calipers.sources.jsonl import JsonLines, JsonLinesChunk, numbered_rows
 
-FIELDS = ("id", "answer", "target", "cot", "prob_correct", "latency_ms", "correct", "run", "tag")
+FIELDS = (
+    *("id", "answer", "target", "reference", "cot"),
+    *("prob_correct", "latency_ms", "correct", "run", "tag"),
+)
 SCALARS: dict[str, pl.DataType] = {"run": pl.Float64(), "tag": pl.String()}
 
 
@@ -97,7 +100,17 @@ _TEXTS = (
     '"é"',
 )
 _NESTED = ("[]", "{}", "[1.50]", '{"answer": 1.50}', '{"a": {"b": [null]}}')
-_VALUES = (*_NUMBERS.split(), *_REFUSED.split(" "), *_TEXTS, *_NESTED, "true", "false", "null")
+_LISTS = ('["a"]', '["a", "b\\n\\"c\\""]', '["\\\\n", "\\t"]', '["a", 1]', '["a", null]', '[["a"]]')
+_VALUES = (
+    *_NUMBERS.split(),
+    *_REFUSED.split(" "),
+    *_TEXTS,
+    *_NESTED,
+    *_LISTS,
+    "true",
+    "false",
+    "null",
+)
 _KEYS = (*FIELDS, "other", "Answer", "answer ")
 _BROKEN = ("", "   ", "\r", "5", "null", "[1]", '"x"', "{", '{"answer": "a"', '{"answer": "a"} x')
 
@@ -155,6 +168,30 @@ def test_a_renamed_field_keeps_its_spelling(key: str) -> None:
         block = chunk(f"{{{name}: 1.50}}\n".encode(), answer=key)
         assert fast(block) is None
         assert block.exact().frame["answer"].to_list() == ["1.50"]
+
+
+@given(st.lists(st.dictionaries(st.sampled_from("ab"), st.text(max_size=4)), max_size=3))
+@example([{"a": "C:\\new"}, {"b": "tab\t"}])
+@settings(max_examples=150, deadline=None)
+def test_texts_in_nested_fields_come_through(judgments: list[dict[str, str]]) -> None:
+    """Polars leaves backslashes and control characters in them as they are, which is no JSON."""
+    row = {"judgments": judgments, "cot": "\\alpha\t"}
+    block = JsonLinesChunk(
+        HeldBlock(json.dumps(row).encode(), 0), "data", Wanted(("judgments", "cot")), {}
+    )
+    quick = fast(block)
+    found = block.exact().frame if quick is None else quick
+    expected = json.dumps(judgments).encode("utf-8", "replace").decode()
+    assert json.loads(found["judgments"][0]) == json.loads(expected)
+
+
+def test_nested_fields_with_ordinary_texts_take_the_fast_way() -> None:
+    row = {"judgments": [{"reason": 'two\nlines, "quoted"'}], "cot": "\\alpha\t"}
+    data = json.dumps(row).encode()
+    block = JsonLinesChunk(HeldBlock(data, 0), "data", Wanted(("judgments",)), {})
+    assert fast(block) is None  # the backslash might be in the nested field
+    plain = json.dumps(row | {"cot": "alpha"}).encode()
+    assert fast(JsonLinesChunk(HeldBlock(plain, 0), "data", Wanted(("judgments",)), {})) is not None
 
 
 @pytest.mark.parametrize("error", ['"x"', "1.0", "0", "true", '{"code": 429}', "[]"])

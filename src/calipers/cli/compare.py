@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from calipers.cli.choices import choice_options, policy_option
 from calipers.cli.shared import (
     FORMATS,
     PROFILES,
     console,
     evidence_options,
-    reading_options,
+    record_options,
     say_notices,
     write,
 )
@@ -23,7 +24,9 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("files", nargs=-1, required=True, metavar="BASE CANDIDATE…")
-@reading_options
+@record_options
+@choice_options
+@policy_option
 @evidence_options
 @click.option("--profile", type=click.Choice(PROFILES), help="Only the metrics of one family.")
 @click.option("--metric", "metrics", multiple=True, metavar="NAME", help="Only NAME (repeatable).")

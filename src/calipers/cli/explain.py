@@ -7,13 +7,16 @@ from typing import Any
 
 import click
 
-from calipers.cli.shared import console, reading_options, say_empty
+from calipers.cli.choices import choice_options, policy_option
+from calipers.cli.shared import console, record_options, say_empty
 
 
 @click.command()
 @click.argument("metric")
 @click.argument("files", nargs=-1, required=True, metavar="FILES…")
-@reading_options
+@record_options
+@choice_options
+@policy_option
 @click.option("--rows", default=5, show_default=True, help="How many of the rows that weigh most.")
 def explain(metric: str, files: tuple[str, ...], **options: Any) -> None:
     """Show how METRIC came to its value, with the rows left out and those that weigh most."""

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from calipers.cli.choices import choice_options
 from calipers.cli.shared import (
     FORMATS,
     console,
     evidence_options,
-    given,
     progress,
-    reading_options,
+    record_options,
     say_empty,
     say_notices,
     write,
@@ -55,18 +55,9 @@ _SUMMARY = "GITHUB_STEP_SUMMARY"
 @click.option(
     "--junit", type=click.Path(path_type=Path), metavar="FILE", help="Write JUnit XML too."
 )
-@reading_options
+@record_options
+@choice_options
 @evidence_options
-@click.option(
-    "--pass-weight", default=0.5, show_default=True, help="Of passing in composite_score."
-)
-@click.option("--impl-weight", default=0.5, show_default=True, help="Of impl_rate in it.")
-@click.option(
-    "--prices",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Prices of models, as in score.",
-)
 @click.option(
     "--format", "output_format", type=click.Choice(FORMATS), default="table", show_default=True
 )
@@ -85,8 +76,6 @@ def gate(
     """
     from calipers.api import gate as decide  # noqa: PLC0415 (loads Polars)
 
-    if not given("latency_budget_ms"):
-        options["latency_budget_ms"] = None  # the policy may have one
     with progress() as show:
         result = decide(list(files), progress=show, **options)
     say_notices(result.notices)

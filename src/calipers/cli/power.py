@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from calipers.cli.shared import FORMATS, console, reading_options, say_empty, say_notices, write
+from calipers.cli.choices import choice_options, policy_option
+from calipers.cli.shared import FORMATS, console, record_options, say_empty, say_notices, write
 from calipers.errors import UsageError
 
 if TYPE_CHECKING:
@@ -57,7 +58,9 @@ def _numbers(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> t
     help="Runs of each task to plan for (repeatable).",
 )
 @click.option("--metric", "metrics", multiple=True, metavar="NAME", help="Only NAME (repeatable).")
-@reading_options
+@record_options
+@choice_options
+@policy_option
 @click.option(
     "--format", "output_format", type=click.Choice(FORMATS), default="table", show_default=True
 )

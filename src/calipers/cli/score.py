@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from calipers.cli.choices import choice_options, policy_option
 from calipers.cli.shared import (
     FORMATS,
     PROFILES,
     console,
     evidence_options,
-    given,
     progress,
-    reading_options,
+    record_options,
     say_empty,
     say_notices,
     write,
@@ -27,33 +27,14 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("files", nargs=-1, required=True, metavar="FILES…")
-@reading_options
+@record_options
+@choice_options
+@policy_option
 @evidence_options
 @click.option("--profile", type=click.Choice(PROFILES), help="Only the metrics of one family.")
 @click.option("--metric", "metrics", multiple=True, metavar="NAME", help="Only NAME (repeatable).")
 @click.option(
     "--baseline", default="T0", show_default=True, metavar="TIER", help="The tier others are above."
-)
-@click.option("--pass-weight", default=0.5, show_default=True, help="Of passing in the composite.")
-@click.option("--impl-weight", default=0.5, show_default=True, help="Of impl_rate in it.")
-@click.option(
-    "--prices",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Prices of models, YAML or JSON: {NAME: {input: 3, output: 15}}, USD per million tokens.",
-)
-@click.option(
-    "--judge-cost",
-    type=click.Choice(("apart", "included")),
-    default="apart",
-    show_default=True,
-    help="What judging cost: a metric of its own, or in cost_usd and the cost of a pass.",
-)
-@click.option(
-    "--policy",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Weights of scenarios and the latency budget, from the policy of a gate.",
 )
 @click.option(
     "--engine",
@@ -97,8 +78,6 @@ def score(
     """Measure FILES: JSON lines (also .gz, .zst), CSV, Parquet, globs, folders, or - for stdin."""
     from calipers.api import score as measure  # noqa: PLC0415 (loads Polars)
 
-    if not given("latency_budget_ms"):
-        options["latency_budget_ms"] = None  # the policy may have one
     with progress() as show:
         result = measure(list(files), progress=show, **options)
     say_notices(result.notices)

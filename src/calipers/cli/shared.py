@@ -55,54 +55,6 @@ def record_options(command: F) -> F:
     return _BY(_MAP(_ON_BAD(command)))
 
 
-def reading_options(command: F) -> F:
-    """The options of every command that measures answers in records."""
-    for option in reversed(
-        (
-            _BY,
-            _MAP,
-            click.option(
-                "--normalize",
-                type=click.Choice(("numeric", "text")),
-                default="numeric",
-                show_default=True,
-                help="Compare numbers by value (18.0 = 18), or answers as text.",
-            ),
-            click.option(
-                "--bins", default=10, show_default=True, metavar="K", help="Bins of the ECE."
-            ),
-            click.option(
-                "--tokenizer",
-                default="whitespace",
-                show_default=True,
-                metavar="NAME",
-                help="whitespace, a tokenizer.json file, or a name on the hub.",
-            ),
-            click.option(
-                "--pass-score",
-                default=1.0,
-                show_default=True,
-                metavar="S",
-                help="The score from which on a scenario passed, where the records do not say.",
-            ),
-            click.option(
-                "--positive", metavar="LABEL", help="The positive label, for precision and recall."
-            ),
-            click.option(
-                "--latency-budget",
-                "latency_budget_ms",
-                default=5000.0,
-                show_default=True,
-                metavar="MS",
-                help="The p95 latency that leaves nothing of its part in final_score.",
-            ),
-            _ON_BAD,
-        )
-    ):
-        command = option(command)
-    return command
-
-
 def evidence_options(command: F) -> F:
     """The options of every command that gives intervals."""
     for option in reversed(
@@ -132,12 +84,6 @@ def evidence_options(command: F) -> F:
     ):
         command = option(command)
     return command
-
-
-def given(name: str) -> bool:
-    """Say whether the user gave an option, or it has its default."""
-    source = click.get_current_context().get_parameter_source(name)
-    return source is not click.core.ParameterSource.DEFAULT
 
 
 def say_notices(notices: Sequence[str]) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from calipers.engines.plan import Plan
+from calipers.records import BadValue
 from calipers.sources import CHECK, BadRow, Chunk, UnusualRows
 
 
@@ -25,9 +26,10 @@ def measured_chunk(chunk: Chunk, plan: Plan, columns: Sequence[str]) -> Measured
     try:
         records = chunk.lazy().collect(engine="in-memory")
         checks = [name for name in records.columns if name.startswith(CHECK)]
-        if chunk.trusts(records.select(checks)):
+        plain_keys = not any(records.schema[name].is_nested() for name in plan.keys)
+        if plain_keys and chunk.trusts(records.select(checks)):
             return MeasuredBatch(_measured(records.drop(checks), plan, columns), (), chunk.done)
-    except (pl.exceptions.PolarsError, UnusualRows):
+    except (pl.exceptions.PolarsError, UnusualRows, BadValue):
         pass
     batch = chunk.exact()
     return MeasuredBatch(_measured(batch.frame, plan, columns), batch.bad, chunk.done)

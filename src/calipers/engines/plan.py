@@ -72,9 +72,13 @@ class Plan:
     def fields(self) -> tuple[str, ...]:
         """The record's fields to read."""
         read = (name for feature in self.features for name in feature.fields())
-        clusters = () if self.cluster is None else (self.cluster,)
-        named = (*_IDENTITY_FIELDS, "error", *self.by, *self.kept, *clusters)
+        named = (*_IDENTITY_FIELDS, "error", *self.keys, *self.kept)
         return tuple(dict.fromkeys((*named, *read)))
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The fields by which rows belong together."""
+        return self.by if self.cluster is None else (*self.by, self.cluster)
 
     @cached_property
     def watched(self) -> tuple[str, ...]:
@@ -87,8 +91,7 @@ class Plan:
             for name in choice
         )
         renamed = (name for name in self.also_watched if name in self.fields)
-        clusters = () if self.cluster is None else (self.cluster,)
-        return tuple(dict.fromkeys(("id", *self.by, *clusters, *named, *renamed)))
+        return tuple(dict.fromkeys(("id", *self.keys, *named, *renamed)))
 
     @cached_property
     def having(self) -> tuple[str, ...]:
@@ -167,9 +170,10 @@ class Plan:
         """What samples hold of each row, and the column it comes from."""
         if self.sampled is not None:
             return dict(self.sampled)
+        plan = self if self.seen is None else self.present(self.seen)
         listed = [
             feature.name
-            for feature in self.features
+            for feature in plan.features
             if feature.listed and (self.seen is None or not self.seen.isdisjoint(feature.fields()))
         ]
         texts = [name for name in _SAMPLE_TEXTS if name in self.fields]

@@ -18,9 +18,11 @@ from typing import Any, Literal, Protocol
 import narwhals as nw
 import polars as pl
 
+from calipers.metrics.agent_weights import AgentWeights
 from calipers.metrics.case_weights import CaseWeights
 from calipers.prices import Prices
 from calipers.stats.intervals import Interval, normal_quantile, t_interval, wilson
+from calipers.traces import OptimalTools
 
 # Columns of our own; the underscore keeps them apart from the data's fields.
 GROUP = "_group"  # one text per group: its fields as JSON
@@ -58,6 +60,14 @@ class Settings:
     positive: str | None = None  # the label that counts as positive
     latency_budget_ms: float = 5000.0
     case_weights: CaseWeights | None = None
+    optimal_tools: OptimalTools | None = None
+    start: str | None = None  # of the way through the tools; else the first call's tool
+    goal: str | None = None  # else the last call's
+    weights: AgentWeights | None = None  # of the parts of the agents' composite; else P's
+    semantic_model: str = "distilbert-base-uncased"
+    missing: Literal["zero", "renormalize"] = "zero"  # what a null part does to what it is part of
+    success_threshold: float = 0.8
+    threshold_from: str | None = None  # where the threshold comes from, if it was measured
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,7 +295,7 @@ def spread_of(name: str, totals: Totals) -> tuple[float, int]:
     return totals.get(f"{name}__spread", 0.0), int(totals.get(f"{name}__clusters", 0))
 
 
-Extra = str | Callable[[Totals], str | int | None]
+Extra = str | Callable[[Totals], float | str | None]
 """What a metric shows beside its value: a total, or what is made of the totals."""
 
 

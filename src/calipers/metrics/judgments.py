@@ -13,6 +13,7 @@ from typing import Any
 import polars as pl
 
 from calipers.metrics.declaration import Feature
+from calipers.records import BadValue
 
 
 def _from_judgments(
@@ -31,7 +32,10 @@ def _from_judgments(
 
 def judgments_in(text: str) -> Iterator[Mapping[str, Any]]:
     """The judgements of a row; what is no object is none."""
-    found = json.loads(text)
+    try:
+        found = json.loads(text)
+    except ValueError:  # Polars does not escape all it should; then rows are read one by one
+        raise BadValue("judgments: not JSON") from None
     yield from (each for each in found if isinstance(each, dict)) if isinstance(found, list) else ()
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import polars as pl
 
 from calipers.records import FIELDS, USUAL_NAMES, BadValue, Field, Kind, Number, field_named
 from calipers.sources.batch import BadRow, Batch, Wanted
+from calipers.sources.rows import Reader, exact_reader
 
 _TRUE, _FALSE = ("true", "1"), ("false", "0")
 _NO_TEXT = (pl.Binary, pl.Object, pl.Duration)
@@ -17,11 +19,18 @@ _EXACT_WHOLE = 2**53  # from here on doubles skip whole numbers
 
 
 def conformed(
-    frame: pl.DataFrame, wanted: Wanted, source: str, first_row: int, *, parse: bool = False
+    frame: pl.DataFrame,
+    wanted: Wanted,
+    source: str,
+    first_row: int,
+    *,
+    parse: bool = False,
+    thorough: bool = False,
 ) -> Batch:
     """The wanted columns in the record's types; rows that a field refuses are set apart.
 
-    With `parse`, numbers and booleans are read from text, as in CSV where all is text.
+    With `parse`, numbers and booleans are read from text, as in CSV where all is text. Only a
+    `thorough` reading looks into nested fields.
     """
     columns: list[pl.Series] = []
     problems: dict[int, str] = {}
@@ -39,6 +48,9 @@ def conformed(
         for index in bad.arg_true():
             why = _why_refused(given[index], field, parse=parse)
             problems.setdefault(index, f"{theirs}: {why}")
+        if thorough and field.kind is Kind.NESTED:
+            for index, why in _wrong_inside(column, exact_reader(name)):
+                problems.setdefault(index, f"{theirs}: {why}")
     clean = pl.DataFrame(columns) if columns else pl.DataFrame(height=frame.height)
     numbers = range(first_row, first_row + frame.height)
     if not problems:
@@ -55,6 +67,14 @@ def conformed(
     )
     kept = [number for number in numbers if number - first_row not in problems]
     return Batch(clean.filter(keep), tuple(rows), kept)
+
+
+def _wrong_inside(texts: pl.Series, reader: Reader) -> Iterator[tuple[int, str]]:
+    for index in texts.is_not_null().arg_true():
+        try:
+            reader.read(texts[index])
+        except BadValue as problem:
+            yield index, str(problem)
 
 
 def _typed(column: pl.Series, field: Field) -> tuple[pl.Series, pl.Series]:
@@ -89,6 +109,8 @@ def _texts(column: pl.Series, field: Field) -> pl.Series:
     """The column as text; null where it holds what the field does not take."""
     if column.dtype.is_float():
         return column.cast(pl.String).set(column.is_infinite(), None)
+    if field.kind is Kind.TEXTS and column.dtype.is_nested():
+        return pl.Series(column.name, [_read(value, field) for value in column], dtype=pl.String)
     takes_nested = field.kind in (Kind.ANY, Kind.NESTED) or field.name not in FIELDS
     if takes_nested and (column.dtype.is_nested() or column.dtype == pl.Object):
         texts = [
@@ -98,6 +120,14 @@ def _texts(column: pl.Series, field: Field) -> pl.Series:
     if not (column.dtype.is_nested() or column.dtype in _NO_TEXT):
         return column.cast(pl.String)
     return _nulls(column.name, len(column), pl.String())
+
+
+def _read(value: Any, field: Field) -> str | None:
+    try:
+        text: str | None = field.read(_plain(value))
+    except BadValue:
+        return None
+    return text
 
 
 def _parsed(column: pl.Series, field: Field) -> tuple[pl.Series, pl.Series]:

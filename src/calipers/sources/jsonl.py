@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property, partial
+from math import nan
 from pathlib import Path
 from typing import IO, Any
 
@@ -27,6 +28,7 @@ from calipers.sources.bytestream import (
     stream_blocks,
 )
 from calipers.sources.rows import Numbered, checked, scalar_types
+from calipers.traces.decode import AS_READ
 
 _SNIFF_ROWS = 200
 _MAYBE_NOT_TEXT = r"^(?:-?[0-9]+(?:\.[0-9]+)?$|[\[{])"  # as Polars would write it
@@ -34,11 +36,15 @@ _BOM = b"\xef\xbb\xbf"
 _LONG_TEXTS = ("input", "cot")
 _UNIQUE = "id"  # as many categories as rows would cost more than a look at each
 _WIDE_WHOLE = "Static("  # what a whole number beyond 64 bits becomes in a categorical column
+_NESTED = (Kind.NESTED, Kind.ANY)
+# Of all that JSON escapes in a text, Polars escapes no more than quotes and ends of lines in the
+# texts of a list or an object. So a backslash in one may be anything, and a tab breaks it.
+_MAYBE_UNESCAPED = r"^[\[{](?s:.*)[\x00-\x1f\\]"
+_UNESCAPED = re.compile(rb"\\(?:[\\bft]|u00[01]|u005[cC])")
 # Half of a surrogate pair is legal in JSON and in no UTF-8 column: Polars writes NUL for it.
 _HALF_PAIR = re.compile(rb"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])")
-# Escapes that Polars loses as it writes a list or object as text: of anything but quotes and line
-# ends in a value, of any sort in a key.
-_LOST_ESCAPE = re.compile(rb'\\(?:[\\bft]|u00[01])|\\["nr/][^"\\]{0,99}"\s*:')
+# An escape in a key of an object, which Polars loses as it writes the object as text.
+_ESCAPED_KEY = re.compile(rb'\\["nr/][^"\\]{0,99}"\s*:')
 # The start of an array of objects; a line such as `[INFO] started` is just a bad row.
 _ARRAY = re.compile(rb"\s*\[\s*(?:\{|$)")
 
@@ -62,9 +68,9 @@ class JsonLinesChunk:
         """What Polars reads in one call."""
         if not self._data or self._data.isspace():
             return self.exact().frame.lazy()
-        if self._has_nested() and _LOST_ESCAPE.search(self._data):
+        if self._has_nested() and _ESCAPED_KEY.search(self._data):
             raise UnusualRows
-        types = {name: column_type(name, self.scalars) for name in self.wanted.fields}
+        types = {name: self._type(name) for name in self.wanted.fields}
         # Polars refuses all but strings in a categorical column: that spares a check. Categories
         # of its own go with the block.
         schema = {
@@ -83,17 +89,25 @@ class JsonLinesChunk:
                 checks[f"{CHECK}{name}"] = check.any()
         return pl.read_ndjson(self._data, schema=schema).lazy().select(**columns, **checks)
 
+    def _type(self, name: str) -> pl.DataType:
+        # As a text, a trace would be parsed, written out, and parsed once more to be measured.
+        return AS_READ if name == "trace" else column_type(name, self.scalars)
+
     def trusts(self, checks: pl.DataFrame) -> bool:
         """Not with a value that its field may refuse, nor where Polars bent one into a text."""
         for column in checks.iter_columns():
             name = column.name.removeprefix(CHECK)
-            if column.any() and (
-                field_named(name).kind in (Kind.NUMBER, Kind.NAMES)
-                or _bent(self.wanted.theirs(name)).search(self._data)
-                or _HALF_PAIR.search(self._data)
-            ):
+            if column.any() and self._is_bent(name):
                 return False
         return True
+
+    def _is_bent(self, name: str) -> bool:
+        """Say whether a value of the field that looks unusual is not what was written."""
+        kind = field_named(name).kind
+        if kind in (Kind.NUMBER, Kind.NAMES):
+            return True
+        bent = _UNESCAPED if kind in _NESTED else _bent(self.wanted.theirs(name))
+        return bool(bent.search(self._data) or _HALF_PAIR.search(self._data))
 
     def _has_nested(self) -> bool:
         nested = (name for name in self.wanted.fields if field_named(name).kind is Kind.NESTED)
@@ -111,8 +125,10 @@ def _check(field: Field, column: pl.Expr, dtype: pl.DataType) -> pl.Expr | None:
         return field.outside(column)
     if field.kind is Kind.NAMES:
         return ~column.str.contains(USUAL_NAMES)
-    if dtype != pl.String or field.kind not in (Kind.TEXT, Kind.SCALAR):
+    if dtype != pl.String or field.kind is Kind.BOOLEAN:
         return None
+    if field.kind in _NESTED:
+        return column.str.contains(_MAYBE_UNESCAPED)
     maybe_bent = column.str.contains(_MAYBE_NOT_TEXT)
     return maybe_bent if field.name in _LONG_TEXTS else maybe_bent | _has_nul(column)
 
@@ -166,8 +182,8 @@ def _first_wins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return row if len(row) == len(pairs) else dict(reversed(pairs))
 
 
-def _constant(name: str) -> Number | None:
-    return None if name == "NaN" else Number(name)
+def _constant(name: str) -> Number | float:
+    return nan if name == "NaN" else Number(name)
 
 
 _LOADS = partial(

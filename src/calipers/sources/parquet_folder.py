@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import cached_property, partial
 from itertools import accumulate
@@ -48,7 +48,7 @@ class ParquetFolder:
         """All parts in slices of rows."""
         for number, table in enumerate(self._tables):
             for chunk in table.chunks(wanted):
-                decode = partial(table.located, chunk.exact)
+                decode = partial(table.located, chunk)
                 yield Decoded(decode, (number + chunk.done) / len(self._tables))
 
 
@@ -59,9 +59,9 @@ class _AlikeParts(Table):
         self._parts = parts
         super().__init__(pl.scan_parquet(parts, glob=False, hive_partitioning=True), name)
 
-    def located(self, decode: Callable[[], Batch]) -> Batch:
+    def located(self, chunk: Decoded, *, thorough: bool = False) -> Batch:
         """The batch, its bad rows with the part they are in and their row there."""
-        batch = decode()
+        batch = chunk.decode(thorough=thorough)
         return replace(batch, bad=tuple(map(self._in_part, batch.bad)))
 
     def _in_part(self, bad: BadRow) -> BadRow:

@@ -15,6 +15,7 @@ import polars as pl
 
 from calipers.records import FIELDS, BadValue, Field, Kind, Number, field_named
 from calipers.sources.batch import BadRow, Batch, Wanted, column_type
+from calipers.traces.shape import read_trace
 
 Numbered = tuple[int, str, "Mapping[str, Any] | BadValue"]
 
@@ -23,7 +24,7 @@ def checked(
     rows: Iterable[Numbered], wanted: Wanted, source: str, scalars: Mapping[str, pl.DataType]
 ) -> Batch:
     """Numbered rows (row, its text, its fields or what is wrong with it) as a batch."""
-    readers = [(name, wanted.theirs(name), _reader(name, scalars)) for name in wanted.fields]
+    readers = [(name, wanted.theirs(name), exact_reader(name, scalars)) for name in wanted.fields]
     columns: dict[str, list[Any]] = {name: [] for name in wanted.fields}
     bad: list[BadRow] = []
     numbers: list[int] = []
@@ -61,11 +62,27 @@ class _ScalarReader:
             raise BadValue(f"{shown} is of another type than in the rows before") from None
 
 
-def _reader(name: str, scalars: Mapping[str, pl.DataType]) -> Field | _ScalarReader:
-    return _ScalarReader(name, scalars[name]) if name in scalars else field_named(name)
+class _TraceReader:
+    """The trace, looked into."""
+
+    def read(self, value: Any) -> Any:
+        read_trace(value)
+        return FIELDS["trace"].read(value)
 
 
-def _value(row: Mapping[str, Any], theirs: str, reader: Field | _ScalarReader) -> Any:
+Reader = Field | _ScalarReader | _TraceReader
+
+
+def exact_reader(name: str, scalars: Mapping[str, pl.DataType] | None = None) -> Reader:
+    """What reads one value of a field, or says why it is refused."""
+    if name == "trace":
+        return _TraceReader()
+    if scalars and name in scalars:
+        return _ScalarReader(name, scalars[name])
+    return field_named(name)
+
+
+def _value(row: Mapping[str, Any], theirs: str, reader: Reader) -> Any:
     try:
         value = reader.read(row.get(theirs))
     except BadValue as problem:

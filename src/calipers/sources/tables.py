@@ -43,7 +43,7 @@ class Table:
         """The columns' names."""
         return self._guarded(lambda: self._frame.collect_schema().names())
 
-    def chunks(self, wanted: Wanted) -> Iterator[Chunk]:
+    def chunks(self, wanted: Wanted) -> Iterator[Decoded]:
         """The table in slices of rows, only the wanted columns of it."""
         names = set(self.columns())
         theirs = dict.fromkeys(wanted.theirs(name) for name in wanted.fields)
@@ -54,7 +54,7 @@ class Table:
             return
         yield from self._pieces(self._rows().select(present), total, wanted)
 
-    def _pieces(self, rows: pl.LazyFrame, total: int, wanted: Wanted) -> Iterator[Chunk]:
+    def _pieces(self, rows: pl.LazyFrame, total: int, wanted: Wanted) -> Iterator[Decoded]:
         """Slices that are read when they are decoded, so that nothing is read ahead and held."""
         for start in range(0, total, CHUNK_ROWS):
             yield Decoded(
@@ -62,8 +62,10 @@ class Table:
                 min(1.0, (start + CHUNK_ROWS) / total),
             )
 
-    def _decode_slice(self, rows: pl.LazyFrame, first_row: int, wanted: Wanted) -> Batch:
-        return self._decode(self._guarded(rows.collect), first_row, wanted)
+    def _decode_slice(
+        self, rows: pl.LazyFrame, first_row: int, wanted: Wanted, *, thorough: bool = False
+    ) -> Batch:
+        return self._decode(self._guarded(rows.collect), first_row, wanted, thorough=thorough)
 
     def frame(self) -> pl.DataFrame:
         """The whole table."""
@@ -73,8 +75,10 @@ class Table:
         """The rows that are records."""
         return self._frame
 
-    def _decode(self, frame: pl.DataFrame, first_row: int, wanted: Wanted) -> Batch:
-        return conformed(frame, wanted, self.name, first_row, parse=self.parse)
+    def _decode(
+        self, frame: pl.DataFrame, first_row: int, wanted: Wanted, *, thorough: bool = False
+    ) -> Batch:
+        return conformed(frame, wanted, self.name, first_row, parse=self.parse, thorough=thorough)
 
     def _guarded(self, read: Callable[[], T]) -> T:
         try:
@@ -119,7 +123,7 @@ class Csv(Table):
         """All but blank lines."""
         return self._frame.filter(~pl.all_horizontal(pl.all().is_null()))
 
-    def _pieces(self, rows: pl.LazyFrame, total: int, wanted: Wanted) -> Iterator[Chunk]:
+    def _pieces(self, rows: pl.LazyFrame, total: int, wanted: Wanted) -> Iterator[Decoded]:
         """In order, from one pass: a slice of a CSV file cannot be found without reading to it."""
         row = 1
         batches = self._guarded(
@@ -206,7 +210,10 @@ class Rows:
         start: int,
         wanted: Wanted,
         scalars: Mapping[str, pl.DataType],
+        *,
+        thorough: bool = True,
     ) -> Batch:
+        del thorough  # always
         numbered = (
             (number, repr(row), row if isinstance(row, Mapping) else BadValue("not a dict"))
             for number, row in enumerate(rows, start=start + 1)

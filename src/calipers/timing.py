@@ -1,0 +1,91 @@
+"""How long a call takes (P, time taken): its value, and seconds by a clock that never goes back.
+
+>>> value, duration_seconds = timed(sum)([1, 2])
+>>> value, 0 <= duration_seconds < 1
+(3, True)
+
+As a decorator, also of an async function; or around a block:
+
+>>> with timed() as clock:
+...     total = sum([1, 2])
+>>> record = {"answer": total, "duration_seconds": clock.duration_seconds}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from functools import wraps
+from inspect import iscoroutinefunction
+from time import perf_counter_ns
+from types import TracebackType
+from typing import Any, Generic, NamedTuple, ParamSpec, Self, TypeVar, overload
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_NANOSECONDS = 1e9
+
+
+class Timed(NamedTuple, Generic[T]):
+    """What a call gave, and how long it took."""
+
+    value: T
+    duration_seconds: float
+
+
+@dataclass
+class Clock:
+    """The time since its block began; from the block's end on, what the block took."""
+
+    _started: int = field(default_factory=perf_counter_ns, repr=False)
+    _stopped: int | None = field(default=None, repr=False)
+
+    @property
+    def duration_seconds(self) -> float:
+        """In seconds, by nanoseconds."""
+        until = perf_counter_ns() if self._stopped is None else self._stopped
+        return (until - self._started) / _NANOSECONDS
+
+    def __enter__(self) -> Self:
+        self._started, self._stopped = perf_counter_ns(), None
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._stopped = perf_counter_ns()
+
+
+@overload
+def timed() -> Clock: ...
+@overload
+def timed(  # type: ignore[overload-overlap]  # what can be awaited is awaited
+    call: Callable[P, Awaitable[T]],
+) -> Callable[P, Awaitable[Timed[T]]]: ...
+@overload
+def timed(call: Callable[P, T]) -> Callable[P, Timed[T]]: ...
+def timed(call: Callable[..., Any] | None = None) -> Any:
+    """The callable, sync or async, giving its value and its time; or a clock for a block."""
+    if call is None:
+        return Clock()
+    if iscoroutinefunction(call) or iscoroutinefunction(getattr(call, "__call__", None)):  # noqa: B004
+
+        @wraps(call)
+        async def finished(*args: Any, **kwargs: Any) -> Timed[Any]:
+            with Clock() as clock:
+                value = await call(*args, **kwargs)
+            return Timed(value, clock.duration_seconds)
+
+        return finished
+
+    @wraps(call)
+    def done(*args: Any, **kwargs: Any) -> Timed[Any]:
+        with Clock() as clock:
+            value = call(*args, **kwargs)
+        return Timed(value, clock.duration_seconds)
+
+    return done

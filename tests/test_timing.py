@@ -1,0 +1,89 @@
+"""`cal.timed`: the value and the time of calls and blocks, sync and async."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import Any
+
+import pytest
+
+import calipers as cal
+
+PAUSE = 0.02
+
+
+def slow(number: int, *, times: int = 2) -> int:
+    """Twice, slowly."""
+    time.sleep(PAUSE)
+    return number * times
+
+
+async def slow_async(number: int, *, times: int = 2) -> int:
+    await asyncio.sleep(PAUSE)
+    return number * times
+
+
+class SlowAsync:
+    async def __call__(self, number: int, *, times: int = 2) -> int:
+        return await slow_async(number, times=times)
+
+
+def test_a_call_gives_its_value_and_its_duration() -> None:
+    value, duration_seconds = cal.timed(slow)(4, times=3)
+    assert value == 12
+    assert PAUSE <= duration_seconds < 5
+    assert cal.timed(slow)(1).duration_seconds >= PAUSE
+
+
+@pytest.mark.parametrize("call", [slow_async, SlowAsync(), partial(slow_async, times=2)])
+def test_an_async_call_is_timed_until_it_is_done(call: Any) -> None:
+    wrapped: Callable[[int], Coroutine[Any, Any, cal.Timed[int]]] = cal.timed(call)
+    value, duration_seconds = asyncio.run(wrapped(4))
+    assert value == 8
+    assert PAUSE <= duration_seconds < 5
+
+
+def test_async_calls_at_once_have_each_their_own_time() -> None:
+    async def all_at_once() -> tuple[cal.Timed[int], cal.Timed[int]]:
+        pause = cal.timed(asyncio.sleep)
+        return await asyncio.gather(pause(PAUSE, 1), pause(3 * PAUSE, 3))
+
+    short, long = asyncio.run(all_at_once())
+    assert (short.value, long.value) == (1, 3)
+    assert PAUSE <= short.duration_seconds < long.duration_seconds
+
+
+def test_a_decorated_function_keeps_its_name() -> None:
+    decorated = cal.timed(slow)
+    assert decorated.__name__ == "slow"
+    assert decorated.__doc__ == "Twice, slowly."
+
+
+def test_microseconds_are_seen() -> None:
+    durations = [cal.timed(lambda: None)().duration_seconds for _ in range(50)]
+    assert 0 <= min(durations) < 1e-4
+    assert len(set(durations)) > 1
+
+
+def test_a_block_is_timed_even_if_it_fails() -> None:
+    with pytest.raises(ZeroDivisionError), cal.timed() as clock:
+        _ = slow(1) / 0
+    taken = clock.duration_seconds
+    assert taken >= PAUSE
+    assert clock.duration_seconds == taken
+    with cal.timed() as running:
+        assert running.duration_seconds <= running.duration_seconds
+
+
+def test_an_error_passes_through() -> None:
+    with pytest.raises(ZeroDivisionError):
+        cal.timed(lambda: 1 / 0)()
+
+
+def test_the_duration_goes_into_a_record() -> None:
+    value, duration_seconds = cal.timed(slow)(1)
+    score = cal.score([{"answer": value, "duration_seconds": duration_seconds}], profile="agents")
+    assert score.groups[0].metrics["time_score"].value == 1

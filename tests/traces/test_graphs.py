@@ -1,0 +1,115 @@
+"""Many graphs at once give what networkx gives one by one."""
+
+from __future__ import annotations
+
+import networkx as nx
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from calipers.traces.graphs import Graphs
+
+Edges = list[tuple[int, int]]
+Drawn = tuple[int, Edges]  # how many nodes, and the edges between them
+
+
+@st.composite
+def graphs(draw: st.DrawFn, most: int) -> Drawn:
+    size = draw(st.integers(1, most))
+    node = st.integers(0, size - 1)
+    return size, draw(st.lists(st.tuples(node, node), max_size=4 * size))
+
+
+def side_by_side(drawn: list[Drawn]) -> Graphs:
+    sizes = [size for size, _ in drawn]
+    first = np.cumsum([0, *sizes])
+    edges = [
+        (first[number] + head, first[number] + tail)
+        for number, (_, found) in enumerate(drawn)
+        for head, tail in found
+    ]
+    heads, tails = np.array(edges, dtype=np.int64).reshape(-1, 2).T
+    return Graphs.of(np.repeat(np.arange(len(sizes)), sizes), len(sizes), heads, tails)
+
+
+def by_networkx(drawn: Drawn) -> nx.DiGraph[int]:
+    graph: nx.DiGraph[int] = nx.DiGraph()
+    graph.add_nodes_from(range(drawn[0]))
+    graph.add_edges_from(drawn[1])
+    return graph
+
+
+def assert_same(drawn: list[Drawn]) -> None:
+    ours = side_by_side(drawn)
+    starts, goals = ours.first, ours.first + ours.sizes - 1
+    lengths = ours.path_lengths(starts, goals)
+    found = {
+        nx.betweenness_centrality: ours.betweenness(),
+        nx.closeness_centrality: ours.closeness(),
+        nx.degree_centrality: ours.degree(),
+    }
+    for number, each in enumerate(drawn):
+        theirs = by_networkx(each)
+        here = slice(ours.first[number], ours.first[number] + each[0])
+        for centrality, values in found.items():
+            expected = list(centrality(theirs).values())
+            assert values[here] == pytest.approx(expected, rel=1e-12, abs=1e-12), (
+                centrality.__name__,
+                each,
+            )
+        if nx.has_path(theirs, 0, each[0] - 1):
+            assert lengths[number] == nx.shortest_path_length(theirs, 0, each[0] - 1), each
+        else:
+            assert lengths[number] == -1, each
+
+
+@given(drawn=st.lists(graphs(most=12), min_size=1, max_size=8))
+@settings(max_examples=150, deadline=None)
+def test_random_graphs(drawn: list[Drawn]) -> None:
+    assert_same(drawn)
+
+
+@given(drawn=st.lists(graphs(most=150), min_size=1, max_size=3))
+@settings(max_examples=15, deadline=None)
+def test_graphs_of_more_nodes_than_a_word_has_bits(drawn: list[Drawn]) -> None:
+    assert_same(drawn)
+
+
+@pytest.mark.parametrize(
+    "edges",
+    [
+        pytest.param([(n, n + 1) for n in range(199)], id="chain"),
+        pytest.param([(n, (n + 1) % 130) for n in range(130)], id="ring"),
+        pytest.param([(0, n) for n in range(1, 70)] + [(n, 0) for n in range(1, 70)], id="star"),
+        pytest.param([(a, b) for a in range(20) for b in range(20)], id="everybody, and itself"),
+        pytest.param([(3, 3)], id="self loop"),
+        pytest.param([(0, 1), (0, 1), (1, 0)], id="an edge twice"),
+        pytest.param([], id="no edge"),
+    ],
+)
+def test_special_graphs(edges: Edges) -> None:
+    size = 1 + max((max(edge) for edge in edges), default=0)
+    assert_same([(size, edges), (3, [(0, 1), (1, 2)]), (size, edges)])
+
+
+def test_paths_are_counted_beyond_whole_doubles() -> None:
+    """61 diamonds in a row: 2⁶¹ shortest ways from end to end."""
+    edges = [
+        edge
+        for n in range(61)
+        for edge in (
+            (3 * n, 3 * n + 1),
+            (3 * n, 3 * n + 2),
+            (3 * n + 1, 3 * n + 3),
+            (3 * n + 2, 3 * n + 3),
+        )
+    ]
+    assert_same([(184, edges)])
+
+
+def test_no_graph_at_all() -> None:
+    none = np.array([], dtype=np.int64)
+    empty = Graphs.of(none, 0, none, none)
+    assert empty.betweenness().size == empty.closeness().size == empty.degree().size == 0
+    assert empty.path_lengths(none, none).size == 0

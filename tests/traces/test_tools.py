@@ -1,0 +1,115 @@
+"""Which tool a context calls for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from calipers.errors import UsageError
+from calipers.traces.tools import checked_tools, read_optimal_tools, tool_selection
+from tests.conformance.traces_reference import optimal_tool
+
+_texts = st.text("ab*", max_size=4)
+
+
+@given(
+    mapping=st.dictionaries(_texts, st.sampled_from("xyz"), min_size=1), contexts=st.lists(_texts)
+)
+@settings(max_examples=300, deadline=None)
+def test_exact_then_longest_contained_then_any(
+    mapping: dict[str, str], contexts: list[str]
+) -> None:
+    tools = checked_tools(mapping, source="tools.yaml")
+    found = tools.of(pl.Series(contexts, dtype=pl.String)).to_list()
+    assert found == [optimal_tool(context, mapping) for context in contexts]
+
+
+@pytest.mark.parametrize(
+    ("context", "tool"),
+    [
+        ("find", "exact"),
+        ("find the paper now", "longest"),
+        ("to find", "exact"),
+        ("Find", "any"),
+        ("ab cd", "first in the alphabet"),
+        ("", "any"),
+    ],
+)
+def test_the_rules(context: str, tool: str) -> None:
+    tools = checked_tools(
+        {
+            "find": "exact",
+            "find the paper": "longest",
+            "cd": "second",
+            "ab": "first in the alphabet",
+            "*": "any",
+        },
+        source="tools.yaml",
+    )
+    assert tools.of(pl.Series([context])).to_list() == [tool]
+
+
+def test_a_context_without_a_tool_is_wrong_and_counted() -> None:
+    tools = checked_tools({"find": "search"}, source="tools.yaml")
+    calls = [
+        {"tool_name": "search", "context": "find it"},
+        {"tool_name": "search", "context": "cook"},
+        {"tool_name": "no such tool", "context": "find"},
+        {"tool_name": "", "context": None},
+    ]
+    found = tool_selection(pl.Series([calls, [], None], dtype=pl.List(_call())), tools)
+    assert found["share"].to_list() == [0.25, 0.0, None]
+    assert found["unmapped"].to_list() == [2, 0, None]
+
+
+def _call() -> pl.Struct:
+    return pl.Struct({"tool_name": pl.String, "context": pl.String})
+
+
+@pytest.mark.parametrize(
+    ("table", "problem"),
+    [
+        ([], "no contexts and tools in it"),
+        ({}, "no contexts and tools in it"),
+        (None, "no contexts and tools in it"),
+        ({1: "a"}, "1 is no text"),
+        ({"a": ["b"]}, "is no text"),
+        ({"a": None}, "None is no text"),
+        ({"a": True}, "True is no text"),
+    ],
+)
+def test_what_is_no_mapping_is_refused(table: Any, problem: str) -> None:
+    with pytest.raises(UsageError, match=problem):
+        checked_tools(table, source="tools.yaml")
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("a: b\na: c", "a is there twice"),
+        ("a: [", "cannot be read as YAML"),
+        ("!!python/object/apply:os.system [echo]", "cannot be read as YAML"),
+        (f"a: {'x' * (1 << 20)}", "larger than 1 MiB"),
+    ],
+)
+def test_a_file_that_cannot_be_read(text: str, problem: str, tmp_path: Path) -> None:
+    path = tmp_path / "tools.yaml"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(UsageError, match=problem):
+        read_optimal_tools(path)
+
+
+def test_no_such_file(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="No such file"):
+        read_optimal_tools(tmp_path / "none.yaml")
+
+
+def test_json_too(tmp_path: Path) -> None:
+    path = tmp_path / "tools.json"
+    path.write_text('{"a": "b"}', encoding="utf-8")
+    assert read_optimal_tools(path).by_context == {"a": "b"}
