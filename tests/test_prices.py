@@ -16,7 +16,7 @@ import polars as pl
 import pytest
 
 import calipers as cal
-from calipers.errors import UsageError
+from calipers.errors import DataError, UsageError
 from calipers.prices import (
     USED,
     Price,
@@ -486,3 +486,20 @@ def test_judges_are_priced_by_their_model() -> None:
     rows = [{"cost_usd": 1.0, "judgments": unsaid}]
     found = cal.score(rows, metrics=["judge_cost_usd"]).groups[0].metrics["judge_cost_usd"]
     assert (found.value, found.missing) == (None, 1)
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".parquet"])
+def test_a_bad_usage_is_named_with_its_row(suffix: str, tmp_path: Path) -> None:
+    good = {"gpt-4o": {"input_tokens": 3, "output_tokens": 1}}
+    bad = {"gpt-4o": {"input_tokens": -3, "output_tokens": 1}}
+    rows = [{"id": "a", "usage": json.dumps(good)}, {"id": "b", "usage": json.dumps(bad)}]
+    path = tmp_path / f"runs{suffix}"
+    if suffix == ".parquet":
+        pl.DataFrame(rows).write_parquet(path)
+    else:
+        loaded = ({**row, "usage": json.loads(row["usage"])} for row in rows)
+        path.write_text("".join(json.dumps(row) + "\n" for row in loaded), encoding="utf-8")
+    with pytest.raises(DataError, match=r"runs\.\w+:2: usage: input_tokens: -3(\.0)? is negative"):
+        cal.score(path, metrics=["cost_usd"])
+    skipped = cal.score(path, metrics=["cost_usd"], on_bad="skip")
+    assert skipped.groups[0].metrics["cost_usd"].n == 1

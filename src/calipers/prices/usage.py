@@ -38,10 +38,10 @@ _ROW = "_row"
 Call = dict[str, Any]
 
 
-def read_usage(text: str) -> list[Call]:
-    """The calls in a record's `usage`, under our own names; BadValue says what is wrong."""
+def read_usage(usage: Any) -> list[Call]:
+    """The calls in a record's `usage`, or its JSON, under our own names; BadValue says why not."""
     try:
-        found = json.loads(text)
+        found = json.loads(usage) if isinstance(usage, str) else usage
     except (ValueError, RecursionError):
         raise BadValue("not a mapping from model to its tokens") from None
     return list(calls_in(found))

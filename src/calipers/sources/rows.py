@@ -6,13 +6,15 @@ message names the row and the field, and no value is bent by a faster parser.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from math import isnan
 from typing import Any
 
 import numpy as np
 import polars as pl
 
+from calipers.prices import read_usage
 from calipers.records import FIELDS, BadValue, Field, Kind, Number, field_named
 from calipers.sources.batch import BadRow, Batch, Wanted, column_type
 from calipers.traces.shape import read_trace
@@ -62,21 +64,28 @@ class _ScalarReader:
             raise BadValue(f"{shown} is of another type than in the rows before") from None
 
 
-class _TraceReader:
-    """The trace, looked into."""
+@dataclass(frozen=True)
+class _InsideReader:
+    """A nested field, looked into."""
+
+    name: str
 
     def read(self, value: Any) -> Any:
-        read_trace(value)
-        return FIELDS["trace"].read(value)
+        text = FIELDS[self.name].read(value)
+        if text is not None:
+            _INSIDE[self.name](value)
+        return text
 
 
-Reader = Field | _ScalarReader | _TraceReader
+_INSIDE: Mapping[str, Callable[[Any], object]] = {"trace": read_trace, "usage": read_usage}
+
+Reader = Field | _ScalarReader | _InsideReader
 
 
 def exact_reader(name: str, scalars: Mapping[str, pl.DataType] | None = None) -> Reader:
     """What reads one value of a field, or says why it is refused."""
-    if name == "trace":
-        return _TraceReader()
+    if name in _INSIDE:
+        return _InsideReader(name)
     if scalars and name in scalars:
         return _ScalarReader(name, scalars[name])
     return field_named(name)
