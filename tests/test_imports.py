@@ -34,6 +34,7 @@ FORBIDDEN = {
     "sources": {"engines", "metrics", *_ASKS},
     "engines": set(_ASKS),
     "results": {"engines", "sources", "metrics", "scoring", "explaining", "sinks", "api", "cli"},
+    "json_lines": {"engines", "sources", "metrics", *_ASKS} - {"results"},
     "task_file": {"scoring", "explaining", "agreeing", "ratings", "tasks", *_SIZES, *_SHOWS},
     "scoring": {"explaining", "api", "cli", "reporting"},
     "thresholds": {"explaining", "results", "sinks", "agreeing", "ratings", *_SIZES, *_SHOWS},

@@ -255,7 +255,7 @@ def test_json_lines_are_strict(tmp_path: Path) -> None:
     assert run("score", data, "--by", "tier", "--per-task", out).exit_code == 0
     [line] = out.read_text(encoding="utf-8").splitlines()
     assert json.loads(line)["cost_of_pass"] == "Infinity"
-    assert line.startswith('{"id": "é", "tier": "T0", "runs": 1, ')
+    assert line.startswith('{"id":"é","tier":"T0","runs":1,')
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.jsonl", "tasks.jsonl"]
 
 

@@ -283,3 +283,14 @@ def test_tau_bench_pass_hat_k() -> None:
         assert value == pytest.approx(
             expected()["agent_runs"]["tau_airline"][f"pass^{k}"], abs=1e-12
         )
+
+
+def test_an_infinite_cost_of_pass_is_a_text_in_json_lines(tmp_path: Path) -> None:
+    rows = [
+        {"id": "a", "passed": False, "cost_usd": 0.5},
+        {"id": "b", "passed": True, "cost_usd": 1.0},
+    ]
+    path = tmp_path / "rows.jsonl"
+    cal.score(rows, profile="tiers", per_sample=path)
+    written = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    assert [row["cost_of_pass"] for row in written] == ["Infinity", 1.0]

@@ -18,6 +18,7 @@ from typing import IO
 import polars as pl
 
 from calipers.errors import UsageError
+from calipers.json_lines import write_lines
 from calipers.sources import BadRow
 
 TABLE_SUFFIXES = (".parquet", ".jsonl")
@@ -97,7 +98,7 @@ class FileSinks:
         self._unify()
         parts = pl.scan_parquet(self._folder / "*.parquet")
         if path.suffix == ".jsonl":
-            parts.sink_ndjson(path)
+            write_lines(parts, path)
         else:
             parts.sink_parquet(path)
 

@@ -5,7 +5,6 @@ It is written beside its place and moved there when whole, as the file of `--per
 
 from __future__ import annotations
 
-import json
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -16,13 +15,12 @@ import polars as pl
 
 from calipers.engines.per_task import ID, finished
 from calipers.engines.totals import ERRORS
+from calipers.json_lines import write_lines
 from calipers.metrics.declaration import GROUP, RUNS
-from calipers.results import finite_json
 from calipers.sinks import check_table_place
 
 _PLACE = "_place"  # of a task's group among the groups
 _BY = "_by_"  # before the name of a group field: the totals may have a column of that name
-_LINES = 50_000  # so many at a time
 
 
 class TaskFile:
@@ -45,7 +43,8 @@ class TaskFile:
         try:
             rows = self._rows(_group_frame(groups))
             if self.path.suffix == ".jsonl":
-                _write_lines(rows, beside, self._folder / "sorted.parquet")
+                rows.sink_parquet(self._folder / "sorted.parquet")
+                write_lines(pl.scan_parquet(self._folder / "sorted.parquet"), beside)
             else:
                 rows.sink_parquet(beside)
             beside.replace(self.path)
@@ -81,25 +80,6 @@ def _group_frame(groups: Mapping[str, Mapping[str, Any]]) -> pl.DataFrame:
         for place, (text, by) in enumerate(groups.items())
     ]
     return pl.DataFrame(rows, infer_schema_length=None, strict=False)
-
-
-def _write_lines(rows: pl.LazyFrame, path: Path, by_way_of: Path) -> None:
-    """Strict JSON lines: what is infinite is a text there."""
-    rows.sink_parquet(by_way_of)
-    whole = pl.scan_parquet(by_way_of)
-    with path.open("w", encoding="utf-8") as file:
-        start = 0
-        while (some := whole.slice(start, _LINES).collect()).height:
-            file.writelines(_line(row) for row in some.iter_rows(named=True))
-            start += _LINES
-
-
-def _line(row: Mapping[str, Any]) -> str:
-    shown = {
-        name: finite_json(value) if isinstance(value, float) else value
-        for name, value in row.items()
-    }
-    return json.dumps(shown, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 @contextmanager
