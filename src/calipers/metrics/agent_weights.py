@@ -72,8 +72,8 @@ def checked_weights(table: Any, *, source: str) -> AgentWeights:
 
 def _weight(value: Any, where: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        written = json.dumps(value, ensure_ascii=False, default=str)
-        raise UsageError(f"{where} is {shown(written)}, not a number", fix=_NUMBER)
+        written = shown(json.dumps(value) if isinstance(value, str | bool | None) else value)
+        raise UsageError(f"{where} is {written}, not a number", fix=_NUMBER)
     try:
         number = float(value)
     except OverflowError:

@@ -54,8 +54,8 @@ def checked_tools(table: Any, *, source: str) -> OptimalTools:
         for text in (context, tool):
             if not isinstance(text, str):
                 raise UsageError(
-                    f"{source}: {shown(context)}: {shown(tool)}: "
-                    f"{shown(text)} is no text, as contexts and names of tools are",
+                    f"{source}: in the line of {shown(context)}: {shown(text)} is no text, "
+                    "as contexts and names of tools are",
                     fix="put it in quotes",
                 )
     return OptimalTools(source, dict(table))
