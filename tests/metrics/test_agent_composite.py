@@ -204,6 +204,7 @@ def test_nothing_there_nothing_said() -> None:
         ({}, "no weights in it"),
         ([1], "no weights in it"),
         ({1: 1}, "no part of the composite is called 1"),
+        ({"time_taken": [1]}, "time_taken is a list, not a number"),
     ],
 )  # fmt: skip
 def test_weights_that_make_no_sense(table: Any, problem: str) -> None:

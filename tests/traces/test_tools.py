@@ -15,6 +15,9 @@ from calipers.traces.tools import checked_tools, read_optimal_tools, tool_select
 from tests.conformance.traces_reference import optimal_tool
 
 _texts = st.text("ab*", max_size=4)
+BOMB = "b0: &b0 [x, x]\n" + "\n".join(
+    f"b{n}: &b{n} [{', '.join([f'*b{n - 1}'] * 9)}]" for n in range(1, 30)
+)
 
 
 @given(
@@ -95,6 +98,9 @@ def test_what_is_no_mapping_is_refused(table: Any, problem: str) -> None:
         ("a: [", "cannot be read as YAML"),
         ("!!python/object/apply:os.system [echo]", "cannot be read as YAML"),
         (f"a: {'x' * (1 << 20)}", "larger than 1 MiB"),
+        (BOMB, "more than 50,000 values"),
+        ("a: &a [*a]", "nested deeper"),
+        (f"a: {'[' * 5000}", "cannot be read as YAML"),
     ],
 )
 def test_a_file_that_cannot_be_read(text: str, problem: str, tmp_path: Path) -> None:

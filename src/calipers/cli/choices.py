@@ -72,7 +72,11 @@ _CHOICES = (
         metavar="FILE",
         help="Which tool a call's context calls for, YAML or JSON: {CONTEXT: TOOL, '*': TOOL}.",
     ),
-    click.option("--start", metavar="TOOL", help="Where the way through the tools begins."),
+    click.option(
+        "--start",
+        metavar="TOOL",
+        help="Where the way through the tools begins; else with the first call.",
+    ),
     click.option("--goal", metavar="TOOL", help="Where it ends; else with the last call."),
     click.option(
         "--weights",

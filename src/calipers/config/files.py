@@ -82,6 +82,8 @@ def _once(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def shown(value: Any) -> str:
-    """A text from outside, short and on one line, as messages show it."""
+    """A value from outside, short and on one line, as messages show it; nested ones in words."""
+    if isinstance(value, list | dict):  # written out, aliases can grow without end
+        return "a list" if isinstance(value, list) else "a mapping"
     text = "".join(each if each.isprintable() else "\ufffd" for each in str(value))
     return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"

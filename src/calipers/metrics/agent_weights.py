@@ -9,8 +9,8 @@ from math import inf, isfinite
 from pathlib import Path
 from typing import Any
 
+from calipers.config.files import read_config, shown
 from calipers.errors import UsageError, nearest
-from calipers.traces.files import read_mapping, shown
 
 _EXAMPLE = "for example task_success: 0.5 and tool_efficiency: 0.5"
 _NUMBER = "write a plain number from 0 on: 0.25"
@@ -43,7 +43,7 @@ WEIGHTS = AgentWeights(None, dict.fromkeys(PARTS, 0.167))
 
 def read_weights(path: str | Path) -> AgentWeights:
     """The weights in a YAML or JSON file: `{task_success: 0.5, …}`; a part not named weighs 0."""
-    return checked_weights(read_mapping(path, example=_EXAMPLE), source=str(path))
+    return checked_weights(read_config(path, example=_EXAMPLE).value, source=str(path))
 
 
 def checked_weights(table: Any, *, source: str) -> AgentWeights:
@@ -72,8 +72,8 @@ def checked_weights(table: Any, *, source: str) -> AgentWeights:
 
 def _weight(value: Any, where: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        written = json.dumps(value, ensure_ascii=False, default=str)
-        raise UsageError(f"{where} is {shown(written)}, not a number", fix=_NUMBER)
+        written = shown(json.dumps(value) if isinstance(value, str | bool | None) else value)
+        raise UsageError(f"{where} is {written}, not a number", fix=_NUMBER)
     try:
         number = float(value)
     except OverflowError:

@@ -209,31 +209,32 @@ class JsonLines:
 
     def columns(self) -> list[str]:
         """The keys seen in the first rows."""
-        return list(dict.fromkeys(key for row in self._head() for key in row))
+        return list(dict.fromkeys(key for row in self._head for key in row))
 
     def chunks(self, wanted: Wanted) -> Iterator[Chunk]:
         """The file in blocks of whole lines."""
-        head = self._head()
-        scalars = scalar_types(head, wanted)
+        scalars = scalar_types(self._head, wanted)
         strings = frozenset(
             name
             for name in wanted.fields
             if field_named(name).kind is Kind.TEXT
             and name not in (*_LONG_TEXTS, _UNIQUE)
-            and _only_strings(head, wanted.theirs(name))
+            and _only_strings(self._head, wanted.theirs(name))
         )
         for block, done in self._blocks():
             yield JsonLinesChunk(block, self.name, wanted, scalars, strings, done)
 
     def scalar_types(self, wanted: Wanted) -> dict[str, pl.DataType]:
         """The types that fields of any scalar have in the first rows."""
-        return scalar_types(self._head(), wanted)
+        return scalar_types(self._head, wanted)
 
     def _blocks(self) -> Iterator[tuple[Block, float]]:
         assert self.path is not None
         return file_blocks(Path(self.path))
 
+    @cached_property
     def _head(self) -> list[Mapping[str, Any]]:
+        """The first rows, parsed once for all that are told by them."""
         block, _ = next(iter(self._blocks()), (HeldBlock(b"", 0), 1.0))
         data = block.load()
         if _ARRAY.match(data.removeprefix(_BOM)):

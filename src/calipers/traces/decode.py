@@ -33,6 +33,7 @@ AS_READ = pl.Struct(
 """Traces as Polars reads them: an object of any keys is left as its JSON text."""
 
 _OBJECT = r"^\s*\{"
+_LENIENT = json.JSONDecoder(strict=False)  # line breaks in names, which Polars does not escape
 
 
 def decoded(traces: pl.Series) -> pl.Series:
@@ -130,14 +131,16 @@ def _balance(texts: pl.Series) -> tuple[pl.Series, pl.Series]:
 
 def _usual_counts(text: str) -> Sequence[float] | None:
     try:
-        tasks = json.loads(text, strict=False)
+        tasks = _LENIENT.decode(text)
     except (ValueError, RecursionError):
         return None
     # As many values as marks of a key: none is written twice, none holds such a mark.
     if not isinstance(tasks, dict) or len(tasks) != text.count('": '):
         return None
     counts = list(tasks.values())
-    usual = {*map(type, counts)} <= {int, float} and all(0 <= count < inf for count in counts)
+    usual = {*map(type, counts)} <= {int, float} and (
+        not counts or 0 <= min(counts) <= max(counts) < inf
+    )
     return counts if usual else None
 
 

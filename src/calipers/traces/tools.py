@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from calipers.config.files import read_config, shown
 from calipers.errors import UsageError
-from calipers.traces.files import read_mapping, shown
 from calipers.traces.nodes import spread_out
 
 ANY_CONTEXT = "*"
@@ -43,7 +43,7 @@ class OptimalTools:
 
 def read_optimal_tools(path: str | Path) -> OptimalTools:
     """The optimal tools in a YAML or JSON file: `{context: tool}`."""
-    return checked_tools(read_mapping(path, example=_EXAMPLE), source=str(path))
+    return checked_tools(read_config(path, example=_EXAMPLE).value, source=str(path))
 
 
 def checked_tools(table: Any, *, source: str) -> OptimalTools:
@@ -54,8 +54,8 @@ def checked_tools(table: Any, *, source: str) -> OptimalTools:
         for text in (context, tool):
             if not isinstance(text, str):
                 raise UsageError(
-                    f"{source}: {shown(context)}: {shown(tool)}: "
-                    f"{shown(text)} is no text, as contexts and names of tools are",
+                    f"{source}: in the line of {shown(context)}: {shown(text)} is no text, "
+                    "as contexts and names of tools are",
                     fix="put it in quotes",
                 )
     return OptimalTools(source, dict(table))
