@@ -40,7 +40,7 @@ ROWS: list[dict[str, Any]] = [
 
 TABLE = """
  metric                                        m0                        m1
- ───────────────────────────────────────────────────────────────────────────────────
+ ──────────────────────────────────────────────────────────────────────────────────────
  records                                        2                         2
  failed calls                                   0                         1
  accuracy                           0.5000 ± 0.41   1.0000 [0.2065, 1.0000]
@@ -72,6 +72,8 @@ TABLE = """
  mode_accuracy                                  —                         —
  stability                                      —                         —
 
+ token_efficiency                        8.10e-05                         —   per token
+
 — no value:
   auroc: no right and wrong record with prob_correct to tell apart
   answer_entropy: no task has two runs with an answer
@@ -91,6 +93,7 @@ TABLE = """
   latency_mean_ms: no record has latency_ms (m1)
   latency_p95_ms: no record has latency_ms (m1)
   math_usr: no cot holds an equation (m1)
+  token_efficiency: no record has correct and the numbers of its tokens (m1)
 """
 
 
