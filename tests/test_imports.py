@@ -15,7 +15,8 @@ _SHOWS = {"api", "cli", "reporting"}
 _SIZES = {"sizing", "powering"}
 _ASKS = {"scoring", "explaining", "results", "sinks", "agreeing", "ratings", "tasks"}
 _DECIDES = {"gating", "deciding", "scenario_table", "baseline_files", "suites", "starter"}
-_ASKS |= _SHOWS | _SIZES | _DECIDES
+_CALLS = {"systems", "runner"}
+_ASKS |= _SHOWS | _SIZES | _DECIDES | _CALLS
 _MEASURES = {"engines", "sources", "metrics", "stats", "prices", "records"}
 FORBIDDEN = {
     "errors": {"*"},
@@ -24,6 +25,8 @@ FORBIDDEN = {
     "config": {*_MEASURES, *_ASKS},
     "starter": {"config", *_MEASURES, *_ASKS} - {"starter"},
     "suites": {*_MEASURES, *_ASKS} - {"suites"},
+    "systems": {"config", *_MEASURES, *_ASKS} - {"systems", "suites"},
+    "runner": {"explaining", "agreeing", "tasks", *_SIZES, *_SHOWS},
     "prices": {"engines", "sources", "metrics", "stats", *_ASKS},
     "metrics": {"engines", "sources", *_ASKS},
     "stats": {"engines", "sources", "metrics", *_ASKS},
@@ -44,8 +47,8 @@ FORBIDDEN = {
     "comparing": {"explaining", "sinks", "agreeing", "ratings", "reporting", "api", "cli"},
     "gating": {"engines", "sources", *_ASKS} - {"gating", "results", "reporting"},
     "baseline_files": {"engines", "sources", *_ASKS} - {"baseline_files", "gating"},
-    "scenario_table": {"explaining", "agreeing", "tasks", "deciding", *_SIZES, *_SHOWS},
-    "deciding": {"explaining", "agreeing", "tasks", "suites", *_SIZES, *_SHOWS},
+    "scenario_table": {"explaining", "agreeing", "tasks", "deciding", *_SIZES, *_SHOWS, *_CALLS},
+    "deciding": {"explaining", "agreeing", "tasks", "suites", *_SIZES, *_SHOWS, *_CALLS},
     "reporting": {"engines", "sources", "scoring", "sinks", "ratings", "tasks", "api", "cli"},
     "api": {"cli", "reporting"},
 }

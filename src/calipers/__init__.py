@@ -15,11 +15,12 @@ from calipers.version import __version__
 
 if TYPE_CHECKING:
     from calipers.agreeing import Agreement
-    from calipers.api import agree, compare, explain, gate, power, read, score
+    from calipers.api import agree, compare, explain, gate, power, read, run, score
     from calipers.gating.result import GateResult
     from calipers.metrics.case_weights import CaseWeights
     from calipers.powering import PowerAnalysis
     from calipers.results import Group, Measured, Score
+    from calipers.runner.ending import RunResult
 
 __all__ = [
     "Agreement",
@@ -30,6 +31,7 @@ __all__ = [
     "Group",
     "Measured",
     "PowerAnalysis",
+    "RunResult",
     "Score",
     "UsageError",
     "__version__",
@@ -39,6 +41,7 @@ __all__ = [
     "gate",
     "power",
     "read",
+    "run",
     "score",
 ]
 
@@ -49,6 +52,7 @@ _LAZY = {
     "gate": "calipers.api",
     "power": "calipers.api",
     "read": "calipers.api",
+    "run": "calipers.api",
     "score": "calipers.api",
     "Agreement": "calipers.agreeing",
     "CaseWeights": "calipers.metrics.case_weights",
@@ -56,6 +60,7 @@ _LAZY = {
     "Group": "calipers.results",
     "Measured": "calipers.results",
     "PowerAnalysis": "calipers.powering",
+    "RunResult": "calipers.runner.ending",
     "Score": "calipers.results",
 }
 

@@ -15,6 +15,7 @@ from calipers.cli.gate import gate
 from calipers.cli.init import init
 from calipers.cli.metrics import list_metrics
 from calipers.cli.power import power
+from calipers.cli.run import run
 from calipers.cli.schema import schema
 from calipers.cli.score import score
 from calipers.errors import EXIT_ERROR, EXIT_INCOMPLETE, CalipersError, UsageError
@@ -62,7 +63,7 @@ def app() -> None:
     """
 
 
-for command in (score, gate, compare, power, explain, agree, list_metrics, init, schema):
+for command in (score, run, gate, compare, power, explain, agree, list_metrics, init, schema):
     app.add_command(command)
 
 
