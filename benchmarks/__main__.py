@@ -17,6 +17,7 @@ from tempfile import TemporaryDirectory
 from benchmarks.evidence import of_intervals, of_resampling
 from benchmarks.figures import Figure, table
 from benchmarks.memory import of_ten_times_the_rows
+from benchmarks.running import of_running, of_running_longer
 from benchmarks.scoring import against_python, against_reading, of_equations, of_repeats
 from benchmarks.startup import of_help
 from benchmarks.workload import FULL_ROWS, Setup
@@ -32,6 +33,8 @@ BENCHMARKS: dict[str, Callable[[Setup], Iterator[Figure]]] = {
     "bootstrap": of_resampling,
     "intervals": of_intervals,
     "memory": of_ten_times_the_rows,
+    "run": of_running,
+    "run-memory": of_running_longer,
 }
 
 
