@@ -6,9 +6,9 @@ STAMP := $(VENV)/.installed
 
 .PHONY: demo test test-long lint types bench clean
 
-demo: $(STAMP)  ## Answer the example's tasks with its embedded solver and print the score table
-	$(BIN)/python examples/arithmetic/answer_tasks.py -o build/demo.jsonl
-	$(BIN)/calipers score build/demo.jsonl --by model
+demo: $(STAMP)  ## Run the example's suite with its embedded solvers: journal, score table, gate
+	rm -rf build/demo
+	$(BIN)/calipers run examples/arithmetic/suite.yaml -o build/demo
 
 test: $(VENV)/.test  ## All tests; the ones that need Java or shared data are skipped where there is none
 	$(BIN)/pytest -n 2 --dist loadfile
@@ -33,7 +33,7 @@ $(STAMP): pyproject.toml
 	touch $@
 
 $(VENV)/.test: $(STAMP)
-	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[figures,prices,spark,tokenizers]' \
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[figures,prices,run,spark,tokenizers]' \
 		'hypothesis>=6.130,<7' 'jsonschema>=4.20,<5' 'networkx>=3.4,<4' 'pytest>=8.3,<10' \
 		'pytest-xdist>=3.6,<4' 'scikit-learn>=1.5,<2'
 	touch $@

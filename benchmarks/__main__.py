@@ -17,6 +17,7 @@ from tempfile import TemporaryDirectory
 from benchmarks.evidence import of_intervals, of_resampling
 from benchmarks.figures import Figure, table
 from benchmarks.memory import of_ten_times_the_rows
+from benchmarks.running import of_running, of_running_longer
 from benchmarks.scoring import against_python, against_reading, of_equations, of_repeats
 from benchmarks.similarity import of_similarity
 from benchmarks.startup import of_help
@@ -36,6 +37,8 @@ BENCHMARKS: dict[str, Callable[[Setup], Iterator[Figure]]] = {
     "similarity": of_similarity,
     "traces": of_traces,
     "memory": of_ten_times_the_rows,
+    "run": of_running,
+    "run-memory": of_running_longer,
 }
 
 

@@ -168,6 +168,64 @@ def python_jaccard() -> Work:
     }
 
 
+def run() -> Work:
+    """`calipers run SUITE`, from an empty folder to its score."""
+    from tempfile import TemporaryDirectory  # noqa: PLC0415
+
+    import aiohttp  # noqa: F401, PLC0415 (off the clock, as for all)
+
+    from calipers.api import run as run_suite  # noqa: PLC0415
+    from calipers.runner import running  # noqa: F401, PLC0415
+
+    def work(path: Path, _: Sequence[str]) -> Values:
+        with TemporaryDirectory() as folder:
+            result = run_suite(path, Path(folder) / "results")
+        assert result.exit_code == 0, result
+        assert result.score is not None
+        return {"tiny": {"accuracy": result.score.groups[0].metrics["accuracy"].value}}
+
+    return work
+
+
+def inspect() -> Work:
+    """The same tasks by Inspect, from an empty log folder to its score."""
+    import os  # noqa: PLC0415
+    from tempfile import TemporaryDirectory  # noqa: PLC0415
+
+    from inspect_ai import Task, eval  # noqa: A004, PLC0415
+    from inspect_ai.dataset import Sample  # noqa: PLC0415
+    from inspect_ai.scorer import match  # noqa: PLC0415
+    from inspect_ai.solver import generate  # noqa: PLC0415
+
+    def work(path: Path, _: Sequence[str]) -> Values:
+        suite = json.loads(path.read_text(encoding="utf-8"))
+        lines = (path.parent / suite["data"]).read_text(encoding="utf-8").splitlines()
+        samples = [
+            Sample(
+                id=row["id"],
+                input=suite["prompt"].replace("{input}", row["input"]),
+                target=row["target"],
+            )
+            for row in map(json.loads, lines)
+        ]
+        os.environ.setdefault("OPENAI_API_KEY", "none")
+        with TemporaryDirectory() as folder:
+            (log,) = eval(
+                Task(dataset=samples, solver=generate(), scorer=match()),
+                model="openai-api/openai/tiny",
+                model_base_url=suite["systems"][0]["base_url"],
+                max_connections=suite["concurrency"],
+                max_samples=suite["concurrency"],
+                display="none",
+                log_dir=folder,
+            )
+        assert log.status == "success", log.error
+        assert log.results is not None
+        return {"tiny": {"accuracy": log.results.scores[0].metrics["accuracy"].value}}
+
+    return work
+
+
 CONTESTANTS: dict[str, Callable[[], Work]] = {
     entry.__name__: entry
     for entry in (
@@ -184,6 +242,8 @@ CONTESTANTS: dict[str, Callable[[], Work]] = {
         scikit_cosine,
         scikit_one_vectorizer,
         python_jaccard,
+        run,
+        inspect,
     )
 }
 

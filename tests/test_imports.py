@@ -16,7 +16,8 @@ _SIZES = {"sizing", "powering"}
 _AUDITS = {"rubric_items", "judgements", "audits", "auditing"}
 _ASKS = {"scoring", "thresholds", "explaining", "results", "sinks", "agreeing", "ratings", "tasks"}
 _DECIDES = {"gating", "deciding", "scenario_table", "baseline_files", "suites", "starter"}
-_ASKS |= _SHOWS | _SIZES | _AUDITS | _DECIDES
+_CALLS = {"systems", "runner"}
+_ASKS |= _SHOWS | _SIZES | _AUDITS | _DECIDES | _CALLS
 _MEASURES = {"engines", "sources", "metrics", "stats", "prices", "records"}
 FORBIDDEN = {
     "errors": {"*"},
@@ -26,6 +27,8 @@ FORBIDDEN = {
     "starter": {"config", *_MEASURES, *_ASKS} - {"starter"},
     "suites": {*_MEASURES, *_ASKS} - {"suites"},
     "timing": {"*"},
+    "systems": {"config", *_MEASURES, *_ASKS} - {"systems", "suites"},
+    "runner": {"explaining", "agreeing", "tasks", *_SIZES, *_SHOWS},
     "prices": {"engines", "sources", "metrics", "stats", *_ASKS},
     "traces": {"engines", "sources", "metrics", "prices", *_ASKS},
     "texts": {"*"},
@@ -53,8 +56,8 @@ FORBIDDEN = {
     "comparing": {"explaining", "sinks", "agreeing", "ratings", "reporting", "api", "cli"},
     "gating": {"engines", "sources", *_ASKS} - {"gating", "results", "reporting"},
     "baseline_files": {"engines", "sources", *_ASKS} - {"baseline_files", "gating"},
-    "scenario_table": {"explaining", "agreeing", "tasks", "deciding", *_SIZES, *_SHOWS},
-    "deciding": {"explaining", "agreeing", "tasks", "suites", *_SIZES, *_SHOWS},
+    "scenario_table": {"explaining", "agreeing", "tasks", "deciding", *_SIZES, *_SHOWS, *_CALLS},
+    "deciding": {"explaining", "agreeing", "tasks", "suites", *_SIZES, *_SHOWS, *_CALLS},
     "reporting": {
         *("engines", "sources", "scoring", "sinks", "ratings", "tasks", "judgements", "auditing"),
         *("api", "cli"),

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         gate,
         power,
         read,
+        run,
         score,
         trace_svg,
     )
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from calipers.metrics.case_weights import CaseWeights
     from calipers.powering import PowerAnalysis
     from calipers.results import Group, Measured, Score
+    from calipers.runner.ending import RunResult
     from calipers.timing import Timed, timed
 
 __all__ = [
@@ -43,6 +45,7 @@ __all__ = [
     "Group",
     "Measured",
     "PowerAnalysis",
+    "RunResult",
     "Score",
     "Timed",
     "UsageError",
@@ -54,6 +57,7 @@ __all__ = [
     "gate",
     "power",
     "read",
+    "run",
     "score",
     "timed",
     "trace_svg",
@@ -67,6 +71,7 @@ _LAZY = {
     "gate": "calipers.api",
     "power": "calipers.api",
     "read": "calipers.api",
+    "run": "calipers.api",
     "score": "calipers.api",
     "timed": "calipers.timing",
     "trace_svg": "calipers.api",
@@ -77,6 +82,7 @@ _LAZY = {
     "Group": "calipers.results",
     "Measured": "calipers.results",
     "PowerAnalysis": "calipers.powering",
+    "RunResult": "calipers.runner.ending",
     "Score": "calipers.results",
     "Timed": "calipers.timing",
 }

@@ -32,6 +32,8 @@ from calipers.traces import trace_picture
 if TYPE_CHECKING:
     from calipers.choices import PolicyLike
     from calipers.gating.result import GateResult
+    from calipers.runner.ending import RunResult
+    from calipers.runner.running import Watch
 
 
 def _no_progress(share: float) -> None:
@@ -145,6 +147,23 @@ def gate(
         latency_budget_ms=choices.get("latency_budget_ms"),
     )
     return gate_data(data, policy, asked, with_choices(options, choices), progress)
+
+
+def run(
+    suite: str | Path, output: str | Path | None = None, *, watch: Watch | None = None
+) -> RunResult:
+    """Call the systems of a suite file on its tasks, keep every reply, score them and decide.
+
+    `output` is the result folder, `results/NAME` without it. Run again to finish what is missing.
+    `watch` is given the counts of the calls while these are made.
+    """
+    from contextlib import nullcontext  # noqa: PLC0415
+
+    from calipers.runner.running import default_folder, prepared, run_suite  # noqa: PLC0415
+
+    ready = prepared(suite)
+    folder = default_folder(ready.suite) if output is None else Path(output)
+    return run_suite(ready, folder, watch or (lambda _: nullcontext()))
 
 
 def compare(

@@ -32,6 +32,7 @@ class GateOptions:
     save_baseline: Path | None = None
     ratchet: bool = False
     latency_budget_ms: float | None = None  # goes before the policy's
+    incomplete: tuple[str, ...] = ()  # why the records are not the whole run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +85,7 @@ def gate_data(
         for group, scenarios in zip(score.groups, beside, strict=True)
     ]
     checks = tuple(_checks(groups, read, asked.release, baseline, options))
-    incomplete = tuple(_incomplete(score))
+    incomplete = (*asked.incomplete, *_incomplete(score))
     verdict = verdict_of(checks, complete=not incomplete)
     now = Recorded(groups=tuple(each.recorded(names) for each in groups if each.ran))
     kept = _kept_baseline(now, baseline, path, asked, verdict if not incomplete else "incomplete")

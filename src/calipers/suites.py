@@ -5,16 +5,18 @@ from __future__ import annotations
 import re
 from pathlib import Path
 from typing import Annotated, Any, Self
+from urllib.parse import urlsplit
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
 
-from calipers.config.files import read_config
+from calipers.config.files import read_config, shown
 from calipers.config.models import StrictModel, refuse
 
 EXAMPLE = "calipers init writes a suite to start from; calipers schema suite says what may stand"
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_KINDS = ("model", "python", "command")
+_KINDS = ("model", "python", "command", "http")
+_SECRET = re.compile(r"authorization|api[-_]?key|secret|password|cookie", re.IGNORECASE)
 
 Text = Annotated[str, Field(min_length=1)]
 Money = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -29,6 +31,18 @@ class Price(StrictModel):
     cache_write: Money | None = None
 
 
+def _check_url(url: str, *at: str) -> None:
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        refuse(f"{shown(url)} is no URL", fix="for example http://127.0.0.1:8000/v1", at=at)
+    if parts.username or parts.password:
+        refuse(
+            "a URL that holds a password",
+            fix="name the environment variable that holds the key: api_key_env",
+            at=at,
+        )
+
+
 class Served(StrictModel):
     """How to reach a model, and what it costs."""
 
@@ -39,6 +53,13 @@ class Served(StrictModel):
         default=None, description="The environment variable that holds the key; never the key."
     )
     price: Price | None = Field(default=None, description="Else the price list.")
+
+    @field_validator("base_url")
+    @classmethod
+    def _is_a_url(cls, url: str | None) -> str | None:
+        if url is not None:
+            _check_url(url)
+        return url
 
     @field_validator("api_key_env")
     @classmethod
@@ -52,8 +73,25 @@ class Served(StrictModel):
         return name
 
 
+def _hold_no_secrets(settings: dict[str, Any], at: tuple[str, ...] = ()) -> dict[str, Any]:
+    """Settings are written into the results, and so must be free of keys."""
+    for name, value in settings.items():
+        if _SECRET.search(str(name)):
+            refuse(
+                f"{name} is for a key, and what stands here is written into the results",
+                fix="name the environment variable that holds the key: api_key_env",
+                at=(*at, name),
+            )
+        if isinstance(value, dict):
+            _hold_no_secrets(value, (*at, name))
+    return settings
+
+
+Settings = Annotated[dict[str, Any], AfterValidator(_hold_no_secrets)]
+
+
 class System(Served):
-    """One system under test: a model, a Python function or a command."""
+    """One system under test: a model, a Python function, a command or a server."""
 
     name: Text = Field(description="Becomes `model` in the records.")
     model: Text | None = Field(
@@ -63,9 +101,10 @@ class System(Served):
     command: list[Text] | None = Field(
         default=None, min_length=1, description="The record on stdin, its fields on stdout, JSON."
     )
-    settings: dict[str, Any] = Field(
-        default_factory=dict, description="Of the model: temperature, …"
+    http: Text | None = Field(
+        default=None, description="A URL: the record is posted, its fields come back, JSON."
     )
+    settings: Settings = Field(default_factory=dict, description="Of the model: temperature, …")
 
     @model_validator(mode="after")
     def _is_one_kind(self) -> Self:
@@ -82,9 +121,12 @@ class System(Served):
                     at=("python",),
                 )
         if self.model is None:
-            for key in ("base_url", "api_key_env", "settings"):
+            of_models = ("base_url", "settings", *(() if self.http else ("api_key_env",)))
+            for key in of_models:
                 if getattr(self, key):
                     refuse(f"{self.name}: {key} is for models", fix=f"leave {key} out", at=(key,))
+        if self.http is not None:
+            _check_url(self.http, "http")
         if self.model is not None and ":" not in self.model:
             refuse(
                 f"{self.model} names no provider",
@@ -123,7 +165,20 @@ class Tier(StrictModel):
 
     name: Text
     prompt: Text | None = None
-    settings: dict[str, Any] = Field(default_factory=dict)
+    settings: Settings = Field(default_factory=dict)
+
+
+class Confidence(StrictModel):
+    """Where `prob_correct` comes from: the model is asked, or its token probabilities tell."""
+
+    ask: bool = Field(default=False, description="Adds a line to the prompt: CONFIDENCE: <0 to 1>.")
+    logprobs: bool = Field(default=False, description="Of the answer's tokens, where there are any")
+
+    @model_validator(mode="after")
+    def _is_one_way(self) -> Self:
+        if self.ask == self.logprobs:
+            refuse("either ask or logprobs", fix="for example confidence: {ask: true}")
+        return self
 
 
 class Judge(Served):
@@ -144,6 +199,7 @@ class Suite(StrictModel):
     data: Text = Field(description="The tasks as records; the path is relative to the suite.")
     prompt: Text | None = Field(default=None, description="With {input}, or any field of a record.")
     answer: Answer | None = Field(default=None, description="Without it, all of the reply.")
+    confidence: Confidence | None = Field(default=None, description="How prob_correct is got.")
     systems: list[System] = Field(min_length=1)
     tiers: list[Tier] = Field(default_factory=list)
     runs: int = Field(default=1, ge=1, description="Of each task, by each system in each tier.")
@@ -151,6 +207,10 @@ class Suite(StrictModel):
     retries: int = Field(default=5, ge=0, description="On 429, 5xx, timeouts, broken connections.")
     timeout_seconds: float = Field(default=120.0, gt=0, allow_inf_nan=False)
     budget_usd: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    budget_calls: int | None = Field(default=None, ge=1, description="In the folder, all runs.")
+    cache: Text | None = Field(
+        default=None, description="A folder of replies that other runs may use again."
+    )
     judges: list[Judge] = Field(default_factory=list)
     policy: Text | None = Field(default=None, description="A gate to hold the run against.")
 

@@ -16,6 +16,7 @@ from calipers.cli.init import init
 from calipers.cli.judge import judge
 from calipers.cli.metrics import list_metrics
 from calipers.cli.power import power
+from calipers.cli.run import run
 from calipers.cli.schema import schema
 from calipers.cli.score import score
 from calipers.errors import EXIT_ERROR, EXIT_INCOMPLETE, CalipersError, UsageError
@@ -63,7 +64,11 @@ def app() -> None:
     """
 
 
-for command in (score, gate, compare, power, explain, agree, judge, list_metrics, init, schema):
+_COMMANDS = (
+    *(score, run, gate, compare, power, explain, agree, judge),
+    *(list_metrics, init, schema),
+)
+for command in _COMMANDS:
     app.add_command(command)
 
 

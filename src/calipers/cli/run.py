@@ -1,0 +1,91 @@
+"""`calipers run`."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from calipers.cli.shared import console, say_notices
+from calipers.errors import EXIT_INCOMPLETE
+
+if TYPE_CHECKING:
+    from calipers.runner.ending import RunResult
+
+
+@click.command()
+@click.argument("suite", type=click.Path(path_type=Path))
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    metavar="FOLDER",
+    help="Where the results go, and are found again; without it, results/NAME.",
+)
+@click.option(
+    "--dry-run", is_flag=True, help="Say how many calls there are and what they may cost."
+)
+def run(suite: Path, output: Path | None, *, dry_run: bool) -> None:
+    """Call the systems of SUITE on its tasks, keep every reply, score them and decide.
+
+    Run again to finish what is missing: nothing that is done is called again. Exit codes: 0 pass,
+    1 the gate failed, 2 a mistake in the suite or its data, 3 the run is incomplete.
+    """
+    if dry_run:
+        _estimate(suite)
+        return
+    from calipers.api import run as run_suite  # noqa: PLC0415 (loads Polars)
+    from calipers.reporting.run import watched  # noqa: PLC0415
+
+    try:
+        result = run_suite(suite, output, watch=watched)
+    except KeyboardInterrupt:  # not among the calls: while reading, or scoring
+        click.echo(
+            f"stopped: what is done is kept\n  go on with: {_again(suite, output)}", err=True
+        )
+        sys.exit(EXIT_INCOMPLETE)
+    say_notices(result.notices)
+    _show(result)
+    _say_how_to_go_on(result, suite, output)
+    sys.exit(result.exit_code)
+
+
+def _estimate(suite: Path) -> None:
+    from calipers.reporting.run import estimate_text  # noqa: PLC0415
+    from calipers.runner.estimate import estimated  # noqa: PLC0415
+    from calipers.runner.running import prepared  # noqa: PLC0415
+
+    ready = prepared(suite)
+    say_notices(ready.notices)
+    estimate_text(estimated(ready.plan, ready.prices), console())
+
+
+def _show(result: RunResult) -> None:
+    if result.score is not None:
+        from calipers.reporting.terminal import score_text  # noqa: PLC0415
+
+        score_text(result.score, console())
+    if result.gate is not None:
+        from calipers.reporting.gate import gate_text  # noqa: PLC0415
+
+        gate_text(result.gate, console())
+
+
+def _say_how_to_go_on(result: RunResult, suite: Path, output: Path | None) -> None:
+    from calipers.reporting.run import failures, run_summary  # noqa: PLC0415
+
+    click.echo(run_summary(result), err=True)
+    for line in failures(result):
+        click.echo(f"  {line}", err=True)
+    if not (result.missing or result.errors):
+        return
+    why = f" ({result.stopped})" if result.stopped else ""
+    click.echo(f"{click.style('incomplete', fg='yellow')}{why}: what is done is kept", err=True)
+    click.echo(f"  go on with: {_again(suite, output)}", err=True)
+
+
+def _again(suite: Path, output: Path | None) -> str:
+    return shlex.join(["calipers", "run", str(suite), *(["-o", str(output)] if output else [])])

@@ -1,0 +1,187 @@
+"""One call after the other, many at a time: attempts, timeouts, and a line in the journal."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from time import monotonic, perf_counter
+from typing import Any
+
+from calipers.runner.budget import Budget
+from calipers.runner.journal import Journal, encoded
+from calipers.runner.pace import LONGEST_WAIT, Lane
+from calipers.runner.plan import Place, Plan
+from calipers.runner.pricing import Pricing
+from calipers.runner.records import Reading
+from calipers.runner.state import DONE, FAILED, State
+from calipers.runner.tracing import Tracing
+from calipers.systems import Call, Fault, Mask, System
+
+_MAY_COST = ("timeout", "bad_response", "content_filter")  # the provider may well charge for these
+_MICROSECOND = 6  # decimals of a second
+
+
+@dataclass(frozen=True, slots=True)
+class Attempted:
+    """How a call ended."""
+
+    fields: Mapping[str, Any]
+    attempts: int
+    seconds: float
+    fault: Fault | None = None
+
+
+class Calling:
+    """Makes the calls of a plan that are still open."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        systems: Sequence[System],
+        *,
+        state: State,
+        journal: Journal,
+        budget: Budget,
+        prices: Sequence[Pricing | None],
+        mask: Mask,
+        judged: Callable[[dict[str, Any]], dict[str, Any]] = lambda record: record,
+    ) -> None:
+        suite = plan.suite
+        self._plan = plan
+        self._suite = suite
+        self._systems = systems
+        self._state = state
+        self._journal = journal
+        self._budget = budget
+        self._prices = prices
+        self._mask = mask
+        self._judged = judged  # where judges will grade a finished record, before it is written
+        self._reading = Reading(suite)
+        self._lanes = [Lane(suite.concurrency) for _ in systems]
+        self._slots = asyncio.Semaphore(suite.concurrency)
+        self._tracing = Tracing()
+
+    async def all(self) -> None:
+        """Make them: each system has workers of its own, so that none waits for another."""
+        async with asyncio.TaskGroup() as workers:
+            for system in range(len(self._systems)):
+                numbers = self._state.open_calls(system)
+                for _ in range(self._suite.concurrency):
+                    if (first := next(numbers, None)) is None:
+                        break
+                    workers.create_task(self._work(system, first, numbers))
+
+    async def _work(self, system: int, number: int | None, others: Iterator[int]) -> None:
+        while number is not None and not self._budget.is_spent:
+            place = self._plan.place(number)
+            call = self._plan.call(system, place)
+            reserved = await self._budget.reserve(
+                system, self._prices[system], call.prompt, call.settings
+            )
+            if reserved is None:
+                return
+            try:
+                await self._finish(system, number, place, call, reserved)
+            except BaseException:
+                self._budget.release(reserved)
+                raise
+            number = next(others, None)
+
+    async def _finish(
+        self, system: int, number: int, place: Place, call: Call, reserved: float
+    ) -> None:
+        """Attempts until one is good or none may help; in flight until the line is flushed."""
+        lane = self._lanes[system]
+        attempt = 0
+        while True:
+            async with lane.slot(), self._slots:
+                if lane.given_up is not None:
+                    given_up = _not_called(lane.given_up)
+                    self._write(
+                        system, number, place, call, reserved, Attempted({}, 0, 0, given_up)
+                    )
+                    return
+                began = monotonic()
+                tried = await self._attempted(system, call, attempt + 1)
+                fault = tried.fault
+                if fault is None:
+                    lane.succeeded()
+                elif fault.kind == "rate_limit":
+                    lane.throttled(began, fault)
+                if fault is None or self._is_last(attempt, fault):
+                    self._write(system, number, place, call, reserved, tried)
+                    if fault is not None:
+                        lane.failed(fault)
+                    return
+            await asyncio.sleep(lane.backoff(attempt, fault))
+            attempt += 1
+
+    def _is_last(self, attempt: int, fault: Fault) -> bool:
+        too_long = fault.retry_after is not None and fault.retry_after > LONGEST_WAIT
+        return not fault.again or too_long or attempt >= self._suite.retries
+
+    async def _attempted(self, system: int, call: Call, attempts: int) -> Attempted:
+        """One attempt, bounded in time, whatever it does."""
+        limit = self._suite.timeout_seconds
+        began = perf_counter()
+        try:
+            async with asyncio.timeout(limit):
+                reply = await self._systems[system](call)
+            seconds = perf_counter() - began
+            fields = self._completed(system, self._reading.fields(call, reply))
+            return Attempted(fields, attempts, seconds)
+        except Fault as error:
+            fault = error
+        except TimeoutError:
+            # A function that hangs in its thread would only hang once more.
+            again = self._suite.systems[system].python is None
+            fault = Fault("timeout", f"no reply in {limit:g} s", again=again, outage=again)
+        except Exception as error:  # noqa: BLE001 (a system may fail in any way, the run must not)
+            fault = Fault("exception", f"{type(error).__name__}: {error}")
+        return Attempted({}, attempts, perf_counter() - began, fault)
+
+    def _completed(self, system: int, fields: dict[str, Any]) -> dict[str, Any]:
+        """The fields with their cost, where the system has not said it."""
+        pricing = self._prices[system]
+        if fields.get("cost_usd") is None and pricing is not None:
+            cost = pricing.cost(fields)
+            return fields if cost is None else {**fields, "cost_usd": cost}
+        return fields
+
+    def _write(
+        self, system: int, number: int, place: Place, call: Call, reserved: float, tried: Attempted
+    ) -> None:
+        """The record goes into the journal, then into the sums."""
+        record = self._record(system, place, tried)
+        if tried.fault is None:
+            record = self._judged(record)
+        line = self._mask.exact(encoded(record))
+        self._journal.append(line.encode("utf-8", "replace"))
+        states = self._state.calls[system]
+        if states[number] == FAILED:
+            self._state.tally.forget_failed()
+        states[number] = DONE if tried.fault is None else FAILED
+        self._state.tally.add(record)
+        cost = record.get("cost_usd")
+        if tried.fault is not None and tried.fault.kind not in _MAY_COST:
+            cost = 0.0
+        prompt_tokens = record.get("prompt_tokens")
+        self._budget.settle(system, reserved, cost, call.prompt, prompt_tokens)
+        self._tracing.record(self._suite.systems[system], record, tried.seconds)
+
+    def _record(self, system: int, place: Place, tried: Attempted) -> dict[str, Any]:
+        record = {**self._plan.identity(system, place), **self._plan.tasks.kept(place.task)}
+        if tried.fault is not None:
+            message = self._mask(tried.fault.message)
+            record["error"] = f"{tried.fault.kind}: {message}"
+        if tried.attempts:
+            record["latency_ms"] = round(tried.seconds * 1000, _MICROSECOND - 3)
+            record["duration_seconds"] = round(tried.seconds, _MICROSECOND)
+        if tried.attempts > 1:
+            record["attempts"] = tried.attempts
+        return {**record, **tried.fields}
+
+
+def _not_called(fault: Fault) -> Fault:
+    return Fault(fault.kind, f"{fault.message} (not called: the system stayed down)")

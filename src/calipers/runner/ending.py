@@ -1,0 +1,105 @@
+"""What a run leaves behind: the score, the verdict, and how to go on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from calipers.deciding import GateOptions, gate_data
+from calipers.errors import EXIT_INCOMPLETE, EXIT_PASS
+from calipers.gating.policy import read_policy
+from calipers.gating.result import GateResult
+from calipers.metrics.declaration import Settings
+from calipers.results import Score
+from calipers.runner.folder import GATE, SCORE, Folder
+from calipers.runner.state import State
+from calipers.scoring import Options, score_data
+from calipers.suites import Suite
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunResult:
+    """What a run came to: counts over all runs of the folder, the score, the verdict."""
+
+    folder: Path
+    calls: int
+    done: int
+    errors: int
+    missing: int
+    cost_usd: float | None
+    failures: tuple[tuple[int, str], ...] = ()  # how many calls failed in each way
+    stopped: str | None = None  # why it ended before its time
+    score: Score | None = None
+    gate: GateResult | None = None
+    notices: tuple[str, ...] = ()
+
+    @property
+    def exit_code(self) -> int:
+        """0 pass, 1 the gate failed, 3 incomplete."""
+        if self.gate is not None:
+            return self.gate.exit_code
+        return EXIT_INCOMPLETE if self.errors or self.missing else EXIT_PASS
+
+
+def ended(
+    suite: Suite,
+    base: Path,
+    folder: Folder,
+    state: State,
+    *,
+    stopped: str | None,
+    interrupted: bool,
+    notices: Sequence[str],
+) -> RunResult:
+    """Score and decide on what the journal holds; whoever interrupts does not wait for that."""
+    score = gate = None
+    for name in (SCORE, GATE):
+        folder.remove(name)  # of another state of the journal
+    if state.tally.done and not interrupted:
+        options = Options(by=_by(suite, least=1), settings=_settings(suite, base))
+        score = score_data(str(folder.journal), options)
+        folder.write(SCORE, score.to_json() + "\n")
+        if suite.policy is not None:
+            gate = _decided(suite, base, folder, state.missing)
+            folder.write(GATE, gate.to_json() + "\n")
+        # Here report.html is written, once there is a report to write.
+    tally = state.tally
+    return RunResult(
+        folder=folder.path,
+        calls=tally.calls,
+        done=tally.done,
+        errors=tally.errors,
+        missing=state.missing,
+        cost_usd=tally.cost_usd if tally.priced else None,
+        failures=tally.failures,
+        stopped=stopped,
+        score=score,
+        gate=gate,
+        notices=(*notices, *(score.notices if score else ())),
+    )
+
+
+def _settings(suite: Suite, base: Path) -> Settings:
+    """What scenarios weigh and how long they may take, as the policy has it."""
+    if suite.policy is None:
+        return Settings()
+    return read_policy(base / suite.policy).applied(Settings())
+
+
+def _by(suite: Suite, *, least: int) -> tuple[str, ...]:
+    """The fields that tell a suite's results apart, where there are so many of them."""
+    model = ("model",) if len(suite.systems) >= least else ()
+    return (*model, *(("tier",) if len(suite.tiers) >= least else ()))
+
+
+def _decided(suite: Suite, base: Path, folder: Folder, missing: int) -> GateResult:
+    """Hold each system, in each tier, against the policy."""
+    assert suite.policy is not None
+    also = (f"{missing:,} calls were not made",) if missing else ()
+    return gate_data(
+        str(folder.journal),
+        base / suite.policy,
+        GateOptions(incomplete=also),
+        Options(by=_by(suite, least=2)),
+    )

@@ -1,0 +1,83 @@
+"""What a folder's journal holds already: which calls are done, which failed, what they cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from calipers.errors import DataError
+from calipers.runner.journal import Journal
+from calipers.runner.plan import Key, Plan
+from calipers.runner.tally import Tally
+
+MISSING, FAILED, DONE = 0, 1, 2
+
+
+class State:
+    """A byte per call, and the sums."""
+
+    def __init__(self, plan: Plan, journal: Journal) -> None:
+        self._plan = plan
+        self._systems = {system.name: at for at, system in enumerate(plan.suite.systems)}
+        self.calls = [bytearray(plan.per_system) for _ in plan.suite.systems]
+        self.tally = Tally(plan.calls)
+        self.replaced_usd = 0.0
+        self._read(journal)
+        self.tally.begin()
+
+    def open_calls(self, system: int) -> Iterator[int]:
+        """The numbers of the calls that are still to be made, or to be made anew."""
+        return (at for at, state in enumerate(self.calls[system]) if state != DONE)
+
+    @property
+    def missing(self) -> int:
+        """How many calls have no record."""
+        return sum(each.count(MISSING) for each in self.calls)
+
+    def _read(self, journal: Journal) -> None:
+        """Count every line once; of two records of one call the later counts, a good one first."""
+        lines: list[dict[int, tuple[int, int]]] = [{} for _ in self.calls]
+        failed: dict[tuple[int, int], dict[str, Any]] = {}
+        doubles = False
+        for start, end, record in journal.lines():
+            system, number = self._place(record, journal)
+            states = self.calls[system]
+            if states[number] == DONE:
+                doubles = True
+                continue
+            if (before := failed.pop((system, number), None)) is not None:
+                doubles = True
+                self.tally.add(before, sign=-1)
+                self.replaced_usd += before.get("cost_usd") or 0.0
+            self.tally.add(record)
+            lines[system][number] = (start, end)
+            states[number] = DONE
+            if record.get("error") is not None:
+                states[number] = FAILED
+                failed[system, number] = record
+        if doubles:
+            journal.keep_only(iter(sorted(span for each in lines for span in each.values())))
+
+    def _place(self, record: dict[str, Any], journal: Journal) -> tuple[int, int]:
+        key = key_of(record)
+        system = self._systems.get(key[1])
+        number = self._plan.number(key)
+        if system is None or number is None:
+            raise DataError(
+                f"{journal.path}: a record that is none of the suite's: "
+                f"id {key[0]}, model {key[1]}, run {key[3]}",
+                fix="take it out, or begin anew with another folder: -o FOLDER",
+            )
+        return system, number
+
+
+def key_of(record: dict[str, Any]) -> Key:
+    """What tells a record from all others."""
+    run = record.get("run")
+    tier = record.get("tier")
+    return (
+        str(record.get("id")),
+        str(record.get("model")),
+        None if tier is None else str(tier),
+        run if isinstance(run, int) else 0,
+    )

@@ -1,0 +1,7 @@
+"""What is under test: model APIs, Python functions, commands, servers; all are asked alike."""
+
+from calipers.systems.calls import Call, Fault, Reply, System
+from calipers.systems.opening import open_systems
+from calipers.systems.secrets import Mask, mask_of
+
+__all__ = ["Call", "Fault", "Mask", "Reply", "System", "mask_of", "open_systems"]

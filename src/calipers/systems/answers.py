@@ -1,0 +1,95 @@
+r"""Where in a reply the answer is, what was thought before it, and how sure the system is.
+
+>>> rule = Rule(after="ANSWER:")
+>>> rule.read("Seven and nine. So:\nANSWER: 16")
+('16', 'Seven and nine. So:')
+>>> rule.read("I do not know.")
+(None, 'I do not know.')
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+ASK = "Then, on a line of its own, say how likely your answer is right: CONFIDENCE: <0 to 1>"
+
+_CONFIDENCE = re.compile(
+    r"^[\s*_`>-]*confidence[\s*_`]*[:=][\s*_`]*(?P<number>\d+(?:[.,]\d+)?|[.,]\d+)\s*(?P<percent>%)?"
+    r"[\s*_`.]*$",
+    re.IGNORECASE | re.MULTILINE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """How a suite finds the answer; with neither, all of the text is the answer."""
+
+    after: str | None = None
+    regex: str | None = None
+
+    @property
+    def is_given(self) -> bool:
+        """Say whether there is anything to look for."""
+        return self.after is not None or self.regex is not None
+
+    def read(self, text: str) -> tuple[str | None, str | None]:
+        """The answer and the chain of thought; of several matches the last counts."""
+        if not self.is_given:
+            return text.strip() or None, None
+        start, answer = self._found(text)
+        if answer is None:
+            return None, text.strip()
+        return answer.strip() or None, text[:start].strip()
+
+    def _found(self, text: str) -> tuple[int, str | None]:
+        if self.after is not None:
+            before, mark, answer = text.rpartition(self.after)
+            return len(before), answer if mark else None
+        assert self.regex is not None
+        match = _last(re.compile(self.regex), text)
+        return (0, None) if match is None else (match.start(), match.group(1))
+
+
+def _last(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
+    return next(iter(deque(pattern.finditer(text), maxlen=1)), None)
+
+
+def stated_confidence(text: str) -> tuple[str, float | None]:
+    r"""The text without its line of confidence, and the probability that this states.
+
+    >>> stated_confidence("ANSWER: 4\nCONFIDENCE: 80%")
+    ('ANSWER: 4', 0.8)
+    """
+    match = _last(_CONFIDENCE, text)
+    if match is None:
+        return text, None
+    number = float(match["number"].replace(",", "."))
+    if match["percent"]:
+        number /= 100
+    rest = text[: match.start()].rstrip() + text[match.end() :]
+    return rest, number if 0 <= number <= 1 else None
+
+
+def token_confidence(answer: str | None, tokens: Sequence[tuple[str, float]]) -> float | None:
+    """The mean probability of the answer's tokens, a geometric mean; of all where it is not found.
+
+    >>> round(token_confidence("16", [("So ", -2.0), ("1", -0.1), ("6", -0.3)]), 4)
+    0.8187
+    """
+    if not tokens or answer is None:
+        return None
+    text = "".join(token for token, _ in tokens)
+    start = text.rfind(answer)
+    end = start + len(answer)
+    if start < 0:
+        start, end = 0, len(text)
+    at, found = 0, []
+    for token, logprob in tokens:
+        if at < end and at + len(token) > start:
+            found.append(logprob)
+        at += len(token)
+    return min(1.0, math.exp(math.fsum(found) / len(found))) if found else None

@@ -1,0 +1,51 @@
+"""Replies that are kept by what was asked, for runs of other folders; only where a suite asks."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Mapping
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from calipers.systems.calls import Call, Reply, System
+
+
+class Cached:
+    """A system whose replies are looked up first.
+
+    The run's number is part of the question: the repeats of a task are calls of their own.
+    """
+
+    def __init__(self, system: System, folder: Path, of: Mapping[str, Any]) -> None:
+        self._system = system
+        self._folder = folder
+        self._of = of
+
+    async def __call__(self, call: Call) -> Reply:
+        """The reply that is kept, or a new one, which then is."""
+        path = self._path(call)
+        with contextlib.suppress(OSError, ValueError, TypeError):
+            return Reply(**json.loads(path.read_bytes()))
+        reply = await self._system(call)
+        self._keep(path, reply)
+        return reply
+
+    def _path(self, call: Call) -> Path:
+        asked = [self._of, call.prompt, call.settings, call.record.get("run")]
+        name = sha256(json.dumps(asked, sort_keys=True, default=str).encode()).hexdigest()
+        return self._folder / name[:2] / f"{name}.json"
+
+    def _keep(self, path: Path, reply: Reply) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        beside = path.with_suffix(f".{os.getpid()}")
+        kept = {
+            "text": reply.text,
+            "fields": dict(reply.fields),
+            "reasoning": reply.reasoning,
+            "logprobs": [list(pair) for pair in reply.logprobs],
+        }
+        beside.write_text(json.dumps(kept), encoding="utf-8")
+        beside.replace(path)

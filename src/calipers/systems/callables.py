@@ -1,0 +1,137 @@
+"""A Python function as a system: async ones are awaited, others run in threads."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib.util
+import inspect
+import sys
+from collections.abc import Callable
+from copy import deepcopy
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+from calipers.errors import UsageError, nearest
+from calipers.systems.calls import Call, Fault, Reply
+
+Function = Callable[[dict[str, Any]], Any]
+
+
+class PythonFunction:
+    """Calls a function with a record of its own."""
+
+    def __init__(self, function: Function) -> None:
+        self._function = function
+        target = function if inspect.isroutine(function) else type(function).__call__
+        self._is_async = inspect.iscoroutinefunction(target)
+
+    async def __call__(self, call: Call) -> Reply:
+        """What the function returns, or a fault of what it raised."""
+        record = deepcopy(dict(call.record))
+        try:
+            if self._is_async:
+                given = await self._function(record)
+            else:
+                given = await _in_thread(self._function, record)
+                if inspect.isawaitable(given):
+                    given = await given
+        except (asyncio.CancelledError, Fault):
+            raise
+        except BaseException as error:  # a function may also try to end the program
+            raise _fault(error) from error
+        return given_reply(given)
+
+
+def given_reply(given: Any) -> Reply:
+    """A text, or fields of the record; anything else is no reply."""
+    if isinstance(given, str):
+        return Reply(text=given)
+    if isinstance(given, dict) and all(isinstance(key, str) for key in given):
+        return Reply(fields=given)
+    raise Fault("bad_response", f"neither a text nor record fields, but {_kind_of(given)}")
+
+
+def _kind_of(value: Any) -> str:
+    return "nothing" if value is None else f"a value of type {type(value).__name__}"
+
+
+def _fault(error: BaseException) -> Fault:
+    """What the function raised; time and connections may be better next time."""
+    said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    if isinstance(error, TimeoutError):
+        return Fault("timeout", said, again=True, outage=True)
+    if isinstance(error, ConnectionError):
+        return Fault("connection", said, again=True, outage=True)
+    return Fault("exception", said)
+
+
+async def _in_thread(function: Function, record: dict[str, Any]) -> Any:
+    """What a thread of its own comes to; one that hangs is left behind, and ends with us."""
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[Any] = loop.create_future()
+
+    def tell(result: Any, error: BaseException | None) -> None:
+        if done.done():
+            return
+        if error is None:
+            done.set_result(result)
+        else:
+            done.set_exception(_Raised(error))
+
+    def work() -> None:
+        result, raised = None, None
+        try:
+            result = function(record)
+        except BaseException as error:  # noqa: BLE001 (goes to the caller)
+            raised = error
+        with contextlib.suppress(RuntimeError):  # the run is over
+            loop.call_soon_threadsafe(tell, result, raised)
+
+    Thread(target=work, daemon=True, name="calipers-system").start()
+    try:
+        return await done
+    except _Raised as error:
+        raise error.error from None
+
+
+class _Raised(Exception):  # noqa: N818
+    """Carries what no future may hold, such as StopIteration or SystemExit."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__()
+        self.error = error
+
+
+def load_function(reference: str, folder: Path) -> Function:
+    """The function that FILE.py:FUNCTION names; the file's folder is where it imports from."""
+    file, _, name = reference.rpartition(":")
+    path = (folder / file).resolve()
+    if not path.is_file():
+        raise UsageError(f"{path}: no such file", fix="the path is relative to the suite")
+    module = _module(path)
+    function = getattr(module, name, None)
+    if not callable(function):
+        known = [each for each, value in vars(module).items() if inspect.isfunction(value)]
+        raise UsageError(f"{path} has no function {name}", fix=nearest(name, known))
+    return function  # type: ignore[no-any-return]
+
+
+def _module(path: Path) -> Any:
+    name = f"calipers_system_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise UsageError(f"{path}: no Python file", fix="for example solver.py:answer")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses look their module up
+    if str(path.parent) not in sys.path:
+        sys.path.insert(0, str(path.parent))
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:
+        raise UsageError(
+            f"{path}: it cannot be loaded: {type(error).__name__}: {error}",
+            fix=f"see where: python {path.name}",
+        ) from error
+    return module

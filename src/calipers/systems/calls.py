@@ -1,0 +1,72 @@
+"""One question to a system, and what can come of it: a reply or a fault."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+Kind = Literal[
+    "timeout",
+    "rate_limit",
+    "server",
+    "connection",
+    "bad_response",
+    "content_filter",
+    "bad_request",
+    "exception",
+]
+KINDS: tuple[str, ...] = Kind.__args__  # type: ignore[attr-defined]
+
+_MESSAGE = 500  # characters of a message that are kept
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """What a system is given: a record, and for models the prompt and the settings."""
+
+    record: Mapping[str, Any]
+    prompt: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """What came back: a text, fields of the record, or both."""
+
+    text: str | None = None
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    reasoning: str | None = None  # what the provider itself calls so
+    logprobs: Sequence[tuple[str, float]] = ()  # of each token of the text
+
+
+class Fault(Exception):  # noqa: N818 (reads as a sentence: "raise Fault")
+    """A call that failed.
+
+    `again` says that another attempt may help; `outage`, that other calls would fare the same, so
+    that many in a row mean that the system is down.
+    """
+
+    def __init__(
+        self,
+        kind: Kind,
+        message: str,
+        *,
+        again: bool = False,
+        outage: bool = False,
+        retry_after: float | None = None,
+    ) -> None:
+        self.kind = kind
+        self.message = " ".join(message.split())[:_MESSAGE]
+        self.again = again
+        self.outage = outage
+        self.retry_after = retry_after
+        super().__init__(f"{kind}: {self.message}")
+
+
+class System(Protocol):
+    """Something that answers."""
+
+    async def __call__(self, call: Call) -> Reply:
+        """The reply, or a Fault."""
+        ...

@@ -1,0 +1,23 @@
+"""Any server as a system: the record is posted as JSON, record fields come back as JSON."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from calipers.systems.calls import Call, Reply
+from calipers.systems.wire import Post, as_json, json_reply
+
+if TYPE_CHECKING:
+    from aiohttp import ClientSession
+
+
+class Endpoint:
+    """Posts each record to a URL."""
+
+    def __init__(self, session: ClientSession, url: str, key: str | None) -> None:
+        headers = {} if key is None else {"Authorization": f"Bearer {key}"}
+        self._post = Post(session, url, headers)
+
+    async def __call__(self, call: Call) -> Reply:
+        """The fields, or the text, that the server gives."""
+        return json_reply(await self._post(as_json(call.record)))

@@ -1,0 +1,68 @@
+"""From what a suite says of its systems to systems that can be asked."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from calipers.suites import Suite
+from calipers.suites import System as SuiteSystem
+from calipers.systems.cache import Cached
+from calipers.systems.callables import PythonFunction, load_function
+from calipers.systems.calls import System
+from calipers.systems.commands import Command
+from calipers.systems.secrets import key_of
+from calipers.systems.wire import open_session
+
+if TYPE_CHECKING:
+    from aiohttp import ClientSession
+
+_CHAT = ("openai", "openai-chat")
+
+
+@asynccontextmanager
+async def open_systems(suite: Suite, folder: Path) -> AsyncIterator[list[System]]:
+    """The suite's systems, in order; paths are relative to `folder`."""
+    async with AsyncExitStack() as stack:
+        session = None
+        if any(each.model or each.http for each in suite.systems):
+            session = await stack.enter_async_context(open_session())
+        yield [
+            _cached(_opened(each, suite, folder, session), each, suite, folder)
+            for each in suite.systems
+        ]
+
+
+def _cached(system: System, of: SuiteSystem, suite: Suite, folder: Path) -> System:
+    """Models are asked once for the same, where the suite names a cache."""
+    if suite.cache is None or of.model is None:
+        return system
+    weighed = suite.confidence is not None and suite.confidence.logprobs
+    asked = {"model": of.model, "base_url": of.base_url, "logprobs": weighed}
+    return Cached(system, folder / suite.cache, asked)
+
+
+def _opened(
+    system: SuiteSystem, suite: Suite, folder: Path, session: ClientSession | None
+) -> System:
+    if system.python is not None:
+        return PythonFunction(load_function(system.python, folder))
+    if system.command is not None:
+        return Command(system.command, folder)
+    assert session is not None
+    if system.http is not None:
+        from calipers.systems.endpoints import Endpoint  # noqa: PLC0415 (loads aiohttp)
+
+        return Endpoint(session, system.http, key_of(system))
+    assert system.model is not None
+    provider, _, model = system.model.partition(":")
+    logprobs = suite.confidence is not None and suite.confidence.logprobs
+    if system.base_url is not None and provider in _CHAT:
+        from calipers.systems.chat import ChatModel  # noqa: PLC0415 (loads aiohttp)
+
+        return ChatModel(session, model, system.base_url, key_of(system), logprobs=logprobs)
+    from calipers.systems.providers import ProviderModel  # noqa: PLC0415 (an extra)
+
+    return ProviderModel(session, system.model, system.base_url, key_of(system), logprobs=logprobs)

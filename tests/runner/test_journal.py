@@ -1,0 +1,66 @@
+"""The journal holds whole lines, wherever the writing stopped."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from calipers.errors import DataError
+from calipers.runner.journal import Journal, encoded
+
+RECORDS = st.lists(
+    st.dictionaries(st.sampled_from(["id", "answer", "cot"]), st.text(max_size=20), min_size=1),
+    max_size=6,
+)
+
+
+@given(records=RECORDS, data=st.data())
+def test_a_journal_cut_anywhere_keeps_its_whole_records(
+    records: list[dict[str, Any]], data: st.DataObject
+) -> None:
+    lines = [encoded(record).encode("utf-8", "replace") for record in records]
+    content = b"".join(lines)
+    cut = data.draw(st.integers(0, len(content)))
+    whole, at = 0, 0
+    for line in lines:
+        at += len(line)
+        whole += cut >= at - 1  # the end of the line may be lacking
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "records.jsonl"
+        path.write_bytes(content[:cut])
+        journal = Journal(path)
+        assert [record for _, _, record in journal.lines()] == [
+            json.loads(line) for line in lines[:whole]
+        ]
+        journal.append(b'{"id": "new"}\n')
+        assert [record for _, _, record in journal.lines()][-1] == {"id": "new"}
+        journal.close()
+        assert path.read_bytes() == b"".join(lines[:whole]) + b'{"id": "new"}\n'
+
+
+def test_lines_that_are_replaced_go_all_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "records.jsonl"
+    path.write_bytes(b'{"id": "a"}\n{"id": "b"}\n{"id": "c"}\n')
+    journal = Journal(path)
+    spans = [(start, end) for start, end, _ in journal.lines()]
+    journal.keep_only(iter([spans[0], spans[2]]))
+    journal.append(b'{"id": "d"}\n')
+    journal.close()
+    assert path.read_bytes() == b'{"id": "a"}\n{"id": "c"}\n{"id": "d"}\n'
+    assert [each.name for each in tmp_path.iterdir()] == ["records.jsonl"]
+
+
+@pytest.mark.parametrize("line", [b"{}x\n", b"[1]\n", b'{"id": \n', b"\xff\n", b"[" * 100_000])
+def test_a_damaged_line_is_told_of_with_its_number(tmp_path: Path, line: bytes) -> None:
+    path = tmp_path / "records.jsonl"
+    path.write_bytes(b'{"id": "a"}\n' + line + (b"" if line.endswith(b"\n") else b"\n"))
+    journal = Journal(path)
+    with pytest.raises(DataError, match=r"records\.jsonl:2: not a record"):
+        list(journal.lines())
+    journal.close()

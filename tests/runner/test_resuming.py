@@ -1,0 +1,249 @@
+"""Nothing is lost and nothing is paid twice: kills, Ctrl-C, full disks, changed suites."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import random
+import resource
+import signal
+import subprocess
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.model_server import ModelServer
+from tests.runner.suites_at_hand import ANSWER, SuiteFolder, chat, suite_folder, sums
+
+KILLS = 20
+
+
+def test_kills_at_any_moment_lose_nothing_and_pay_nothing_twice(tmp_path: Path) -> None:
+    """A call is paid twice only if it was in flight when the process was killed."""
+    luck = random.Random(1)
+    server = ModelServer(latency=0.02)
+    concurrency, tasks, runs = 4, 120, 5
+    kills = 0
+    with server.in_thread() as url:
+        orders = sums(tasks // 2) + [
+            {**task, "id": f"f{task['id']}", "input": f"{task['input']} [[500]]"}
+            for task in sums(tasks // 2)
+        ]
+        system = chat(url, price={"input": 1, "output": 1})  # no list to load at every start
+        suite = suite_folder(
+            tmp_path, orders, [system], answer=ANSWER, concurrency=concurrency, runs=runs
+        )
+        journal = suite.results / "records.jsonl"
+        while True:
+            process = suite.start()
+            before = lines_of(journal)
+            while process.poll() is None and lines_of(journal) == before:
+                time.sleep(0.002)
+            time.sleep(luck.uniform(0, 0.15))
+            if process.poll() is not None:
+                break
+            if kills < KILLS:
+                process.send_signal(signal.SIGKILL)
+                kills += 1
+                finished = whole_lines(journal)
+            process.communicate()
+            if kills < KILLS:
+                assert whole_lines(journal)[: len(finished)] == finished
+            elif process.returncode != -signal.SIGKILL:
+                break
+    assert kills == KILLS
+    assert process.returncode == 0
+    keys = Counter((record["id"], record["run"]) for record in suite.records())
+    assert len(keys) == tasks * runs
+    assert set(keys.values()) == {1}
+    twice = sum(server.answered.values()) - tasks * runs
+    assert 0 <= twice <= kills * concurrency
+
+
+def lines_of(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
+
+
+def whole_lines(path: Path) -> list[bytes]:
+    return path.read_bytes().split(b"\n")[:-1] if path.exists() else []
+
+
+@pytest.mark.usefixtures("quick")
+class TestAgain:
+    """Running again."""
+
+    def test_what_is_done_is_not_called_again(self, tmp_path: Path) -> None:
+        server = ModelServer()
+        with server.in_thread() as url:
+            suite = suite_folder(tmp_path, sums(5), [chat(url)], answer=ANSWER, runs=2)
+            assert suite.run().exit_code == 0
+            first = (suite.results / "records.jsonl").read_bytes()
+            score = suite.json("score.json")
+            again = suite.run()
+        assert again.exit_code == 0
+        assert sum(server.asked.values()) == 10
+        assert (suite.results / "records.jsonl").read_bytes() == first
+        assert suite.json("score.json") == score
+
+    @pytest.mark.parametrize("cut", [1, 30, -1])
+    def test_a_torn_line_is_dropped_and_its_call_made_anew(self, tmp_path: Path, cut: int) -> None:
+        server = ModelServer()
+        with server.in_thread() as url:
+            suite = suite_folder(tmp_path, sums(5), [chat(url)], answer=ANSWER)
+            assert suite.run().exit_code == 0
+            journal = suite.results / "records.jsonl"
+            content = journal.read_bytes()
+            last = content[:-1].rfind(b"\n") + 1
+            journal.write_bytes(content[: last + cut] if cut > 0 else content[:cut])
+            assert suite.run().exit_code == 0
+        assert sorted(suite.errors()) == ["t0", "t1", "t2", "t3", "t4"]
+        # A whole record that only lacks the end of its line is not paid for again.
+        assert sum(server.asked.values()) == (6 if cut > 0 else 5)
+
+    def test_a_failed_record_is_called_anew_and_replaced(self, tmp_path: Path) -> None:
+        server = ModelServer()
+        with server.in_thread() as url:
+            tasks = [*sums(3), {"id": "bad", "input": "1 + 1 [[500 x2]]", "target": "2"}]
+            suite = suite_folder(tmp_path, tasks, [chat(url)], answer=ANSWER, retries=0)
+            for errors in (1, 1, 0):
+                assert suite.run().exit_code == (3 if errors else 0)
+                assert len(suite.records()) == 4
+                assert sum(each is not None for each in suite.errors().values()) == errors
+        assert max(server.asked.values()) == 3
+        assert Counter(server.asked.values()) == {1: 3, 3: 1}
+
+    def test_a_damaged_journal_is_told_of(self, tmp_path: Path) -> None:
+        server = ModelServer()
+        with server.in_thread() as url:
+            suite = suite_folder(tmp_path, sums(2), [chat(url)])
+            assert suite.run().exit_code == 0
+            journal = suite.results / "records.jsonl"
+            journal.write_bytes(b"rubbish\n" + journal.read_bytes())
+            result = suite.run()
+        assert result.exit_code == 2
+        assert "records.jsonl:1: not a record" in result.stderr
+
+    @pytest.mark.parametrize(
+        ("change", "told"),
+        [
+            ({"prompt": "{input}!"}, 'prompt was not there, is "{input}!"'),
+            ({"runs": 2}, "runs was 1, is 2"),
+            ({"answer": {"regex": "(1)"}}, "answer.after was"),
+        ],
+    )
+    def test_a_changed_suite_is_refused_with_what_changed(
+        self, tmp_path: Path, change: dict[str, Any], told: str
+    ) -> None:
+        server = ModelServer()
+        with server.in_thread() as url:
+            suite = suite_folder(tmp_path, sums(2), [chat(url)], answer=ANSWER)
+            assert suite.run().exit_code == 0
+            result = suite.write(**change).run()
+        assert result.exit_code == 2
+        assert told in result.stderr
+        assert sum(server.asked.values()) == 2
+
+    def test_settings_prices_and_data_must_stay_too(self, tmp_path: Path) -> None:
+        server = ModelServer()
+        with server.in_thread() as url:
+            suite = suite_folder(tmp_path, sums(2), [chat(url)])
+            assert suite.run().exit_code == 0
+            warmer = suite.write(systems=[chat(url, settings={"temperature": 1})]).run()
+            assert "systems.mini.settings.temperature was not there, is 1" in warmer.stderr
+            more = suite_folder(tmp_path, sums(3), [chat(url)]).run()
+            assert "tasks.jsonl has other content (2 tasks then, 3 now)" in more.stderr
+        assert (warmer.exit_code, more.exit_code) == (2, 2)
+
+    def test_what_may_change_may(self, tmp_path: Path) -> None:
+        server = ModelServer()
+        with server.in_thread() as url:
+            price = {"input": 1, "output": 1}
+            suite = suite_folder(tmp_path, sums(2), [chat(url, price=price)])
+            assert suite.run().exit_code == 0
+            changed = suite.write(concurrency=1, retries=0, timeout_seconds=9, budget_usd=3.0)
+            assert changed.run().exit_code == 0
+
+
+class TestTheFolder:
+    """The folder is held by one run, and survives the disk."""
+
+    def test_a_second_run_is_refused(self, tmp_path: Path) -> None:
+        suite = suite_folder(tmp_path, sums(1), [chat("http://127.0.0.1:9/v1")])
+        suite.results.mkdir()
+        with (suite.results / ".lock").open("w") as held:
+            fcntl.flock(held, fcntl.LOCK_EX)
+            result = suite.run()
+        assert result.exit_code == 2
+        assert "another run is at work" in result.stderr
+
+    def test_a_folder_of_something_else_is_left_alone(self, tmp_path: Path) -> None:
+        suite = suite_folder(tmp_path, sums(1), [chat("http://127.0.0.1:9/v1")])
+        suite.results.mkdir()
+        (suite.results / "records.jsonl").write_text("{}\n")
+        assert suite.run().exit_code == 2
+        (suite.results / "manifest.json").write_text("{}")
+        assert suite.run().exit_code == 2
+        assert (suite.results / "records.jsonl").read_text() == "{}\n"
+
+    def test_a_folder_that_is_a_file_or_closed_to_us(self, tmp_path: Path) -> None:
+        suite = suite_folder(tmp_path, sums(1), [chat("http://127.0.0.1:9/v1")])
+        suite.results.write_text("a file")
+        result = suite.run()
+        assert result.exit_code == 2
+        assert "-o FOLDER" in result.stderr
+        if os.geteuid():
+            suite.results.unlink()
+            suite.results.mkdir(mode=0o500)
+            assert suite.run().exit_code == 2
+
+    def test_a_full_disk_ends_the_run_and_leaves_whole_lines(self, tmp_path: Path) -> None:
+        server = ModelServer()
+        with server.in_thread() as url:
+            suite = suite_folder(tmp_path, sums(60), [chat(url)], answer=ANSWER, concurrency=4)
+            process = limited(suite, 6_000)
+            _, said = process.communicate(timeout=60)
+            assert process.returncode == 2, said
+            assert "records.jsonl" in said
+            assert "Traceback" not in said
+            content = (suite.results / "records.jsonl").read_bytes()
+            assert 0 < len(content) <= 6_000
+            assert content.endswith(b"\n")
+            kept = suite.records()
+            assert suite.run().exit_code == 0
+        assert suite.records()[: len(kept)] == kept
+        assert len(suite.records()) == 60
+
+
+def limited(suite: SuiteFolder, size: int) -> subprocess.Popen[str]:
+    """The run, in a process whose files cannot grow beyond a size."""
+
+    def limit() -> None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+
+    return suite.start(before=limit)
+
+
+@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_run_says_how_to_go_on(tmp_path: Path, ending: signal.Signals) -> None:
+    server = ModelServer(latency=0.1)
+    with server.in_thread() as url:
+        suite = suite_folder(tmp_path, sums(60), [chat(url)], answer=ANSWER, concurrency=2)
+        process = suite.start()
+        while lines_of(suite.results / "records.jsonl") == 0:
+            time.sleep(0.01)
+        process.send_signal(ending)
+        _, said = process.communicate(timeout=30)
+        assert process.returncode == 3, said
+        assert "go on with: calipers run" in said
+        assert "Traceback" not in said
+        done = len(suite.records())
+        assert 0 < done < 60
+        server.latency = 0
+        assert suite.run().exit_code == 0
+    assert len(suite.records()) == 60
+    assert json.loads((suite.results / "score.json").read_text())["groups"][0]["records"] == 60
