@@ -13,7 +13,7 @@ PACKAGE = Path(calipers.__file__).parent
 
 _SHOWS = {"api", "cli", "reporting"}
 _SIZES = {"sizing", "powering"}
-_ASKS = {"scoring", "explaining", "results", "sinks", "agreeing", "ratings", "tasks"}
+_ASKS = {"scoring", "thresholds", "explaining", "results", "sinks", "agreeing", "ratings", "tasks"}
 _ASKS |= _SHOWS | _SIZES
 FORBIDDEN = {
     "errors": {"*"},

@@ -32,7 +32,7 @@ def weighted(semantic: str, cosine: str, jaccard: str) -> pl.Expr:
     return reduce(add, (pl.col(name) * weight for name, weight in parts))
 
 
-def lexical_only(cosine: str, jaccard: str) -> pl.Expr:
+def without_semantic(cosine: str, jaccard: str) -> pl.Expr:
     """The same without the semantic part: the weights of the others made to sum to 1."""
     of_cosine, of_jaccard = WEIGHTS["cosine"], WEIGHTS["jaccard"]
     return (pl.col(cosine) * of_cosine + pl.col(jaccard) * of_jaccard) / (of_cosine + of_jaccard)
@@ -54,7 +54,9 @@ def _best(pairs: pl.DataFrame, model: str) -> pl.DataFrame:
     """Of the pairs of each row the one that is most alike."""
     texts = pairs["answer"], pairs["reference"]
     parts = cosine(*texts).alias("cosine"), jaccard(*texts).alias("jaccard")
-    alike = pl.coalesce(weighted(SEMANTIC, "cosine", "jaccard"), lexical_only("cosine", "jaccard"))
+    alike = pl.coalesce(
+        weighted(SEMANTIC, "cosine", "jaccard"), without_semantic("cosine", "jaccard")
+    )
     return (
         pairs.with_columns(*parts, *semantic_scores(*texts, model))
         .sort(alike, descending=True, maintain_order=True)

@@ -25,7 +25,9 @@ _LONGEST_REASON = 200
 Scorer = Callable[..., Sequence[float]]
 
 _failed: dict[str, str] = {}  # models that could not be had, and why: each is tried once in a run
-_one_at_a_time = Lock()  # a model keeps all cores busy by itself
+# A model keeps all cores busy by itself. Nothing of Polars is called under the lock: it could run
+# another batch meanwhile, in this very thread, which would wait here for ever.
+_one_at_a_time = Lock()
 
 
 def semantic_scores(first: pl.Series, second: pl.Series, model: str) -> pl.DataFrame:

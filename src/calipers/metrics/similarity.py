@@ -19,12 +19,7 @@ from calipers.metrics.declaration import (
     mean,
     sums,
 )
-from calipers.metrics.references import (
-    CHOSEN,
-    chosen,
-    lexical_only,
-    weighted,
-)
+from calipers.metrics.references import CHOSEN, chosen, weighted, without_semantic
 from calipers.metrics.semantic import REASON, SEMANTIC, STAND_IN, semantic_scores
 from calipers.texts import cosine, jaccard
 
@@ -118,7 +113,7 @@ def _output_similarity(settings: Settings) -> pl.Expr:
     others = (cosine_similarity.name, jaccard_similarity.name)
     alike = weighted(semantic_similarity.name, *others)
     if settings.missing == "renormalize":
-        return pl.coalesce(alike, lexical_only(*others))
+        return pl.coalesce(alike, without_semantic(*others))
     return alike
 
 

@@ -1,8 +1,8 @@
 r"""Texts cut into words or tokens, a whole column at once, each distinct piece known by a number.
 
 Python itself lower-cases, and its `re` says which characters are letters: the tables of Unicode in
-Polars are of another version, and its `\w` takes in marks that Python's does not. Both then cut by
-the same characters, whichever Python runs.
+Polars are of another version, and its `\w` takes in marks that Python's does not. So texts are cut
+as the Python that runs would cut them.
 """
 
 from __future__ import annotations
