@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import polars as pl
 
 from calipers.metrics.declaration import Feature
@@ -13,7 +15,9 @@ trace = Feature(
     name="_trace",
     reads=("trace",),
     dtype=DECODED,
-    expression=lambda _: pl.col("trace").map_batches(decoded, return_dtype=DECODED),
+    expression=lambda settings: pl.col("trace").map_batches(
+        partial(decoded, contexts=settings.optimal_tools is not None), return_dtype=DECODED
+    ),
     stored=False,
     listed=False,
 )

@@ -33,23 +33,26 @@ AS_READ = pl.Struct(
 """Traces as Polars reads them: an object of any keys is left as its JSON text."""
 
 _OBJECT = r"^\s*\{"
+_MAYBE_UNESCAPED = r"(?s)^[\[{].*[\\\x00-\x1f]"
 _LENIENT = json.JSONDecoder(strict=False)  # line breaks in names, which Polars does not escape
 
 
-def decoded(traces: pl.Series) -> pl.Series:
+def decoded(traces: pl.Series, *, contexts: bool = True) -> pl.Series:
     """The traces' parts, each null where its trace lacks it; BadValue for a trace of wrong shape.
+
+    Without `contexts` nobody asks for these, and they need not be exact.
 
     >>> trace = '{"tool_calls": [{"tool_name": "search"}], "agent_tasks": {"a": 2, "b": 2}}'
     >>> decoded(pl.Series([trace])).struct.field("balance").item()
     1.0
     """
     if traces.dtype == AS_READ:
-        parts, odd = _parts(traces.struct.unnest(), traces.is_not_null())
+        parts, odd = _parts(traces.struct.unnest(), traces.is_not_null(), contexts=contexts)
         if odd.any():
             raise BadValue("a trace that must be read as text")
         return parts.alias(traces.name)
     there = traces.is_not_null()
-    parts = _of_texts(traces.filter(there))
+    parts = _of_texts(traces.filter(there), contexts=contexts)
     if there.all():
         return parts.alias(traces.name)
     places = pl.DataFrame({"row": there.arg_true(), "trace": parts})
@@ -58,12 +61,12 @@ def decoded(traces: pl.Series) -> pl.Series:
     return joined["trace"].alias(traces.name)
 
 
-def _of_texts(texts: pl.Series) -> pl.Series:
+def _of_texts(texts: pl.Series, *, contexts: bool) -> pl.Series:
     try:
         frame = _read_lines(texts)
     except pl.exceptions.PolarsError:
         return _one_by_one(texts)
-    parts, odd = _parts(frame, texts.is_not_null())
+    parts, odd = _parts(frame, texts.is_not_null(), contexts=contexts)
     if not odd.any():
         return parts
     rows = pl.DataFrame({"trace": parts, "odd": odd})
@@ -87,7 +90,7 @@ def _read_lines(texts: pl.Series) -> pl.DataFrame:
     return frame
 
 
-def _parts(frame: pl.DataFrame, there: pl.Series) -> tuple[pl.Series, pl.Series]:
+def _parts(frame: pl.DataFrame, there: pl.Series, *, contexts: bool) -> tuple[pl.Series, pl.Series]:
     """What Polars has read as the metrics read it, and which rows are odd."""
     balance, odd_tasks = _balance(frame["agent_tasks"])
     found = frame.select(
@@ -95,19 +98,18 @@ def _parts(frame: pl.DataFrame, there: pl.Series) -> tuple[pl.Series, pl.Series]
         .then(pl.struct("tool_calls", "agent_interactions", balance).cast(DECODED))
         .alias("trace"),
         odd=pl.any_horizontal(
-            pl.col("tool_calls").list.eval(_odd_call()).list.any(),
+            pl.col("tool_calls").list.eval(_odd_call(contexts=contexts)).list.any(),
             pl.col("agent_interactions").list.eval(_odd_message()).list.any(),
         ).fill_null(value=False),
     )
     return found["trace"], found["odd"] | odd_tasks
 
 
-def _odd_call() -> pl.Expr:
+def _odd_call(*, contexts: bool) -> pl.Expr:
     tool, context = (pl.element().struct.field(key) for key in ("tool_name", "context"))
+    odd = tool.is_null() | _may_be_nested(tool)
     # An object is written out, but its backslashes and line breaks are not escaped.
-    return (
-        tool.is_null() | _may_be_nested(tool) | context.str.contains(r"(?s)^[\[{].*[\\\x00-\x1f]")
-    )
+    return odd | context.str.contains(_MAYBE_UNESCAPED) if contexts else odd
 
 
 def _odd_message() -> pl.Expr:
