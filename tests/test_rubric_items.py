@@ -291,7 +291,7 @@ def test_a_file_nobody_wrote_is_refused(tmp_path: Path) -> None:
         read_rubric(tmp_path / "weights.yaml")
     path = tmp_path / "large.yaml"
     path.write_bytes(b"#" * (5 << 20))
-    with pytest.raises(UsageError, match="larger than 4 MiB"):
+    with pytest.raises(UsageError, match="larger than 1 MiB"):
         read_rubric(path)
     with pytest.raises(UsageError, match="weights: a: -1 is negative"):
         read_rubric({"a": -1})

@@ -170,13 +170,12 @@ def test_the_output_names_the_model_and_the_stand_in(tmp_path: Path, model: Any)
     )
     score = json.loads(plain.stdout)
     assert score["settings"]["semantic_model"] == "lexical"
-    assert score["notices"] == [
-        "semantic_similarity by the stand-in lexical, which matches words, not meanings"
-    ]
+    stand_in = "semantic_similarity by the stand-in lexical, which matches words, not meanings"
+    assert stand_in in score["notices"]
     assert "note: semantic_similarity by the stand-in lexical" in plain.stderr
     model(lambda pairs: [0.5] * len(pairs))
     score = json.loads(run("score", path, "--profile", "agents", "--format", "json").stdout)
-    assert score["notices"] == ["semantic_similarity by distilbert-base-uncased"]
+    assert "semantic_similarity by distilbert-base-uncased" in score["notices"]
 
 
 def test_renormalized_parts_are_told() -> None:
@@ -188,9 +187,8 @@ def test_renormalized_parts_are_told() -> None:
     value = 0.6 * cosine + 0.4 * jaccard
     assert metrics["output_similarity"].value == pytest.approx(value, rel=1e-12)
     assert metrics["semantic_similarity"].value is None
-    assert score.notices == (
-        "output_similarity of 1 record without its semantic part, by cosine and Jaccard",
-    )
+    told = "output_similarity of 1 record without its semantic part, by cosine and Jaccard"
+    assert told in score.notices
     assert score.settings["missing"] == "renormalize"
 
 

