@@ -22,6 +22,7 @@ FORBIDDEN = {
     "timing": {"*"},
     "prices": {"engines", "sources", "metrics", "stats", *_ASKS},
     "texts": {"*"},
+    "semantic": {"engines", "sources", "metrics", "stats", "texts", "records", *_ASKS},
     "metrics": {"engines", "sources", *_ASKS},
     "stats": {"engines", "sources", "metrics", *_ASKS},
     "sources": {"engines", "metrics", *_ASKS},

@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import polars as pl
@@ -47,10 +47,10 @@ def model(monkeypatch: pytest.MonkeyPatch) -> Callable[[Scorer], list[Pairs]]:
     def install(scorer: Scorer) -> list[Pairs]:
         asked: list[Pairs] = []
 
-        def bert_scores(pairs: Pairs, *, model: str, device: Any, cache: Any) -> list[float]:
-            del model, device, cache
+        def bert_scores(pairs: Pairs, *, model: str, cache: Any) -> list[SimpleNamespace]:
+            del model, cache
             asked.append(pairs)
-            return scorer(pairs)
+            return [SimpleNamespace(f1=score, cut=False) for score in scorer(pairs)]
 
         module = ModuleType("calipers.semantic")
         module.bert_scores = bert_scores  # type: ignore[attr-defined]
@@ -109,7 +109,12 @@ def test_time_score(row: dict[str, Any], score: float) -> None:
 # --- the model ---
 
 
-def test_without_the_extra_the_reason_says_what_to_install() -> None:
+def test_without_the_extra_the_reason_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+    for name in [name for name in sys.modules if name.startswith("calipers.semantic")]:
+        monkeypatch.delitem(sys.modules, name)
     metrics = agents([PAIR, {"id": "2"}]).metrics
     found = metrics["semantic_similarity"]
     assert (found.value, found.n, found.missing) == (None, 0, 2)

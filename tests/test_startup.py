@@ -10,6 +10,7 @@ import pytest
 import calipers
 
 HEAVY = ("polars", "narwhals", "rich", "pyspark", "numpy", "pandas", "pyarrow", "zstandard")
+HEAVY += ("torch", "transformers", "huggingface_hub", "calipers.semantic")
 
 
 def loaded_after(code: str) -> set[str]:
@@ -44,7 +45,7 @@ def test_nothing_heavy_is_loaded_early(code: str) -> None:
 def test_what_is_used_is_loaded_and_no_more() -> None:
     loaded = loaded_after("import calipers; calipers.score([{'answer': 'a'}])")
     assert {"polars", "narwhals", "numpy"} <= loaded
-    assert not loaded & {"pyspark", "rich", "pandas"}
+    assert not loaded & {"pyspark", "rich", "pandas", "torch", "transformers"}
 
 
 def test_everything_public_can_be_had() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from math import isfinite
@@ -110,6 +111,8 @@ def _check_settings(settings: Settings) -> None:
         raise UsageError(
             "--semantic-model: an empty name", fix="a model's name, its folder, or lexical"
         )
+    if settings.semantic_cache is not None:
+        _check_folder("--semantic-cache", settings.semantic_cache)
     if not 0 <= settings.success_threshold <= 1:
         raise UsageError(
             f"--success-threshold {settings.success_threshold:g}: outside [0, 1]",
@@ -121,6 +124,17 @@ def _check_settings(settings: Settings) -> None:
             "--pass-weight and --impl-weight must not be negative, nor both 0",
             fix="0.5 and 0.5 count both alike",
         )
+
+
+def _check_folder(option: str, folder: str) -> None:
+    """Make it if need be: better to fail now than to find after hours that nothing was kept."""
+    try:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        usable = os.access(folder, os.W_OK)
+    except (OSError, ValueError):
+        usable = False
+    if not usable:
+        raise UsageError(f"{option} {folder}: no folder to write to", fix="name another folder")
 
 
 def score_data(data: Any, options: Options, progress: Progress = lambda _: None) -> Score:
