@@ -40,6 +40,14 @@ def sample(rows: Any, tmp_path: Path, **options: Any) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
+@pytest.fixture(autouse=True)
+def no_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """These tests are about what holds without the extra, also where it is installed."""
+    monkeypatch.setitem(sys.modules, "torch", None)
+    for name in ("embeddings", "matching", "model"):
+        monkeypatch.delitem(sys.modules, f"calipers.semantic.{name}", raising=False)
+
+
 @pytest.fixture
 def model(monkeypatch: pytest.MonkeyPatch) -> Callable[[Scorer], list[Pairs]]:
     """Put a scorer in the place of the neural model; the batches it is asked for are kept."""
@@ -109,12 +117,7 @@ def test_time_score(row: dict[str, Any], score: float) -> None:
 # --- the model ---
 
 
-def test_without_the_extra_the_reason_says_what_to_install(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setitem(sys.modules, "torch", None)
-    for name in [name for name in sys.modules if name.startswith("calipers.semantic")]:
-        monkeypatch.delitem(sys.modules, name)
+def test_without_the_extra_the_reason_says_what_to_install() -> None:
     metrics = agents([PAIR, {"id": "2"}]).metrics
     found = metrics["semantic_similarity"]
     assert (found.value, found.n, found.missing) == (None, 0, 2)

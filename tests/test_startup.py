@@ -9,8 +9,8 @@ import pytest
 
 import calipers
 
-HEAVY = ("polars", "narwhals", "rich", "pyspark", "numpy", "pandas", "pyarrow", "zstandard")
-HEAVY += ("torch", "transformers", "huggingface_hub", "calipers.semantic")
+HEAVY = {"polars", "narwhals", "rich", "pyspark", "numpy", "pandas", "pyarrow", "zstandard"}
+HEAVY |= {"torch", "transformers", "huggingface_hub", "calipers.semantic"}
 
 
 def loaded_after(code: str) -> set[str]:
@@ -25,7 +25,7 @@ def loaded_after(code: str) -> set[str]:
     )
     modules = set(result.stderr.split())
     assert "calipers" in modules
-    return modules & set(HEAVY)
+    return modules & HEAVY
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.lib.format import read_array
 
 from calipers.semantic.match import Match, Pair
 
@@ -88,7 +89,7 @@ class ScoreCache:
 def _rows(content: bytes, name: str) -> np.ndarray[Any, Any]:
     if name != _name(content):
         raise ValueError("damaged")
-    rows = np.load(io.BytesIO(content), allow_pickle=False)
+    rows = read_array(io.BytesIO(content), allow_pickle=False)
     if rows.dtype != _ROW:
         raise ValueError("not ours")
     return np.atleast_1d(rows)
