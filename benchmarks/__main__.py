@@ -18,6 +18,7 @@ from benchmarks.evidence import of_intervals, of_resampling
 from benchmarks.figures import Figure, table
 from benchmarks.memory import of_ten_times_the_rows
 from benchmarks.scoring import against_python, against_reading, of_equations, of_repeats
+from benchmarks.semantic import of_semantic
 from benchmarks.similarity import of_similarity
 from benchmarks.startup import of_help
 from benchmarks.workload import FULL_ROWS, Setup
@@ -33,6 +34,7 @@ BENCHMARKS: dict[str, Callable[[Setup], Iterator[Figure]]] = {
     "bootstrap": of_resampling,
     "intervals": of_intervals,
     "similarity": of_similarity,
+    "semantic": of_semantic,
     "memory": of_ten_times_the_rows,
 }
 
