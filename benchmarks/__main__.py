@@ -19,6 +19,7 @@ from benchmarks.figures import Figure, table
 from benchmarks.memory import of_ten_times_the_rows
 from benchmarks.running import of_running, of_running_longer
 from benchmarks.scoring import against_python, against_reading, of_equations, of_repeats
+from benchmarks.semantic import of_semantic
 from benchmarks.similarity import of_similarity
 from benchmarks.startup import of_help
 from benchmarks.traces import of_traces
@@ -36,6 +37,7 @@ BENCHMARKS: dict[str, Callable[[Setup], Iterator[Figure]]] = {
     "intervals": of_intervals,
     "similarity": of_similarity,
     "traces": of_traces,
+    "semantic": of_semantic,
     "memory": of_ten_times_the_rows,
     "run": of_running,
     "run-memory": of_running_longer,

@@ -36,7 +36,7 @@ def of_similarity(setup: Setup) -> Iterator[Figure]:
         sets=contestant("python_jaccard", path),
     )
     ours, peer = runs["calipers"], runs["pair_by_pair"]
-    texts = f"{_source()}, {path.stat().st_size / 1e6:.1f} MB"
+    texts = f"{source()}, {path.stat().st_size / 1e6:.1f} MB"
     yield Figure(
         name="cosine: scikit-learn pair by pair / calipers",
         value=peer.seconds / ours.seconds,
@@ -70,13 +70,13 @@ def of_similarity(setup: Setup) -> Iterator[Figure]:
         )
 
 
-def _source() -> str:
+def source() -> str:
     return "PeerRead's pairs of reviews" if PEERREAD.exists() else "generated pairs"
 
 
 def _pairs(folder: Path) -> Path:
     path = folder.resolve() / "pairs.jsonl"
-    texts = _reviews() if PEERREAD.exists() else _generated()
+    texts = reviews() if PEERREAD.exists() else generated()
     with path.open("w", encoding="utf-8") as file:
         for number, (answer, reference) in enumerate(texts):
             row = {"id": str(number), "model": "all", "answer": answer, "reference": reference}
@@ -84,14 +84,15 @@ def _pairs(folder: Path) -> Path:
     return path
 
 
-def _reviews() -> Iterator[tuple[str, str]]:
+def reviews() -> Iterator[tuple[str, str]]:
+    """What two people wrote of the same paper."""
     with PEERREAD.open(encoding="utf-8", newline="\n") as lines:
         for line in lines:
             row = json.loads(line)
             yield row["text1"], row["text2"]
 
 
-def _generated() -> Iterator[tuple[str, str]]:
+def generated() -> Iterator[tuple[str, str]]:
     """Words by Zipf's law: few are common, most are rare."""
     random = Random(SEED)
     letters = "etaoinshrdlucmfwypvbgkjqxzé"

@@ -32,6 +32,7 @@ FORBIDDEN = {
     "prices": {"engines", "sources", "metrics", "stats", *_ASKS},
     "traces": {"engines", "sources", "metrics", "prices", *_ASKS},
     "texts": {"*"},
+    "semantic": {"engines", "sources", "metrics", "stats", "texts", "records", *_ASKS},
     "metrics": {"engines", "sources", *_ASKS},
     "stats": {"engines", "sources", "metrics", *_ASKS},
     "sources": {"engines", "metrics", *_ASKS},

@@ -98,6 +98,7 @@ def test_the_json_is_the_contracts(tmp_path: Path) -> None:
         "goal": None,
         "weights": None,
         "semantic_model": "distilbert-base-uncased",
+        "semantic_cache": None,
         "missing": "zero",
         "success_threshold": 0.8,
         "threshold_from": None,

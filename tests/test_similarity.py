@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import polars as pl
@@ -40,6 +40,14 @@ def sample(rows: Any, tmp_path: Path, **options: Any) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
+@pytest.fixture(autouse=True)
+def no_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """These tests are about what holds without the extra, also where it is installed."""
+    monkeypatch.setitem(sys.modules, "torch", None)
+    for name in ("embeddings", "matching", "model"):
+        monkeypatch.delitem(sys.modules, f"calipers.semantic.{name}", raising=False)
+
+
 @pytest.fixture
 def model(monkeypatch: pytest.MonkeyPatch) -> Callable[[Scorer], list[Pairs]]:
     """Put a scorer in the place of the neural model; the batches it is asked for are kept."""
@@ -47,10 +55,10 @@ def model(monkeypatch: pytest.MonkeyPatch) -> Callable[[Scorer], list[Pairs]]:
     def install(scorer: Scorer) -> list[Pairs]:
         asked: list[Pairs] = []
 
-        def bert_scores(pairs: Pairs, *, model: str, device: Any, cache: Any) -> list[float]:
-            del model, device, cache
+        def bert_scores(pairs: Pairs, *, model: str, cache: Any) -> list[SimpleNamespace]:
+            del model, cache
             asked.append(pairs)
-            return scorer(pairs)
+            return [SimpleNamespace(f1=score, cut=False) for score in scorer(pairs)]
 
         module = ModuleType("calipers.semantic")
         module.bert_scores = bert_scores  # type: ignore[attr-defined]

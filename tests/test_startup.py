@@ -9,11 +9,12 @@ import pytest
 
 import calipers
 
-HEAVY = (
+HEAVY = {
     *("polars", "narwhals", "rich", "pyspark", "numpy", "pandas", "pyarrow", "zstandard"),
     *("altair", "vl_convert"),
     *("pydantic", "yaml"),
-)
+    *("torch", "transformers", "huggingface_hub", "calipers.semantic"),
+}
 
 
 def loaded_after(code: str) -> set[str]:
@@ -28,7 +29,7 @@ def loaded_after(code: str) -> set[str]:
     )
     modules = set(result.stderr.split())
     assert "calipers" in modules
-    return modules & set(HEAVY)
+    return modules & HEAVY
 
 
 @pytest.mark.parametrize(
@@ -49,7 +50,7 @@ def test_nothing_heavy_is_loaded_early(code: str) -> None:
 def test_what_is_used_is_loaded_and_no_more() -> None:
     loaded = loaded_after("import calipers; calipers.score([{'answer': 'a'}])")
     assert {"polars", "narwhals", "numpy"} <= loaded
-    assert not loaded & {"pyspark", "rich", "pandas", "altair", "pydantic", "yaml"}
+    assert not loaded & {"pyspark", "rich", "pandas", "altair", "pydantic", "yaml", "torch"}
 
 
 def test_everything_public_can_be_had() -> None:

@@ -46,6 +46,7 @@ class Choices(TypedDict, total=False):
     goal: str | None
     weights: File | None  # of the parts of agent_composite
     semantic_model: str  # a name or a folder
+    semantic_cache: File | None  # where the model's scores are kept
     missing: Literal["zero", "renormalize"]  # what a null part does to what it is part of
     success_threshold: float | str  # a number, or FILE:Q, a quantile of the similarity of pairs
 
@@ -61,6 +62,8 @@ def with_choices(options: Options, choices: Choices, policy: PolicyLike | None =
     for name, read in readers.items():
         if chosen.get(name) is not None:
             chosen[name] = read(chosen[name])
+    if chosen.get("semantic_cache") is not None:
+        chosen["semantic_cache"] = str(chosen["semantic_cache"])
     beyond = {name: chosen.pop(name, None) for name in ("latency_budget_ms", "case_weights")}
     settings = Settings(**chosen)
     if policy is not None:

@@ -150,6 +150,8 @@ def _check_settings(settings: Settings) -> None:
         raise UsageError(
             "--semantic-model: an empty name", fix="a model's name, its folder, or lexical"
         )
+    if settings.semantic_cache is not None:
+        check_folder(Path(settings.semantic_cache))
     if not 0 <= settings.success_threshold <= 1:
         raise UsageError(
             f"--success-threshold {settings.success_threshold:g}: outside [0, 1]",

@@ -92,6 +92,12 @@ _CHOICES = (
         help="The model that compares meanings; lexical is a stand-in that matches words.",
     ),
     click.option(
+        "--semantic-cache",
+        type=click.Path(path_type=Path),
+        metavar="FOLDER",
+        help="Keep the model's scores there, so that it is asked only once for a pair of texts.",
+    ),
+    click.option(
         "--missing",
         type=click.Choice(("zero", "renormalize")),
         default="zero",

@@ -65,6 +65,7 @@ class Settings:
     goal: str | None = None  # else the last call's
     weights: AgentWeights | None = None  # of the parts of the agents' composite; else P's
     semantic_model: str = "distilbert-base-uncased"
+    semantic_cache: str | None = None  # a folder; it saves time and changes no number
     missing: Literal["zero", "renormalize"] = "zero"  # what a null part does to what it is part of
     success_threshold: float = 0.8
     threshold_from: str | None = None  # where the threshold comes from, if it was measured

@@ -13,7 +13,8 @@ from operator import add
 
 import polars as pl
 
-from calipers.metrics.semantic import REASON, SEMANTIC, semantic_scores
+from calipers.metrics.declaration import Settings
+from calipers.metrics.semantic import FOUND, SEMANTIC, semantic_scores
 from calipers.texts import cosine, jaccard
 
 WEIGHTS = {"semantic": 0.5, "cosine": 0.3, "jaccard": 0.2}  # P, task success assessment
@@ -21,8 +22,7 @@ WEIGHTS = {"semantic": 0.5, "cosine": 0.3, "jaccard": 0.2}  # P, task success as
 CHOSEN: dict[str, pl.DataType] = {
     "index": pl.Int64(),
     "reference": pl.String(),
-    SEMANTIC: pl.Float64(),  # known already where there was a choice
-    REASON: pl.String(),
+    **FOUND,  # known already where there was a choice
 }
 
 
@@ -38,19 +38,21 @@ def without_semantic(cosine: str, jaccard: str) -> pl.Expr:
     return (pl.col(cosine) * of_cosine + pl.col(jaccard) * of_jaccard) / (of_cosine + of_jaccard)
 
 
-def chosen(answers: pl.Series, references: pl.Series, model: str) -> pl.DataFrame:
+def chosen(answers: pl.Series, references: pl.Series, settings: Settings) -> pl.DataFrame:
     """For each row the reference that its answer is held against."""
     if references.null_count() == len(references):
         nothing = pl.DataFrame(schema=CHOSEN)
         return nothing.clear(len(references))
     pairs = _pairs(answers, references)
     several = pl.len().over("row") > 1
-    best = pl.concat([pairs.filter(~several), _best(pairs.filter(several), model)], how="diagonal")
+    best = pl.concat(
+        [pairs.filter(~several), _best(pairs.filter(several), settings)], how="diagonal"
+    )
     rows = pl.DataFrame({"row": pl.int_range(len(answers), eager=True)})
     return rows.join(best, on="row", how="left", maintain_order="left").select(*CHOSEN)
 
 
-def _best(pairs: pl.DataFrame, model: str) -> pl.DataFrame:
+def _best(pairs: pl.DataFrame, settings: Settings) -> pl.DataFrame:
     """Of the pairs of each row the one that is most alike."""
     texts = pairs["answer"], pairs["reference"]
     parts = cosine(*texts).alias("cosine"), jaccard(*texts).alias("jaccard")
@@ -58,7 +60,7 @@ def _best(pairs: pl.DataFrame, model: str) -> pl.DataFrame:
         weighted(SEMANTIC, "cosine", "jaccard"), without_semantic("cosine", "jaccard")
     )
     return (
-        pairs.with_columns(*parts, *semantic_scores(*texts, model))
+        pairs.with_columns(*parts, *semantic_scores(*texts, settings))
         .sort(alike, descending=True, maintain_order=True)
         .unique("row", keep="first", maintain_order=True)
         .drop("cosine", "jaccard")

@@ -6,23 +6,29 @@ cheaper measure never takes its place unasked.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from importlib import import_module
 from math import isfinite
 from threading import Lock
+from typing import Any
 
 import polars as pl
 
 from calipers.errors import CalipersError
+from calipers.metrics.declaration import Settings
 from calipers.texts import word_match
 
 STAND_IN = "lexical"
-SEMANTIC, REASON = "semantic", "reason"
+SEMANTIC, REASON, CUT = "semantic", "reason", "cut"
+
+FOUND: dict[str, pl.DataType] = {
+    SEMANTIC: pl.Float64(),
+    REASON: pl.String(),  # why there is no score
+    CUT: pl.Boolean(),  # whether a text is longer than the model reads
+}
 
 _NOT_INSTALLED = "the model is an extra: pip install 'calipers[semantic]'"
 _LONGEST_REASON = 200
-
-Scorer = Callable[..., Sequence[float]]
 
 _failed: dict[str, str] = {}  # models that could not be had, and why: each is tried once in a run
 # A model keeps all cores busy by itself. Nothing of Polars is called under the lock: it could run
@@ -30,14 +36,13 @@ _failed: dict[str, str] = {}  # models that could not be had, and why: each is t
 _one_at_a_time = Lock()
 
 
-def semantic_scores(first: pl.Series, second: pl.Series, model: str) -> pl.DataFrame:
+def semantic_scores(first: pl.Series, second: pl.Series, settings: Settings) -> pl.DataFrame:
     """The score of each pair, or the reason why there is none."""
-    if model == STAND_IN:
-        scores, reason = word_match(first, second), None
-    else:
-        scores, reason = _by_model(list(zip(first, second, strict=True)), model)
-    reasons = pl.repeat(reason, len(first), dtype=pl.String, eager=True)
-    return pl.DataFrame([scores.alias(SEMANTIC), reasons.alias(REASON)])
+    if settings.semantic_model == STAND_IN:
+        return pl.DataFrame([word_match(first, second).alias(SEMANTIC)]).select(
+            SEMANTIC, *(pl.lit(None, FOUND[name]).alias(name) for name in (REASON, CUT))
+        )
+    return _by_model(list(zip(first, second, strict=True)), settings)
 
 
 def forget_failures() -> None:
@@ -45,23 +50,27 @@ def forget_failures() -> None:
     _failed.clear()
 
 
-def _by_model(pairs: Sequence[tuple[str, str]], model: str) -> tuple[pl.Series, str | None]:
-    nothing = pl.Series([None] * len(pairs), dtype=pl.Float64)
+def _by_model(pairs: Sequence[tuple[str, str]], settings: Settings) -> pl.DataFrame:
+    model = settings.semantic_model
     with _one_at_a_time:
         if not pairs or model in _failed:
-            return nothing, _failed.get(model)
+            return _nothing(len(pairs), _failed.get(model))
         try:
-            bert_scores: Scorer = import_module("calipers.semantic").bert_scores
-            found = bert_scores(pairs, model=model, device=None, cache=None)
+            semantic: Any = import_module("calipers.semantic")
+            found = semantic.bert_scores(pairs, model=model, cache=settings.semantic_cache)
         except (CalipersError, ImportError, OSError, RuntimeError, ValueError) as error:
             _failed[model] = _why(error)
-            return nothing, _failed[model]
-    known = [float(score) if score is not None and isfinite(score) else None for score in found]
-    return pl.Series(known, dtype=pl.Float64), None
+            return _nothing(len(pairs), _failed[model])
+    rows = [(each.f1 if isfinite(each.f1) else None, None, each.cut) for each in found]
+    return pl.DataFrame(rows, schema=FOUND, orient="row")
+
+
+def _nothing(rows: int, reason: str | None) -> pl.DataFrame:
+    return pl.DataFrame([(None, reason, None)] * rows, schema=FOUND, orient="row")
 
 
 def _why(error: Exception) -> str:
-    if isinstance(error, ImportError):
+    if isinstance(error, ModuleNotFoundError):
         return _NOT_INSTALLED
     if isinstance(error, CalipersError):
         return f"{error.message}: {error.fix}"

@@ -20,20 +20,20 @@ from calipers.metrics.declaration import (
     sums,
 )
 from calipers.metrics.references import CHOSEN, chosen, weighted, without_semantic
-from calipers.metrics.semantic import REASON, SEMANTIC, STAND_IN, semantic_scores
+from calipers.metrics.semantic import CUT, FOUND, REASON, SEMANTIC, STAND_IN, semantic_scores
 from calipers.texts import cosine, jaccard
 
 PROFILES = ("agents",)
 TEXTS = ("answer", "reference")
 
 _CHOSEN = pl.Struct(CHOSEN)
-_SEMANTIC = pl.Struct({name: CHOSEN[name] for name in (SEMANTIC, REASON)})
+_SEMANTIC = pl.Struct(FOUND)
 
 
 def _choose(settings: Settings) -> pl.Expr:
     def of_batch(rows: pl.Series) -> pl.Series:
         answers, references = (rows.struct.field(name) for name in TEXTS)
-        return chosen(answers, references, settings.semantic_model).to_struct(rows.name)
+        return chosen(answers, references, settings).to_struct(rows.name)
 
     return pl.struct(TEXTS).map_batches(of_batch, return_dtype=_CHOSEN)
 
@@ -58,8 +58,8 @@ def _scored(settings: Settings) -> pl.Expr:
         )
         at = found.select(unknown).to_series().arg_true()
         answers = rows.struct.field("answer").gather(at)
-        scores = semantic_scores(answers, found["reference"].gather(at), settings.semantic_model)
-        columns = [found[name].scatter(at, scores[name]) for name in (SEMANTIC, REASON)]
+        scores = semantic_scores(answers, found["reference"].gather(at), settings)
+        columns = [found[name].scatter(at, scores[name]) for name in FOUND]
         return pl.DataFrame(columns).to_struct(rows.name)
 
     return pl.struct("answer", chosen_reference.name).map_batches(of_batch, return_dtype=_SEMANTIC)
@@ -107,6 +107,7 @@ cosine_similarity = _alike("cosine_similarity", cosine)
 jaccard_similarity = _alike("jaccard_similarity", jaccard)
 semantic_similarity = _part("semantic_similarity", of=scored, part=SEMANTIC)
 semantic_reason = _part("_semantic_reason", of=scored, part=REASON)
+semantic_cut = _part("_semantic_cut", of=scored, part=CUT)
 
 
 def _output_similarity(settings: Settings) -> pl.Expr:
@@ -149,6 +150,10 @@ WITHOUT_MODEL = Aggregate(
 """How many rows have no semantic similarity since the model could not be had, and why."""
 
 
+CUT_SHORT = sums(semantic_cut)
+"""Of how many rows a text is longer than the model reads."""
+
+
 def no_model(totals: Totals) -> str | None:
     """The reason, if there is one."""
     reason = totals.get("semantic__reason")
@@ -164,7 +169,7 @@ def _explained(metric: Metric, *, does_without: bool = False) -> Metric:
             return f"semantic_similarity is null ({reason}); --missing renormalize does without it"
         return reason
 
-    return replace(metric, also=(WITHOUT_MODEL,), refused=refused)
+    return replace(metric, also=(WITHOUT_MODEL, CUT_SHORT), refused=refused)
 
 
 def _to_best(feature: Feature) -> Aggregate:
@@ -263,13 +268,22 @@ def similarity_notices(groups: Iterable[Totals], settings: Settings) -> Iterator
         what = "the stand-in " if settings.semantic_model == STAND_IN else ""
         how = ", which matches words, not meanings" if what else ""
         yield f"semantic_similarity by {what}{settings.semantic_model}{how}"
+    if cut := int(sum(totals.get(f"{semantic_cut.name}__sum", 0) for totals in groups)):
+        yield (
+            f"{_records(cut)} with a text longer than {settings.semantic_model} reads: "
+            "semantic_similarity is by its beginning"
+        )
     lacking = int(sum(totals.get("semantic__lacking", 0) for totals in groups))
     if lacking and settings.missing == "renormalize" and _any(groups, "output_similarity__n"):
-        records = f"{lacking} record{'' if lacking == 1 else 's'}"
+        records = _records(lacking)
         yield f"output_similarity of {records} without its semantic part, by cosine and Jaccard"
     if settings.threshold_from is not None and _any(groups, "task_success__n"):
         bar = f"{settings.success_threshold:.4g}"
         yield f"task_success from {bar} on: {settings.threshold_from}"
+
+
+def _records(number: int) -> str:
+    return f"{number} record{'' if number == 1 else 's'}"
 
 
 def _any(groups: Iterable[Totals], total: str) -> bool:

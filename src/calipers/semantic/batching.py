@@ -1,0 +1,36 @@
+"""Batches of things of a size: by what they take together, not by their number."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
+
+T = TypeVar("T")
+Shape = tuple[int, int]
+
+
+def by_size(
+    items: Iterable[T],
+    shape: Callable[[T], Shape],
+    room: Callable[[int, int], int],
+    budget: int,
+) -> Iterator[list[T]]:
+    """Batches of like shape, each padded to its widest: `room` of it, times the items, is bounded.
+
+    What alone is over the budget makes a batch of its own.
+
+    >>> list(by_size([5, 1, 4, 2], lambda n: (n, 1), lambda n, m: n * m, 8))
+    [[1, 2], [4], [5]]
+    """
+    batch: list[T] = []
+    widest = (0, 0)
+    for item in sorted(items, key=shape):
+        height, width = shape(item)
+        grown = max(widest[0], height), max(widest[1], width)
+        if batch and (len(batch) + 1) * room(*grown) > budget:
+            yield batch
+            batch, grown = [], (height, width)
+        batch.append(item)
+        widest = grown
+    if batch:
+        yield batch
