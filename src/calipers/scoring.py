@@ -151,7 +151,7 @@ def _check_settings(settings: Settings) -> None:
             "--semantic-model: an empty name", fix="a model's name, its folder, or lexical"
         )
     if settings.semantic_cache is not None:
-        check_folder(Path(settings.semantic_cache))
+        check_folder(Path(settings.semantic_cache), "--semantic-cache")
     if not 0 <= settings.success_threshold <= 1:
         raise UsageError(
             f"--success-threshold {settings.success_threshold:g}: outside [0, 1]",
@@ -171,7 +171,7 @@ def score_data(
     """Measure the records in `data`; somebody may watch the rows on their way."""
     if options.figures is not None:
         need_figures("--figures")
-        check_folder(options.figures)
+        check_folder(options.figures, "--figures")
     sources = open_sources(data)
     plan = replace(options.plan(), seen=_seen(sources, options) if options.per_sample else None)
     if watch is not None:

@@ -174,12 +174,12 @@ def check_table_place(path: Path, option: str) -> None:
         )
 
 
-def check_folder(path: Path) -> None:
+def check_folder(path: Path, option: str) -> None:
     """Refuse a folder that cannot be written to, or made, before any work is done."""
     there = next(each for each in (path, *path.absolute().parents) if each.exists())
     if not there.is_dir() or not os.access(there, os.W_OK):
         why = "cannot be written to" if there.is_dir() else "is no folder"
-        raise UsageError(f"{path}: {there} {why}", fix="name another folder")
+        raise UsageError(f"{option} {path}: {there} {why}", fix="name another folder")
 
 
 def _check_place(path: Path) -> None:
