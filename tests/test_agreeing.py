@@ -287,7 +287,7 @@ def test_mistakes(options: list[str], told: str, wide: Path) -> None:
 @pytest.mark.parametrize(
     ("record", "options", "told"),
     [
-        ({"judgments": "none"}, [], 'judgments: "none" is no list of judgements'),
+        ({"judgments": "none"}, [], 'judgments: "none" is not JSON'),
         ({"judgments": {"judge": "j"}}, [], 'judgments: {"judge": "j"} is no list of judgements'),
         ({"judgments": [{"passed": True}]}, [], 'judgments: [{"passed": true}] is no list'),
         ({"judgments": [{"judge": "j", "scores": 3}]}, [], "judgments: [{"),
@@ -314,7 +314,7 @@ def test_ratings_that_cannot_be_read(
 def test_judgments_in_a_cell_that_is_no_json(tmp_path: Path) -> None:
     path = tmp_path / "r.csv"
     path.write_text("id,judgments\n1,[1\n")
-    assert "error: judgments: [1 is no list of judgements\n" in refused(path)
+    assert 'r.csv:1: judgments: "[1" is not JSON\n' in refused(path)
 
 
 def test_an_unknown_level_in_python() -> None:

@@ -445,7 +445,7 @@ def test_many_judges() -> None:
     ("judgments", "problem"),
     [
         (5, "5 is no list of judgements"),
-        ("good", '"good" is no list of judgements'),
+        ("good", '"good" is not JSON'),
         ({"j1": {"passed": True}}, "is no list of judgements"),
         ([True], "judgement 1 is not an object"),
         ([judgment(), None], "judgement 2 is not an object"),
