@@ -57,6 +57,8 @@ def why_not(judgment: dict[str, Any], rubric: Any = None) -> str:
     [
         ({"a": {"achieved": 1, "max": 1}, "b": {"achieved": 1, "max": 3}}, 2 / 4),
         ([{"id": "a", "achieved": 1, "max": 1}, {"name": "b", "points": 1, "max": 3}], 2 / 4),
+        ([{"id": "a", "score": 1, "weight": 1}, {"id": "b", "score": 0.6, "weight": 3}], 0.7),
+        ([{"id": "a", "score": 4, "max": 5}, {"id": "b", "score": 1, "max": 5}], 0.5),
         ([{"achieved": 1, "max": 1}, {"achieved": 0, "max": 1}], 1 / 2),
         (
             [
@@ -291,7 +293,7 @@ def test_a_file_nobody_wrote_is_refused(tmp_path: Path) -> None:
         read_rubric(tmp_path / "weights.yaml")
     path = tmp_path / "large.yaml"
     path.write_bytes(b"#" * (5 << 20))
-    with pytest.raises(UsageError, match="larger than 4 MiB"):
+    with pytest.raises(UsageError, match="larger than 1 MiB"):
         read_rubric(path)
     with pytest.raises(UsageError, match="weights: a: -1 is negative"):
         read_rubric({"a": -1})
