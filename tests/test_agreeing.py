@@ -287,7 +287,6 @@ def test_mistakes(options: list[str], told: str, wide: Path) -> None:
 @pytest.mark.parametrize(
     ("record", "options", "told"),
     [
-        ({"judgments": "none"}, [], 'judgments: "none" is not JSON'),
         ({"judgments": {"judge": "j"}}, [], 'judgments: {"judge": "j"} is no list of judgements'),
         ({"judgments": [{"passed": True}]}, [], 'judgments: [{"passed": true}] is no list'),
         ({"judgments": [{"judge": "j", "scores": 3}]}, [], "judgments: [{"),
@@ -315,6 +314,8 @@ def test_judgments_in_a_cell_that_is_no_json(tmp_path: Path) -> None:
     path = tmp_path / "r.csv"
     path.write_text("id,judgments\n1,[1\n")
     assert 'r.csv:1: judgments: "[1" is not JSON\n' in refused(path)
+    lines = write_lines(tmp_path / "r.jsonl", [{"judgments": "none"}])
+    assert 'r.jsonl:1: judgments: "none" is not JSON\n' in refused(lines)
 
 
 def test_an_unknown_level_in_python() -> None:
