@@ -438,6 +438,22 @@ def test_the_ratchet_raises_and_never_lowers(tmp_path: Path) -> None:
     assert kept() == 0.85  # a run that fails raises nothing
 
 
+def test_a_baseline_alone_is_a_demand(tmp_path: Path) -> None:
+    path = tmp_path / "baseline.json"
+    weights = {"weights": {"by_category": {"adversarial": 2.0}}}
+    cal.gate(runs(80, 20), policy=weights, save_baseline=path)
+    assert cal.gate(runs(80, 20), policy=weights, against=path).verdict == "pass"
+    assert cal.gate(runs(70, 30), policy=weights, against=path).verdict == "fail"
+    with pytest.raises(UsageError, match="it demands nothing"):
+        cal.gate(runs(80, 20), policy=weights)
+
+
+@pytest.mark.parametrize("policy", [None, 5, ["accuracy"]])
+def test_what_is_no_policy_is_refused(policy: Any) -> None:
+    with pytest.raises(UsageError, match="neither a file nor a mapping"):
+        cal.gate(runs(8, 2), policy=policy)
+
+
 def test_an_incomplete_run_is_no_baseline(tmp_path: Path) -> None:
     path = tmp_path / "base.json"
     data = [*runs(9, 0), {"id": "x", "error": "timeout: 60 s"}]

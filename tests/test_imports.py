@@ -30,6 +30,7 @@ FORBIDDEN = {
     "systems": {"config", *_MEASURES, *_ASKS} - {"systems", "suites"},
     "runner": {"explaining", "agreeing", "tasks", *_SIZES, *_SHOWS},
     "prices": {"engines", "sources", "metrics", "stats", *_ASKS},
+    "judgment_shape": {"engines", "sources", "metrics", "stats", *_ASKS},
     "traces": {"engines", "sources", "metrics", "prices", *_ASKS},
     "texts": {"*"},
     "semantic": {"engines", "sources", "metrics", "stats", "texts", "records", *_ASKS},

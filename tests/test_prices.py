@@ -503,3 +503,34 @@ def test_a_bad_usage_is_named_with_its_row(suffix: str, tmp_path: Path) -> None:
         cal.score(path, metrics=["cost_usd"])
     skipped = cal.score(path, metrics=["cost_usd"], on_bad="skip")
     assert skipped.groups[0].metrics["cost_usd"].n == 1
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".csv", ".parquet"])
+@pytest.mark.parametrize(
+    ("judgment", "problem"),
+    [
+        ({"cost_usd": -1}, "judgement 2: cost_usd: -1 is negative"),
+        ({"usage": {"gpt-4o": {"input_tokens": "x"}}}, 'judgement 2: input_tokens: "x" is not a'),
+        ({"weighted_score": 1.5}, "judgement 2: weighted_score: 1.5 is outside [0, 1]"),
+        ({"passed": "yes"}, 'judgement 2: passed: "yes" is not true or false'),
+        (5, "judgement 2 is not an object"),
+    ],
+)
+def test_a_bad_judgement_is_named_with_its_row(
+    judgment: object, problem: str, suffix: str, tmp_path: Path
+) -> None:
+    good = {"judge": "a", "passed": True, "weighted_score": 0.5, "cost_usd": 0.1}
+    judgments = {"a": [good], "b": [good, judgment]}
+    path = tmp_path / f"runs{suffix}"
+    if suffix == ".jsonl":
+        lines = (json.dumps({"id": name, "judgments": of}) for name, of in judgments.items())
+        path.write_text("\n".join(lines), encoding="utf-8")
+    else:
+        texts = [json.dumps(of) for of in judgments.values()]
+        table = pl.DataFrame({"id": list(judgments), "judgments": texts})
+        table.write_csv(path) if suffix == ".csv" else table.write_parquet(path)
+    metrics = ["pass_rate", "impl_rate", "judge_cost_usd"]
+    with pytest.raises(DataError, match=rf":2: judgments: {re.escape(problem)}"):
+        cal.score(path, metrics=metrics)
+    skipped = cal.score(path, metrics=metrics, on_bad="skip").groups[0].metrics
+    assert [skipped[name].value for name in metrics] == [1.0, 0.5, 0.1]

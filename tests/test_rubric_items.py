@@ -57,6 +57,8 @@ def why_not(judgment: dict[str, Any], rubric: Any = None) -> str:
     [
         ({"a": {"achieved": 1, "max": 1}, "b": {"achieved": 1, "max": 3}}, 2 / 4),
         ([{"id": "a", "achieved": 1, "max": 1}, {"name": "b", "points": 1, "max": 3}], 2 / 4),
+        ([{"id": "a", "score": 1, "weight": 1}, {"id": "b", "score": 0.6, "weight": 3}], 0.7),
+        ([{"id": "a", "score": 4, "max": 5}, {"id": "b", "score": 1, "max": 5}], 0.5),
         ([{"achieved": 1, "max": 1}, {"achieved": 0, "max": 1}], 1 / 2),
         (
             [

@@ -28,6 +28,22 @@ def run_of(composite: float, tier: str, **fields: Any) -> dict[str, Any]:
 # --- T's examples ---
 
 
+def test_names_of_tiers_are_no_markup_in_the_table() -> None:
+    rows = [
+        {"id": "a", "tier": tier, "passed": True, "impl_rate": rate, "cost_usd": 1.0}
+        for tier, rate in (("T0", 0.9), ("[/red]", 0.8999), ("[bold]b", 0.9))
+    ]
+    shown = str(cal.score(rows, profile="tiers", by="tier"))
+    assert "uplift of [/red]" in shown
+    assert "uplift of [bold]b" in shown
+    assert "−0.0%" not in shown
+
+
+def test_a_tier_that_never_passes_shows_what_a_pass_costs_at_least() -> None:
+    rows = [{"id": str(n), "tier": "T0", "passed": False, "cost_usd": 1.0} for n in range(5)]
+    assert "∞ [2.3016, ∞]" in str(cal.score(rows, profile="tiers", by="tier"))
+
+
 def test_example_1_a_single_run() -> None:
     row = {"id": "a", "tier": "T0", "passed": True, "impl_rate": 0.85, "cost_usd": 0.5}
     [group] = tiers([row]).groups

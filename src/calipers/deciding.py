@@ -67,7 +67,7 @@ def gate_data(
     """Decide on the records in `data`."""
     source = str(policy) if isinstance(policy, str | Path) else "policy"
     read = read_policy(policy)
-    if not read.decides:
+    if not (read.decides or asked.against or asked.save_baseline):
         raise UsageError(f"{source}: it demands nothing, so nothing can fail", fix=EXAMPLE)
     path = _baseline_path(read, asked)
     saving = asked.save_baseline is not None  # for the first time, perhaps

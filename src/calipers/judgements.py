@@ -68,7 +68,7 @@ def read_judgements(data: Any, options: Options, rubric: Rubric | None = None) -
     sources = open_sources(data)
     clusters = () if options.cluster is None else (options.cluster,)
     fields = dict.fromkeys((ID, "error", JUDGMENTS, *options.by, *clusters, RUBRIC))
-    reader = _Reader(Wanted(tuple(fields), options.renames), rubric)
+    reader = _Reader(Wanted(tuple(fields), options.renames, as_is=(JUDGMENTS,)), rubric)
     for source in sources:
         reader.read(source, skip_bad=options.on_bad == "skip")
     records = reader.records()

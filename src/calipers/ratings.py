@@ -102,7 +102,7 @@ def read_ratings(data: Any, where: Where) -> Ratings:
 
 
 def _read(sources: Sequence[Source], fields: Sequence[str]) -> pl.DataFrame:
-    wanted = Wanted(tuple(dict.fromkeys(fields)))
+    wanted = Wanted(tuple(dict.fromkeys(fields)), as_is=(JUDGMENTS,))
     frames = []
     for source in sources:
         for chunk in source.chunks(wanted):

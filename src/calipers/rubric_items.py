@@ -142,8 +142,10 @@ def _item(
     category_weight: float | None = None,
 ) -> Iterator[Item]:
     """The item, unless it does not apply."""
-    achieved = entry.get("achieved", entry.get("points"))
+    achieved = entry.get("achieved", entry.get("points", entry.get("score")))
     most = entry.get("max", rubric.tops.get(name))
+    if most is None and "weight" in entry and "score" in entry:
+        most = 1  # a weighted score is a share
     if entry.get("na") is True or achieved is None or _not_applicable(achieved, most):
         return
     label = f"item {shown(name)}"

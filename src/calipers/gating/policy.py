@@ -237,6 +237,8 @@ def read_policy(policy: str | Path | Mapping[str, Any] | Policy) -> Policy:
         return policy
     if isinstance(policy, Mapping):
         return Policy.of(ConfigFile("policy", policy), example=EXAMPLE)
+    if not isinstance(policy, str | Path):
+        raise UsageError("policy: neither a file nor a mapping", fix=EXAMPLE)
     found = Policy.of(read_config(policy, example=EXAMPLE), example=EXAMPLE)
     if found.baseline is None or found.baseline.file is None:
         return found

@@ -10,6 +10,7 @@ import narwhals as nw
 import polars as pl
 
 from calipers.config.files import shown
+from calipers.judgment_shape import calls_of, listed
 from calipers.metrics.declaration import (
     GROUP,
     Aggregate,
@@ -21,11 +22,8 @@ from calipers.metrics.declaration import (
     mean,
     sums,
 )
-from calipers.metrics.judgments import judgments_in
 from calipers.prices import (
     USED,
-    call_counts,
-    calls_in,
     price_list,
     priced,
     priced_together,
@@ -80,12 +78,8 @@ def _judge_pricing(settings: Settings) -> pl.Expr:
 def _judges_calls(text: str) -> list[dict[str, Any]]:
     """The calls of all judges of a row; none where one of them does not say what it used."""
     found: list[dict[str, Any]] = []
-    for judgment in judgments_in(text):
-        if judgment.get("usage") is not None:
-            calls = list(calls_in(judgment["usage"]))
-        else:
-            model = str(judgment.get("model") or judgment.get("judge"))
-            calls = [{"model": model, **counts}] if (counts := call_counts(judgment)) else []
+    for judgment in listed(text):
+        calls = calls_of(judgment)
         if not calls:
             return []
         found += calls

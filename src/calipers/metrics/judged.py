@@ -14,8 +14,8 @@ from typing import Any
 import narwhals as nw
 import polars as pl
 
+from calipers.judgment_shape import listed
 from calipers.metrics.declaration import Aggregate, Feature, Metric, Totals, mean, sums
-from calipers.metrics.judgments import judgments_in
 
 LOWEST, HIGHEST = 1, 5
 _BAD = "bad"
@@ -89,7 +89,7 @@ def _judged(texts: pl.Series) -> pl.Series:
 def _scores(text: str) -> dict[str, float | bool | None]:
     """Every rubric's score of one row; `bad` if a score outside 1 to 5 stands in the way."""
     criteria: dict[str, list[Any]] = {}
-    for judgment in judgments_in(text):
+    for judgment in listed(text):
         scores = judgment.get("scores")
         for name, score in scores.items() if isinstance(scores, dict) else ():
             if score is not None:

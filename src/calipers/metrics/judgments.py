@@ -5,53 +5,37 @@ Passed by the majority, a tie fails; the implementation rate is the median of th
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from statistics import median
 from typing import Any
 
 import polars as pl
 
+from calipers.judgment_shape import listed, score_of, vote_of
 from calipers.metrics.declaration import Feature
-from calipers.records import BadValue
 
 
 def _from_judgments(
-    combine: Callable[[list[Mapping[str, Any]]], Any], dtype: pl.DataType
+    combine: Callable[[Sequence[Mapping[str, Any]]], Any], dtype: pl.DataType
 ) -> Callable[[pl.Series], pl.Series]:
     """A function over a column of JSON lists; rows without judgements cost nothing."""
 
     def combined(texts: pl.Series) -> pl.Series:
         found: list[Any] = [None] * len(texts)
         for row in texts.is_not_null().arg_true():
-            found[row] = combine(list(judgments_in(texts[row])))
+            found[row] = combine(listed(texts[row]))
         return pl.Series(texts.name, found, dtype=dtype)
 
     return combined
 
 
-def judgments_in(text: str) -> Iterator[Mapping[str, Any]]:
-    """The judgements of a row; what is no object is none."""
-    try:
-        found = json.loads(text)
-    except ValueError:  # Polars does not escape all it should; then rows are read one by one
-        raise BadValue("judgments: not JSON") from None
-    yield from (each for each in found if isinstance(each, dict)) if isinstance(found, list) else ()
-
-
-def _majority(judgments: list[Mapping[str, Any]]) -> bool | None:
-    votes = [vote for each in judgments if isinstance(vote := each.get("passed"), bool)]
+def _majority(judgments: Sequence[Mapping[str, Any]]) -> bool | None:
+    votes = [vote for each in judgments if (vote := vote_of(each)) is not None]
     return 2 * sum(votes) > len(votes) if votes else None
 
 
-def _median_score(judgments: list[Mapping[str, Any]]) -> float | None:
-    scores = [
-        float(score)
-        for each in judgments
-        if isinstance(score := each.get("weighted_score"), int | float)
-        and not isinstance(score, bool)
-        and 0 <= score <= 1
-    ]
+def _median_score(judgments: Sequence[Mapping[str, Any]]) -> float | None:
+    scores = [score for each in judgments if (score := score_of(each)) is not None]
     return median(scores) if scores else None
 
 

@@ -48,7 +48,7 @@ def reach(value: float, low: float | None, high: float | None, unit: str | None)
 
 
 def _lopsided(value: float, low: float, high: float) -> bool:
-    return abs((high - value) - (value - low)) > (high - low) / 10
+    return math.isinf(high - low) or abs((high - value) - (value - low)) > (high - low) / 10
 
 
 def _half(half: float) -> str:

@@ -125,8 +125,8 @@ def _show_tiers(tiers: Tiers, console: Console) -> None:
     table.add_column(style="dim", no_wrap=True)
     table.add_column(justify="right")
     for tier, uplift in tiers.uplift.items():
-        shown = NOTHING if uplift is None else f"{uplift:+.1%}".replace("-", "−")
-        table.add_row(f"uplift of {printable(tier)}", shown)
+        shown = NOTHING if uplift is None else f"{round(uplift, 3) + 0:+.1%}".replace("-", "−")
+        table.add_row(Text(f"uplift of {printable(tier)}"), shown)
     table.add_row("variance of pass rates (medians)", _plain(tiers.pass_rate_variance))
     table.add_row("variance of pass rates (means)", _plain(tiers.pass_rate_mean_variance))
     table.add_row("variance of median costs", _plain(tiers.cost_variance))

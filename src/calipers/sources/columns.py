@@ -49,7 +49,7 @@ def conformed(
             why = _why_refused(given[index], field, parse=parse)
             problems.setdefault(index, f"{theirs}: {why}")
         if thorough and field.kind is Kind.NESTED:
-            for index, why in _wrong_inside(column, exact_reader(name)):
+            for index, why in _wrong_inside(column, exact_reader(name, wanted)):
                 problems.setdefault(index, f"{theirs}: {why}")
     clean = pl.DataFrame(columns) if columns else pl.DataFrame(height=frame.height)
     numbers = range(first_row, first_row + frame.height)

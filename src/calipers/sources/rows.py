@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from calipers.judgment_shape import read_judgments
 from calipers.prices import read_usage
 from calipers.records import FIELDS, BadValue, Field, Kind, Number, field_named
 from calipers.sources.batch import BadRow, Batch, Wanted, column_type
@@ -26,7 +27,9 @@ def checked(
     rows: Iterable[Numbered], wanted: Wanted, source: str, scalars: Mapping[str, pl.DataType]
 ) -> Batch:
     """Numbered rows (row, its text, its fields or what is wrong with it) as a batch."""
-    readers = [(name, wanted.theirs(name), exact_reader(name, scalars)) for name in wanted.fields]
+    readers = [
+        (name, wanted.theirs(name), exact_reader(name, wanted, scalars)) for name in wanted.fields
+    ]
     columns: dict[str, list[Any]] = {name: [] for name in wanted.fields}
     bad: list[BadRow] = []
     numbers: list[int] = []
@@ -77,14 +80,20 @@ class _InsideReader:
         return text
 
 
-_INSIDE: Mapping[str, Callable[[Any], object]] = {"trace": read_trace, "usage": read_usage}
+_INSIDE: Mapping[str, Callable[[Any], object]] = {
+    "judgments": read_judgments,
+    "trace": read_trace,
+    "usage": read_usage,
+}
 
 Reader = Field | _ScalarReader | _InsideReader
 
 
-def exact_reader(name: str, scalars: Mapping[str, pl.DataType] | None = None) -> Reader:
+def exact_reader(
+    name: str, wanted: Wanted, scalars: Mapping[str, pl.DataType] | None = None
+) -> Reader:
     """What reads one value of a field, or says why it is refused."""
-    if name in _INSIDE:
+    if name in _INSIDE and name not in wanted.as_is:
         return _InsideReader(name)
     if scalars and name in scalars:
         return _ScalarReader(name, scalars[name])

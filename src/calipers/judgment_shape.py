@@ -1,0 +1,72 @@
+"""What a record's `judgments` hold: a list of objects, whose votes, scores and costs are checked.
+
+>>> read_judgments('[{"judge": "a", "weighted_score": 1.5}]')
+Traceback (most recent call last):
+calipers.records.BadValue: judgement 1: weighted_score: 1.5 is outside [0, 1]
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from calipers.prices import call_counts, calls_in
+from calipers.records import FIELDS, BadValue, Field, Kind
+
+_SCORE = Field("weighted_score", Kind.NUMBER, low=0, high=1)
+
+
+def listed(judgments: Any) -> Sequence[Mapping[str, Any]]:
+    """The judgements in a list of them, or its JSON; BadValue says why it is none."""
+    try:
+        found = json.loads(judgments) if isinstance(judgments, str) else judgments
+    except (ValueError, RecursionError):  # Polars does not escape all it should
+        raise BadValue("not JSON") from None
+    if not isinstance(found, list | tuple):
+        raise BadValue("no list of judgements")
+    for place, each in enumerate(found, start=1):
+        if not isinstance(each, Mapping):
+            raise BadValue(f"judgement {place} is not an object")
+    return found
+
+
+def vote_of(judgment: Mapping[str, Any]) -> bool | None:
+    """Whether the run passed, by this judge."""
+    found: bool | None = _read(FIELDS["passed"], judgment)
+    return found
+
+
+def score_of(judgment: Mapping[str, Any]) -> float | None:
+    """The judge's weighted score, in [0, 1]."""
+    found: float | None = _read(_SCORE, judgment)
+    return found
+
+
+def calls_of(judgment: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """What judging used: tokens or a cost of each model; nothing where it does not say."""
+    if judgment.get("usage") is not None:
+        return list(calls_in(judgment["usage"]))
+    counts = call_counts(judgment)
+    model = str(judgment.get("model") or judgment.get("judge"))
+    return [{"model": model, **counts}] if counts else []
+
+
+def read_judgments(judgments: Any) -> Sequence[Mapping[str, Any]]:
+    """The judgements, all they hold checked; BadValue says what is wrong with which."""
+    found = listed(judgments)
+    for place, judgment in enumerate(found, start=1):
+        try:
+            vote_of(judgment)
+            score_of(judgment)
+            calls_of(judgment)
+        except BadValue as problem:
+            raise BadValue(f"judgement {place}: {problem}") from None
+    return found
+
+
+def _read(field: Field, judgment: Mapping[str, Any]) -> Any:
+    try:
+        return field.read(judgment.get(field.name))
+    except BadValue as problem:
+        raise BadValue(f"{field.name}: {problem}") from None
