@@ -16,7 +16,7 @@ _SIZES = {"sizing", "powering"}
 _AUDITS = {"rubric_items", "judgements", "audits", "auditing"}
 _ASKS = {"scoring", "thresholds", "explaining", "results", "sinks", "agreeing", "ratings", "tasks"}
 _DECIDES = {"gating", "deciding", "scenario_table", "baseline_files", "suites", "starter"}
-_CALLS = {"systems", "runner"}
+_CALLS = {"systems", "runner", "judge"}
 _ASKS |= _SHOWS | _SIZES | _AUDITS | _DECIDES | _CALLS
 _MEASURES = {"engines", "sources", "metrics", "stats", "prices", "records"}
 FORBIDDEN = {
@@ -29,6 +29,7 @@ FORBIDDEN = {
     "timing": {"*"},
     "systems": {"config", *_MEASURES, *_ASKS} - {"systems", "suites"},
     "runner": {"explaining", "agreeing", "tasks", *_SIZES, *_SHOWS},
+    "judge": {"engines", "sources", "stats", "prices", *_ASKS} - {"judge", "rubric_items"},
     "prices": {"engines", "sources", "metrics", "stats", *_ASKS},
     "traces": {"engines", "sources", "metrics", "prices", *_ASKS},
     "texts": {"*"},
