@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from calipers.cli.judging import files as judge_files
 from calipers.cli.shared import (
     FORMATS,
     console,
@@ -16,32 +17,29 @@ from calipers.cli.shared import (
     say_notices,
     write,
 )
-from calipers.errors import UsageError, nearest
 
 if TYPE_CHECKING:
     from calipers.audits import Audit
 
 
 class JudgeGroup(click.Group):
-    """Subcommands by their name; without one, the command named `default`, if there is one."""
+    """Subcommands by their name; without one, the command named `default`."""
 
-    default: str | None = None
+    default = "files"
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Put the default command in front of arguments that name no subcommand."""
         if args and args[0] not in (*self.commands, *ctx.help_option_names):
-            if self.default is None:
-                raise UsageError(
-                    f"judge {args[0]}: no such subcommand",
-                    fix=f"as in calipers judge audit FILES; {nearest(args[0], self.commands)}",
-                )
             args = [self.default, *args]
         return super().parse_args(ctx, args)
 
 
 @click.group(cls=JudgeGroup)
 def judge() -> None:
-    """How far judges can be trusted."""
+    """Have records judged (`judge FILES…`, as `judge files FILES…`), and audit judges."""
+
+
+judge.add_command(judge_files, "files")
 
 
 @judge.command()
