@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from calipers.api import (
         agree,
         audit_judges,
+        calibrate_judges,
         compare,
         explain,
         gate,
@@ -53,6 +54,7 @@ __all__ = [
     "__version__",
     "agree",
     "audit_judges",
+    "calibrate_judges",
     "compare",
     "explain",
     "gate",
@@ -68,6 +70,7 @@ __all__ = [
 _LAZY = {
     "agree": "calipers.api",
     "audit_judges": "calipers.api",
+    "calibrate_judges": "calipers.api",
     "compare": "calipers.api",
     "explain": "calipers.api",
     "gate": "calipers.api",

@@ -30,6 +30,7 @@ from calipers.stats.power import CORRELATION
 from calipers.traces import trace_picture
 
 if TYPE_CHECKING:
+    from calipers.calibrating import Calibrations
     from calipers.choices import PolicyLike
     from calipers.gating.result import GateResult
     from calipers.runner.ending import RunResult
@@ -212,6 +213,19 @@ def judge_records(
         rename=rename or {},
     )
     return judge_files(work, watch or (lambda _: nullcontext()))
+
+
+def calibrate_judges(
+    judged: str | Path | Sequence[str | Path],
+    human: str | Path | Sequence[str | Path],
+    *,
+    confidence: float = 0.95,
+) -> Calibrations:
+    """Compare the judges of judged records with what people say of the same records."""
+    from calipers.calibrating import calibrate_files  # noqa: PLC0415
+
+    files = [[each] if isinstance(each, str | Path) else each for each in (judged, human)]
+    return calibrate_files(*files, confidence=confidence)
 
 
 def compare(

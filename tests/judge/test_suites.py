@@ -95,6 +95,17 @@ def test_a_rubric_lies_beside_the_suite(tmp_path: Path) -> None:
     assert {record["judgments"][0]["rubric"] for record in folder.records()} == {"implementation"}
 
 
+def test_another_rubric_begins_anew(tmp_path: Path) -> None:
+    path = rubric_file(tmp_path)
+    with ModelServer().in_thread() as url:
+        folder = suite(tmp_path, url, [judge_in(url, rubric="rubric.yaml")])
+        assert folder.run().exit_code == 0
+        path.write_text(path.read_text().replace("It runs.", "It runs well."), encoding="utf-8")
+        again = folder.run()
+    assert again.exit_code == 2
+    assert "the rubric of good has other content" in again.stderr
+
+
 def test_a_mistake_in_a_rubric_stops_before_any_call(tmp_path: Path) -> None:
     (tmp_path / "rubric.yaml").write_text("name: r\nquestion: q\n", encoding="utf-8")
     server = ModelServer()

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from calipers.cli.calibrate import calibrate
 from calipers.cli.judging import files as judge_files
 from calipers.cli.shared import (
     FORMATS,
@@ -17,6 +19,7 @@ from calipers.cli.shared import (
     say_notices,
     write,
 )
+from calipers.errors import UsageError
 
 if TYPE_CHECKING:
     from calipers.audits import Audit
@@ -30,6 +33,12 @@ class JudgeGroup(click.Group):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Put the default command in front of arguments that name no subcommand."""
         if args and args[0] not in (*self.commands, *ctx.help_option_names):
+            close = get_close_matches(args[0], self.commands, n=1, cutoff=0.8)
+            if close and not Path(args[0]).exists():
+                raise UsageError(
+                    f"judge {args[0]}: no such subcommand, and no such file",
+                    fix=f"did you mean {close[0]}?",
+                )
             args = [self.default, *args]
         return super().parse_args(ctx, args)
 
@@ -40,6 +49,7 @@ def judge() -> None:
 
 
 judge.add_command(judge_files, "files")
+judge.add_command(calibrate)
 
 
 @judge.command()

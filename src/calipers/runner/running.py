@@ -126,6 +126,9 @@ class _Run:
         }
         tasks = of.plan.tasks
         now = new_manifest(of.suite, of.base, tasks.sha256, len(tasks), known)
+        if of.rubrics:
+            judges = zip(of.suite.judges, of.rubrics, strict=True)
+            now["rubrics"] = {judge.name: rubric.hash for judge, rubric in judges}
         before = self._folder.manifest()
         if before is not None:
             refuse_changes(before, now, self._folder.path)
