@@ -18,6 +18,7 @@ from calipers.cli import app
 from tests.files import write_lines
 from tests.judge.test_judging import judge, judged, reviews
 from tests.judge.test_rubrics import rubric_file
+from tests.shared_data import FOLDER, needs_shared_data
 
 Row = dict[str, Any]
 
@@ -148,3 +149,32 @@ def test_a_biased_judge_is_found_out_end_to_end(tmp_path: Path) -> None:
     bias = found["aspects"]["scores.quality"]["bias"]
     assert bias["value"] == pytest.approx(0.8)
     assert bias["low"] > 0.5
+
+
+@needs_shared_data
+def test_the_published_judges_of_llmbar_against_its_labels(tmp_path: Path) -> None:
+    text = (FOLDER / "judge/llmbar_judgements.jsonl").read_text(encoding="utf-8")
+    rows = [json.loads(line) for line in text.split("\n") if line]
+    vanilla = [row for row in rows if row["prompt"] == "Vanilla"]
+    machine: dict[str, Row] = {}
+    for row in vanilla:
+        record = machine.setdefault(row["id"], {"id": row["id"], "judgments": []})
+        passed = {"1": True, "2": False}.get(row["judge_label"])
+        record["judgments"].append({"judge": row["judge"], "model": row["judge"], "passed": passed})
+    labels = {row["id"]: row["human_label"] == 1 for row in vanilla}
+    human = [{"id": each, "passed": label} for each, label in labels.items()]
+    result = calibrate(tmp_path, list(machine.values()), human, "--format", "json")
+    assert result.exit_code == 0, result.stderr
+    for found in json.loads(result.stdout)["judges"]:
+        pairs = [
+            (row["judge_label"] == "1", labels[row["id"]])
+            for row in vanilla
+            if row["judge"] == found["judge"] and row["judge_label"] in ("1", "2")
+        ]
+        agreed = fmean(a == b for a, b in pairs)
+        ours, theirs = (fmean(pair[at] for pair in pairs) for at in (0, 1))
+        chance = ours * theirs + (1 - ours) * (1 - theirs)
+        kappa = found["aspects"]["passed"]["cohen_kappa"]
+        assert kappa["n"] == len(pairs)
+        assert kappa["value"] == pytest.approx((agreed - chance) / (1 - chance))
+        assert kappa["low"] < kappa["value"] < kappa["high"]

@@ -221,7 +221,8 @@ def test_running_again_judges_only_what_failed(tmp_path: Path) -> None:
         assert sum(server.asked.values()) == asked + 1
 
 
-def test_a_killed_judge_goes_on_where_it_was(tmp_path: Path) -> None:
+@pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
+def test_a_stopped_judge_goes_on_where_it_was(tmp_path: Path, sent: signal.Signals) -> None:
     write_lines(tmp_path / "records.jsonl", reviews(12))
     server = ModelServer()
     with server.in_thread() as url:
@@ -237,8 +238,12 @@ def test_a_killed_judge_goes_on_where_it_was(tmp_path: Path) -> None:
         until = monotonic() + 60
         while sum(server.answered.values()) < 5 and monotonic() < until:
             sleep(0.02)
-        process.send_signal(signal.SIGKILL)
-        process.communicate()
+        process.send_signal(sent)
+        _, said = process.communicate(timeout=60)
+        if sent != signal.SIGKILL:
+            assert process.returncode == 3
+            assert b"(it was interrupted): what is done is kept" in said
+            assert b"Traceback" not in said
         assert not (tmp_path / "judged.jsonl").exists()
         journal = (tmp_path / "judged.jsonl.journal").read_bytes().splitlines()
         done = sum(b'"key"' in line for line in journal)
@@ -314,3 +319,43 @@ def test_mistakes_are_told_before_any_call(
 def test_an_empty_file_is_incomplete(tmp_path: Path) -> None:
     (tmp_path / "records.jsonl").write_text("")
     assert judge(tmp_path, "http://127.0.0.1:9/v1").exit_code == 3
+
+
+def test_what_a_record_holds_already_stays(tmp_path: Path) -> None:
+    before = [{"judge": "anna", "passed": True}]
+    records = [
+        {**reviews(1)[0], "judgments": before},
+        {**reviews(2)[1], "judgments": json.dumps(before)},
+    ]
+    write_lines(tmp_path / "records.jsonl", records)
+    with (tmp_path / "records.jsonl").open("a") as file:
+        file.write('{"id": "n", "answer": "x", "prob_correct": NaN, "far": Infinity}\n')
+    with ModelServer().in_thread() as url:
+        result = judge(tmp_path, url)
+    assert result.exit_code == 0, result.output
+    first, second, third = judged(tmp_path)
+    for record in (first, second):
+        assert [each["judge"] for each in record["judgments"]] == ["anna", "judge-good"]
+    assert third["judgments"][0]["scores"]
+    assert (third["prob_correct"], third["far"]) == (None, "inf")
+
+
+def test_a_cache_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    write_lines(tmp_path / "records.jsonl", reviews(1))
+    (tmp_path / "file").write_text("")
+    with ModelServer().in_thread() as url:
+        cache = ("--cache", str(tmp_path / "file" / "cache"))
+        result = judge(tmp_path, url, "good", "constructiveness", *cache)
+    assert result.exit_code == 2
+    assert "name another folder for the cache" in result.stderr
+
+
+def test_a_damaged_journal_is_told(tmp_path: Path) -> None:
+    write_lines(tmp_path / "records.jsonl", reviews(1))
+    with ModelServer().in_thread() as url:
+        assert judge(tmp_path, url).exit_code == 0
+        with (tmp_path / "judged.jsonl.journal").open("a") as journal:
+            journal.write('{"key": "x"}\n')
+        result = judge(tmp_path, url)
+    assert result.exit_code == 2
+    assert "a line that is no judgement" in result.stderr

@@ -10,6 +10,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from calipers.errors import UsageError
 from calipers.judge.answers import BadAnswer, read_answer
 from calipers.judge.rubrics import Rubric, Score
 
@@ -31,11 +32,16 @@ class Cache:
     def keep(self, prompt: str, scores: Mapping[str, Score], reason: str) -> None:
         """Keep an answer, all of it or nothing."""
         path = self._path(prompt)
-        path.parent.mkdir(parents=True, exist_ok=True)
         beside = path.with_suffix(f".{os.getpid()}")
         text = json.dumps({"reason": reason, "scores": scores}, ensure_ascii=False)
-        beside.write_text(text, encoding="utf-8", errors="replace")
-        beside.replace(path)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            beside.write_text(text, encoding="utf-8", errors="replace")
+            beside.replace(path)
+        except OSError as error:
+            raise UsageError(
+                f"{self._folder}: {error.strerror}", fix="name another folder for the cache"
+            ) from error
 
     def _path(self, prompt: str) -> Path:
         asked = json.dumps([self._of, prompt], sort_keys=True, default=str)

@@ -24,7 +24,7 @@ _RULES = {
     r"(?:llm |ai |automated |language model )?(?:judge|grader|evaluator)\b",
     "speaks_as_system": r"(?:^|\n)\s*(?:<\|?(?:system|im_start|im_end|assistant|user)\b"
     r"|\[/?INST\]|#{0,3}\s*(?:system|assistant)\s*(?:prompt|message)?\s*:)",
-    "imitates_fence": r"<<<\s*(?:END|BEGIN)\b|\bend of (?:the )?(?:data|review|answer|text)\b",
+    "imitates_fence": r"<<<\s*(?:END|BEGIN)\b|\bend of (?:the )?(?:judged )?data\b",
     "imitates_answer": r"[\"']scores[\"']\s*:\s*\{",
     "hidden_characters": r"[\u200b\u2060\u202a-\u202e\u2066-\u2069\U000e0000-\U000e007f]",
 }

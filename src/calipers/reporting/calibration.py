@@ -30,7 +30,7 @@ def _show(found: Calibrations, out: Console) -> None:
 
 
 def _name(each: Calibration) -> str:
-    by = f"{each.rubric} {each.rubric_hash}" if each.rubric_hash else str(each.rubric)
+    by = " ".join(filter(None, (each.rubric, each.rubric_hash))) or "no rubric named"
     return printable(f"{each.judge} ({each.model}), {by}")
 
 

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
+from math import isfinite, isnan
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +70,7 @@ def read_records(path: str | Path) -> Iterator[dict[str, Any]]:
         where = Path(source.name)
         for number, row in _rows(source, where):
             _checked(row, number, where)
-            yield {name: _plain(value) for name, value in row.items()}
+            yield {name: _strict(_plain(value)) for name, value in row.items()}
 
 
 def _rows(source: Any, path: Path) -> Iterator[tuple[int, Any]]:
@@ -135,6 +136,17 @@ def _plain(value: Any) -> Any:
         return [_plain(each) for each in value]
     if isinstance(value, dict):
         return {key: _plain(each) for key, each in value.items()}
+    return value
+
+
+def _strict(value: Any) -> Any:
+    """What JSON can hold: NaN is a null, as records have it, and what is infinite a text."""
+    if isinstance(value, float) and not isfinite(value):
+        return None if isnan(value) else str(value)
+    if isinstance(value, list):
+        return [_strict(each) for each in value]
+    if isinstance(value, dict):
+        return {key: _strict(each) for key, each in value.items()}
     return value
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -184,6 +185,13 @@ async def judged(judges: Sequence[WorkingJudge], record: dict[str, Any]) -> dict
     if not judges:
         return record
     found = await asyncio.gather(*(judge(record) for judge in judges))
+    return with_judgements(record, found)
+
+
+def with_judgements(record: Mapping[str, Any], found: Sequence[Judgement]) -> dict[str, Any]:
+    """The record with further judgements; its own, which may be JSON in a text, stay."""
     before = record.get("judgments")
+    if isinstance(before, str):
+        before = json.loads(before)
     own = before if isinstance(before, list) else []
     return {**record, "judgments": [*own, *(each.fields for each in found)]}

@@ -18,11 +18,18 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from calipers.errors import EXIT_INCOMPLETE, EXIT_PASS, EmptyError, UsageError
+from calipers.errors import EXIT_INCOMPLETE, EXIT_PASS, DataError, EmptyError, UsageError
 from calipers.judge.rubrics import Rubric
 from calipers.runner.data import read_records
 from calipers.runner.journal import Journal, encoded
-from calipers.runner.judges import Judgement, Pace, WorkingJudge, open_judges, rubrics_of
+from calipers.runner.judges import (
+    Judgement,
+    Pace,
+    WorkingJudge,
+    open_judges,
+    rubrics_of,
+    with_judgements,
+)
 from calipers.runner.running import run_to_end
 from calipers.runner.tally import Tally
 from calipers.suites import Judge
@@ -103,7 +110,13 @@ class _Judging:
         tally.begin()
         interrupted = tally.done < tally.calls and not self._judge(tally)
         if not interrupted:
-            self._write()
+            try:
+                self._write()
+            except OSError as error:
+                raise UsageError(
+                    f"{self._work.output}: {error.strerror}",
+                    fix="make room and run again: what is done is kept",
+                ) from error
         return self._result(records, keys, interrupted=interrupted)
 
     def _begin(self) -> None:
@@ -130,7 +143,13 @@ class _Judging:
                     fix="name another output: -o FILE",
                 )
         for _, _, line in lines:
-            self._done[str(line.get("key"))] = Judgement(line["judgment"], bool(line["failed"]))
+            judgment = line.get("judgment")
+            if not isinstance(judgment, dict) or not {"scores", "reason", "flags"} <= set(judgment):
+                raise DataError(
+                    f"{self._journal.path}: a line that is no judgement",
+                    fix="take it out, or begin anew with another output: -o FILE",
+                )
+            self._done[str(line.get("key"))] = Judgement(judgment, bool(line.get("failed")))
 
     def _records(self) -> Iterator[tuple[str, dict[str, Any]]]:
         """Each record with its key: its content, and which of equal ones it is."""
@@ -187,11 +206,8 @@ class _Judging:
         with beside.open("w", encoding="utf-8", errors="replace") as file:
             for key, record in self._records():
                 judgement = self._done.get(key)
-                if judgement is not None:
-                    own = record.get("judgments")
-                    before = own if isinstance(own, list) else []
-                    record["judgments"] = [*before, judgement.fields]
-                file.write(encoded(record))
+                found = [] if judgement is None else [judgement]
+                file.write(encoded(with_judgements(record, found) if found else record))
             file.flush()
             os.fsync(file.fileno())
         beside.replace(self._work.output)
