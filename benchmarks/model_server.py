@@ -6,6 +6,7 @@ It answers with the sum of the numbers in a prompt. A prompt orders faults for i
 of its first calls: `2 + 2 [[500 x2, drop]]` fails three times, then gets its answer. Known are any
 status (`429 1.5` asks to wait 1.5 s), and `drop`, `cut`, `html`, `half`, `empty`, `filter`, `hang`,
 `leak` (a 400 that repeats the key); `[[say …]]` sets the reply. Calls are counted by content.
+Models called `judge-…` are judges, see scripted_judges.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from time import monotonic
 from typing import Any
 
 from aiohttp import web
+
+from benchmarks import scripted_judges
 
 _ORDER = re.compile(r"\[\[(?!say )(?P<faults>[^\]]*)\]\]")
 _SAY = re.compile(r"\[\[say (?P<text>.*?)\]\]", re.DOTALL)
@@ -65,8 +68,14 @@ class ModelServer:
             if self.asked[prompt] <= len(orders):
                 what, wait = orders[self.asked[prompt] - 1]
                 return await _faulty(request, what, wait)
+            if not scripted_judges.takes(body):
+                return _status(400, {}, "response_format is not supported")
+            if body["model"] == "judge-slow":
+                await asyncio.sleep(scripted_judges.SLOW)
             self.answered[prompt] += 1
-            return web.json_response(_completion(body, _text(prompt)))
+            is_judge = body["model"].startswith(scripted_judges.PREFIX)
+            said = scripted_judges.judgement(body) if is_judge else _text(prompt)
+            return web.json_response(_completion(body, said))
         finally:
             self.in_flight -= 1
 

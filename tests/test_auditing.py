@@ -714,9 +714,7 @@ def test_columns_without_room_stand_below() -> None:
 
 
 def test_what_is_no_subcommand_is_a_kind_mistake() -> None:
-    said = refused("runs.jsonl", "--rubric", "r.yaml")
-    assert "judge runs.jsonl: no such subcommand" in said
-    assert "calipers judge audit FILES" in said
+    assert "--model" in run("runs.jsonl", "--rubric", "r.yaml").stderr  # judges files
     assert "did you mean audit?" in refused("audits", "x.jsonl")
     assert run("--help").exit_code == 0
     assert run("audit").exit_code == 2

@@ -16,7 +16,7 @@ _SIZES = {"sizing", "powering"}
 _AUDITS = {"rubric_items", "judgements", "audits", "auditing"}
 _ASKS = {"scoring", "thresholds", "explaining", "results", "sinks", "agreeing", "ratings", "tasks"}
 _DECIDES = {"gating", "deciding", "scenario_table", "baseline_files", "suites", "starter"}
-_CALLS = {"systems", "runner"}
+_CALLS = {"systems", "runner", "judge", "calibrating"}
 _ASKS |= _SHOWS | _SIZES | _AUDITS | _DECIDES | _CALLS
 _MEASURES = {"engines", "sources", "metrics", "stats", "prices", "records"}
 FORBIDDEN = {
@@ -28,7 +28,9 @@ FORBIDDEN = {
     "suites": {*_MEASURES, *_ASKS} - {"suites"},
     "timing": {"*"},
     "systems": {"config", *_MEASURES, *_ASKS} - {"systems", "suites"},
-    "runner": {"explaining", "agreeing", "tasks", *_SIZES, *_SHOWS},
+    "runner": {"explaining", "agreeing", "tasks", "calibrating", *_SIZES, *_SHOWS},
+    "judge": {"engines", "sources", "stats", "prices", *_ASKS} - {"judge", "rubric_items"},
+    "calibrating": {"engines", "scoring", "explaining", "sinks", *_SIZES, *_SHOWS},
     "prices": {"engines", "sources", "metrics", "stats", *_ASKS},
     "judgment_shape": {"engines", "sources", "metrics", "stats", *_ASKS},
     "traces": {"engines", "sources", "metrics", "prices", *_ASKS},
@@ -62,7 +64,7 @@ FORBIDDEN = {
     "deciding": {"explaining", "agreeing", "tasks", "suites", *_SIZES, *_SHOWS, *_CALLS},
     "reporting": {
         *("engines", "sources", "scoring", "sinks", "ratings", "tasks", "judgements", "auditing"),
-        *("api", "cli"),
+        *("api", "cli", "systems", "judge"),
     },
     "rubric_items": {"engines", "sources", "metrics", "stats", *_ASKS} - {"rubric_items"},
     "judgements": {"engines", "metrics", "stats", *_ASKS} - {"rubric_items", "scoring"},

@@ -30,9 +30,11 @@ from calipers.stats.power import CORRELATION
 from calipers.traces import trace_picture
 
 if TYPE_CHECKING:
+    from calipers.calibrating import Calibrations
     from calipers.choices import PolicyLike
     from calipers.gating.result import GateResult
     from calipers.runner.ending import RunResult
+    from calipers.runner.judging import JudgedFiles
     from calipers.runner.running import Watch
 
 
@@ -164,6 +166,66 @@ def run(
     ready = prepared(suite)
     folder = default_folder(ready.suite) if output is None else Path(output)
     return run_suite(ready, folder, watch or (lambda _: nullcontext()))
+
+
+def judge_records(
+    files: str | Path | Sequence[str | Path],
+    output: str | Path,
+    *,
+    rubric: str,
+    model: str,
+    name: str | None = None,
+    base_url: str | None = None,
+    api_key_env: str | None = None,
+    limit: int | None = None,
+    cache: str | Path | None = None,
+    concurrency: int = 32,
+    retries: int = 5,
+    timeout: float = 120.0,
+    rename: Mapping[str, str] | None = None,
+    watch: Watch | None = None,
+) -> JudgedFiles:
+    """Have the records in files judged by a model, and write them with their `judgments`.
+
+    `rubric` is a built-in one or a file. Run again with the same output to finish what is missing.
+    """
+    from contextlib import nullcontext  # noqa: PLC0415
+
+    from calipers.config.files import ConfigFile  # noqa: PLC0415
+    from calipers.runner.judges import Pace  # noqa: PLC0415
+    from calipers.runner.judging import Work, judge_files  # noqa: PLC0415
+    from calipers.suites import Judge  # noqa: PLC0415
+
+    given = {
+        "name": name or model.partition(":")[2] or model,
+        "model": model,
+        "rubric": str(rubric),
+        "base_url": base_url,
+        "api_key_env": api_key_env,
+        "limit": limit,
+    }
+    work = Work(
+        files=[str(each) for each in ([files] if isinstance(files, str | Path) else files)],
+        judge=Judge.of(ConfigFile("judge", given), example="--model openai:gpt-4o-mini"),
+        output=Path(output),
+        pace=Pace(concurrency=concurrency, retries=retries, timeout_seconds=timeout),
+        cache=None if cache is None else Path(cache),
+        rename=rename or {},
+    )
+    return judge_files(work, watch or (lambda _: nullcontext()))
+
+
+def calibrate_judges(
+    judged: str | Path | Sequence[str | Path],
+    human: str | Path | Sequence[str | Path],
+    *,
+    confidence: float = 0.95,
+) -> Calibrations:
+    """Compare the judges of judged records with what people say of the same records."""
+    from calipers.calibrating import calibrate_files  # noqa: PLC0415
+
+    files = [[each] if isinstance(each, str | Path) else each for each in (judged, human)]
+    return calibrate_files(*files, confidence=confidence)
 
 
 def compare(

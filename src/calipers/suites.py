@@ -189,6 +189,17 @@ class Judge(Served):
     rubric: Text = Field(
         description="technical_accuracy, constructiveness, planning_rationality, or a rubric file."
     )
+    limit: int | None = Field(
+        default=None, ge=100, description="Characters of a long text; else the rubric says it."
+    )
+    settings: Settings = Field(default_factory=dict, description="Of the model: temperature, …")
+
+    @field_validator("model")
+    @classmethod
+    def _has_a_provider(cls, model: str) -> str:
+        if ":" not in model:
+            refuse(f"{shown(model)} names no provider", fix=f"for example openai:{shown(model)}")
+        return model
 
 
 class Suite(StrictModel):

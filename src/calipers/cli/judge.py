@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import sys
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from calipers.cli.calibrate import calibrate
+from calipers.cli.judging import files as judge_files
 from calipers.cli.shared import (
     FORMATS,
     console,
@@ -16,24 +19,25 @@ from calipers.cli.shared import (
     say_notices,
     write,
 )
-from calipers.errors import UsageError, nearest
+from calipers.errors import UsageError
 
 if TYPE_CHECKING:
     from calipers.audits import Audit
 
 
 class JudgeGroup(click.Group):
-    """Subcommands by their name; without one, the command named `default`, if there is one."""
+    """Subcommands by their name; without one, the command named `default`."""
 
-    default: str | None = None
+    default = "files"
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Put the default command in front of arguments that name no subcommand."""
         if args and args[0] not in (*self.commands, *ctx.help_option_names):
-            if self.default is None:
+            close = get_close_matches(args[0], self.commands, n=1, cutoff=0.8)
+            if close and not Path(args[0]).exists():
                 raise UsageError(
-                    f"judge {args[0]}: no such subcommand",
-                    fix=f"as in calipers judge audit FILES; {nearest(args[0], self.commands)}",
+                    f"judge {args[0]}: no such subcommand, and no such file",
+                    fix=f"did you mean {close[0]}?",
                 )
             args = [self.default, *args]
         return super().parse_args(ctx, args)
@@ -41,7 +45,11 @@ class JudgeGroup(click.Group):
 
 @click.group(cls=JudgeGroup)
 def judge() -> None:
-    """How far judges can be trusted."""
+    """Have records judged (`judge FILES…`, as `judge files FILES…`), and audit judges."""
+
+
+judge.add_command(judge_files, "files")
+judge.add_command(calibrate)
 
 
 @judge.command()

@@ -33,7 +33,7 @@ def _renames(_: click.Context, __: click.Parameter, pairs: tuple[str, ...]) -> d
 
 
 _BY = click.option("--by", multiple=True, metavar="FIELD", help="Group by FIELD (repeatable).")
-_MAP = click.option(
+map_option = click.option(
     "--map",
     "rename",
     multiple=True,
@@ -52,7 +52,7 @@ _ON_BAD = click.option(
 
 def record_options(command: F) -> F:
     """The options of every command that reads records."""
-    return _BY(_MAP(_ON_BAD(command)))
+    return _BY(map_option(_ON_BAD(command)))
 
 
 def evidence_options(command: F) -> F:

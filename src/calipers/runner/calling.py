@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from time import monotonic, perf_counter
 from typing import Any
@@ -19,6 +19,9 @@ from calipers.runner.tracing import Tracing
 from calipers.systems import Call, Fault, Mask, System
 
 _MAY_COST = ("timeout", "bad_response", "content_filter")  # the provider may well charge for these
+Judged = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
+"""Grades a finished record before it is written; a judge that fails says so in the record."""
+
 _MICROSECOND = 6  # decimals of a second
 
 
@@ -45,7 +48,7 @@ class Calling:
         budget: Budget,
         prices: Sequence[Pricing | None],
         mask: Mask,
-        judged: Callable[[dict[str, Any]], dict[str, Any]] = lambda record: record,
+        judged: Judged,
     ) -> None:
         suite = plan.suite
         self._plan = plan
@@ -56,7 +59,7 @@ class Calling:
         self._budget = budget
         self._prices = prices
         self._mask = mask
-        self._judged = judged  # where judges will grade a finished record, before it is written
+        self._judged = judged
         self._reading = Reading(suite)
         self._lanes = [Lane(suite.concurrency) for _ in systems]
         self._slots = asyncio.Semaphore(suite.concurrency)
@@ -97,10 +100,9 @@ class Calling:
         while True:
             async with lane.slot(), self._slots:
                 if lane.given_up is not None:
-                    given_up = _not_called(lane.given_up)
-                    self._write(
-                        system, number, place, call, reserved, Attempted({}, 0, 0, given_up)
-                    )
+                    tried = Attempted({}, 0, 0, _not_called(lane.given_up))
+                    record = self._record(system, place, tried)
+                    self._write(system, number, call, reserved, tried, record)
                     return
                 began = monotonic()
                 tried = await self._attempted(system, call, attempt + 1)
@@ -109,11 +111,15 @@ class Calling:
                     lane.succeeded()
                 elif fault.kind == "rate_limit":
                     lane.throttled(began, fault)
-                if fault is None or self._is_last(attempt, fault):
-                    self._write(system, number, place, call, reserved, tried)
-                    if fault is not None:
-                        lane.failed(fault)
+                if fault is not None and self._is_last(attempt, fault):
+                    record = self._record(system, place, tried)
+                    self._write(system, number, call, reserved, tried, record)
+                    lane.failed(fault)
                     return
+            if fault is None:
+                record = await self._judged(self._record(system, place, tried))
+                self._write(system, number, call, reserved, tried, record)
+                return
             await asyncio.sleep(lane.backoff(attempt, fault))
             attempt += 1
 
@@ -150,12 +156,15 @@ class Calling:
         return fields
 
     def _write(
-        self, system: int, number: int, place: Place, call: Call, reserved: float, tried: Attempted
+        self,
+        system: int,
+        number: int,
+        call: Call,
+        reserved: float,
+        tried: Attempted,
+        record: dict[str, Any],
     ) -> None:
         """The record goes into the journal, then into the sums."""
-        record = self._record(system, place, tried)
-        if tried.fault is None:
-            record = self._judged(record)
         line = self._mask.exact(encoded(record))
         self._journal.append(line.encode("utf-8", "replace"))
         states = self._state.calls[system]
@@ -166,6 +175,8 @@ class Calling:
         cost = record.get("cost_usd")
         if tried.fault is not None and tried.fault.kind not in _MAY_COST:
             cost = 0.0
+        if cost is not None:
+            cost += _of_judges(record)
         prompt_tokens = record.get("prompt_tokens")
         self._budget.settle(system, reserved, cost, call.prompt, prompt_tokens)
         self._tracing.record(self._suite.systems[system], record, tried.seconds)
@@ -181,6 +192,13 @@ class Calling:
         if tried.attempts > 1:
             record["attempts"] = tried.attempts
         return {**record, **tried.fields}
+
+
+def _of_judges(record: Mapping[str, Any]) -> float:
+    """What the judges of a record cost, as far as that is known."""
+    judgments = record.get("judgments")
+    found = judgments if isinstance(judgments, list) else []
+    return sum(each.get("cost_usd") or 0.0 for each in found if isinstance(each, dict))
 
 
 def _not_called(fault: Fault) -> Fault:

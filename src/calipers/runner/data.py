@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
+from math import isfinite, isnan
 from pathlib import Path
 from typing import Any
 
@@ -44,8 +45,7 @@ class Tasks:
 def read_tasks(path: Path) -> Tasks:
     """The tasks in a file of records."""
     source = open_sources(path)[0]
-    rows = _json_rows(path) if isinstance(source, JsonLines) else _table_rows(source)
-    tasks = [_checked(row, number, path) for number, row in rows]
+    tasks = [_checked(row, number, path) for number, row in _rows(source, path)]
     if not tasks:
         raise EmptyError(f"{path}: no tasks in it", fix="a record per line, with id and input")
     notices = list(_stale(tasks))
@@ -62,6 +62,19 @@ def read_tasks(path: Path) -> Tasks:
     with path.open("rb") as file:
         digest = _digest(file.read())
     return Tasks(tasks=tasks, sha256=digest, notices=tuple(notices))
+
+
+def read_records(path: str | Path) -> Iterator[dict[str, Any]]:
+    """The records of a file or a glob, one after the other, as they are."""
+    for source in open_sources(path):
+        where = Path(source.name)
+        for number, row in _rows(source, where):
+            _checked(row, number, where)
+            yield {name: _strict(_plain(value)) for name, value in row.items()}
+
+
+def _rows(source: Any, path: Path) -> Iterator[tuple[int, Any]]:
+    return _json_rows(path) if isinstance(source, JsonLines) else _table_rows(source)
 
 
 def _digest(content: bytes) -> str:
@@ -123,6 +136,17 @@ def _plain(value: Any) -> Any:
         return [_plain(each) for each in value]
     if isinstance(value, dict):
         return {key: _plain(each) for key, each in value.items()}
+    return value
+
+
+def _strict(value: Any) -> Any:
+    """What JSON can hold: NaN is a null, as records have it, and what is infinite a text."""
+    if isinstance(value, float) and not isfinite(value):
+        return None if isnan(value) else str(value)
+    if isinstance(value, list):
+        return [_strict(each) for each in value]
+    if isinstance(value, dict):
+        return {key: _strict(each) for key, each in value.items()}
     return value
 
 

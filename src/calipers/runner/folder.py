@@ -149,6 +149,9 @@ def refuse_changes(before: Mapping[str, Any], now: Mapping[str, Any], folder: Pa
     if before["data"]["sha256"] != now["data"]["sha256"]:
         tasks = f"{before['data']['tasks']} tasks then, {now['data']['tasks']} now"
         changed.append(f"{now['data']['path']} has other content ({tasks})")
+    for name, digest in now.get("rubrics", {}).items():
+        if before.get("rubrics", {}).get(name, digest) != digest:
+            changed.append(f"the rubric of {name} has other content")
     if changed:
         raise UsageError(
             f"{folder}: the suite has changed since: {'; '.join(changed)}",

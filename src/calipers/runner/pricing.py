@@ -9,7 +9,7 @@ from typing import Any
 from calipers.errors import UsageError
 from calipers.prices import Price, price_list
 from calipers.prices.costs import PER_TOKENS
-from calipers.suites import Suite, System
+from calipers.suites import Judge, Suite, System
 
 _TOKENS = {
     "input": "prompt_tokens",
@@ -46,7 +46,7 @@ class Pricing:
 
 def pricings(suite: Suite) -> list[Pricing | None]:
     """The prices of each system; None where none is known."""
-    found = [_pricing(system) for system in suite.systems]
+    found = [pricing_of(system) for system in suite.systems]
     if suite.budget_usd is not None:
         for system, pricing in zip(suite.systems, found, strict=True):
             if pricing is None and system.model is not None:
@@ -58,7 +58,8 @@ def pricings(suite: Suite) -> list[Pricing | None]:
     return found
 
 
-def _pricing(system: System) -> Pricing | None:
+def pricing_of(system: System | Judge) -> Pricing | None:
+    """The prices of a system or a judge; None where none is known."""
     if system.price is not None:
         return Pricing(((-1.0, Price(**system.price.model_dump())),), "suite")
     listed = price_list() if system.model is not None else None  # takes half a second to load

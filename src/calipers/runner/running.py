@@ -7,19 +7,27 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Coroutine, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, redirect_stdout
+from contextlib import (
+    AbstractAsyncContextManager,
+    AbstractContextManager,
+    contextmanager,
+    nullcontext,
+    redirect_stdout,
+)
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from calipers.errors import UsageError
 from calipers.gating.policy import read_policy
+from calipers.judge.rubrics import Rubric
 from calipers.runner.budget import Budget
 from calipers.runner.calling import Calling
 from calipers.runner.data import read_tasks
 from calipers.runner.ending import RunResult, ended
 from calipers.runner.folder import MANIFEST, Folder, changed_files, new_manifest, refuse_changes
 from calipers.runner.journal import Journal
+from calipers.runner.judges import Pace, WorkingJudge, judged, open_judges, rubrics_of
 from calipers.runner.plan import Plan
 from calipers.runner.pricing import Pricing, price_notices, pricings
 from calipers.runner.state import State
@@ -42,18 +50,14 @@ class Prepared:
     base: Path  # the suite's folder, which its paths are relative to
     plan: Plan
     prices: Sequence[Pricing | None]
+    rubrics: Sequence[Rubric]  # of the judges
     notices: tuple[str, ...]
 
 
 def prepared(path: str | Path) -> Prepared:
     """Read a suite, its data and its policy; every mistake in them is found here."""
     suite, base = read_suite(path), Path(path).parent
-    if suite.judges:
-        names = ", ".join(judge.name for judge in suite.judges)
-        raise UsageError(
-            f"{path}: judges are not run yet: {names}",
-            fix="take `judges` out of the suite; the records can be judged later",
-        )
+    rubrics = rubrics_of(suite.judges, base)
     if suite.policy is not None:
         read_policy(base / suite.policy)
     tasks = read_tasks(base / suite.data)
@@ -63,6 +67,7 @@ def prepared(path: str | Path) -> Prepared:
         base=base,
         plan=Plan(suite, tasks),
         prices=prices,
+        rubrics=rubrics,
         notices=(*tasks.notices, *price_notices(suite, prices)),
     )
 
@@ -121,6 +126,9 @@ class _Run:
         }
         tasks = of.plan.tasks
         now = new_manifest(of.suite, of.base, tasks.sha256, len(tasks), known)
+        if of.rubrics:
+            judges = zip(of.suite.judges, of.rubrics, strict=True)
+            now["rubrics"] = {judge.name: rubric.hash for judge, rubric in judges}
         before = self._folder.manifest()
         if before is not None:
             refuse_changes(before, now, self._folder.path)
@@ -156,7 +164,10 @@ class _Run:
         )
 
         async def calls() -> None:
-            async with open_systems(of.suite, of.base) as systems:
+            async with (
+                open_systems(of.suite, of.base) as systems,
+                self._open_judges() as judges,
+            ):
                 calling = Calling(
                     of.plan,
                     systems,
@@ -165,12 +176,13 @@ class _Run:
                     budget=budget,
                     prices=of.prices,
                     mask=mask_of(of.suite),
+                    judged=partial(judged, judges),
                 )
                 await calling.all()
 
         try:
             with self._watch(state.tally), redirect_stdout(sys.stderr):
-                _run(calls())
+                run_to_end(calls())
         except (KeyboardInterrupt, asyncio.CancelledError):
             return INTERRUPTED
         finally:
@@ -178,8 +190,24 @@ class _Run:
                 self._note({"spent_usd": budget.spent_usd})
         return SPENT if budget.is_spent else None
 
+    def _open_judges(self) -> AbstractAsyncContextManager[list[WorkingJudge]]:
+        suite = self._of.suite
+        if not suite.judges:
+            return nullcontext([])
+        return open_judges(
+            suite.judges,
+            self._of.rubrics,
+            Pace(
+                concurrency=suite.concurrency,
+                retries=suite.retries,
+                timeout_seconds=suite.timeout_seconds,
+            ),
+            mask=mask_of(suite),
+            cache=None if suite.cache is None else self._of.base / suite.cache,
+        )
 
-def _run(calls: Coroutine[Any, Any, None]) -> None:
+
+def run_to_end(calls: Coroutine[Any, Any, None]) -> None:
     """Run to the end, also within a notebook, whose own loop is already running."""
     try:
         asyncio.get_running_loop()

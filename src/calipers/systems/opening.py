@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from calipers.suites import Suite
+from calipers.suites import Judge, Served, Suite
 from calipers.suites import System as SuiteSystem
 from calipers.systems.cache import Cached
 from calipers.systems.callables import PythonFunction, load_function
@@ -35,6 +35,13 @@ async def open_systems(suite: Suite, folder: Path) -> AsyncIterator[list[System]
         ]
 
 
+@asynccontextmanager
+async def open_models(judges: Sequence[Judge]) -> AsyncIterator[list[System]]:
+    """The judges' models, in order."""
+    async with open_session() as session:
+        yield [_model(each.model, each, session, logprobs=False) for each in judges]
+
+
 def _cached(system: System, of: SuiteSystem, suite: Suite, folder: Path) -> System:
     """Models are asked once for the same, where the suite names a cache."""
     if suite.cache is None or of.model is None:
@@ -57,12 +64,16 @@ def _opened(
 
         return Endpoint(session, system.http, key_of(system))
     assert system.model is not None
-    provider, _, model = system.model.partition(":")
     logprobs = suite.confidence is not None and suite.confidence.logprobs
-    if system.base_url is not None and provider in _CHAT:
+    return _model(system.model, system, session, logprobs=logprobs)
+
+
+def _model(name: str, served: Served, session: ClientSession, *, logprobs: bool) -> System:
+    provider, _, model = name.partition(":")
+    if served.base_url is not None and provider in _CHAT:
         from calipers.systems.chat import ChatModel  # noqa: PLC0415 (loads aiohttp)
 
-        return ChatModel(session, model, system.base_url, key_of(system), logprobs=logprobs)
+        return ChatModel(session, model, served.base_url, key_of(served), logprobs=logprobs)
     from calipers.systems.providers import ProviderModel  # noqa: PLC0415 (an extra)
 
-    return ProviderModel(session, system.model, system.base_url, key_of(system), logprobs=logprobs)
+    return ProviderModel(session, name, served.base_url, key_of(served), logprobs=logprobs)

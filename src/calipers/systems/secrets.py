@@ -46,11 +46,15 @@ class Mask:
 
 def mask_of(suite: Suite) -> Mask:
     """The mask of the keys that a suite names, and of others in the environment."""
-    return Mask(_keys(suite))
+    return mask_for((*suite.systems, *suite.judges))
 
 
-def _keys(suite: Suite) -> Iterator[str]:
-    named = {each.api_key_env for each in (*suite.systems, *suite.judges)}
+def mask_for(served: Iterable[Served]) -> Mask:
+    """The mask of the keys that these name, and of others in the environment."""
+    return Mask(_keys({each.api_key_env for each in served}))
+
+
+def _keys(named: set[str | None]) -> Iterator[str]:
     for name, value in os.environ.items():
         if name in named or _HOLDS_KEY.search(name):
             yield value

@@ -1,0 +1,137 @@
+"""A trace in words, for a judge of plans: steps, decision points, tools with outcomes, hand-offs.
+
+specs/003 leaves `extract_planning_decisions` open; this is ours. Whatever the length of the trace,
+the summary keeps to a number of characters, and says what it leaves out.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+_WORDS = 60  # characters of a name or a context
+_SHARES = {"Tools": 0.15, "Decision points": 0.3, "Hand-offs": 0.2}  # steps have the rest
+_OUTCOMES = {True: "succeeded", False: "failed"}
+_COORDINATES = "handoff"
+
+
+def planning_summary(trace: Any, limit: int | None) -> str:
+    """The summary of a trace, an object or its JSON, in at most `limit` characters."""
+    found = json.loads(trace) if isinstance(trace, str) else trace
+    found = found if isinstance(found, Mapping) else {}
+    calls, messages = _objects(found, "tool_calls"), _objects(found, "agent_interactions")
+    head = _head(calls, messages, found.get("agent_tasks"))
+    sections = {
+        "Tools": list(_tools(calls)),
+        "Decision points": list(_decisions(calls)),
+        "Hand-offs": list(_hand_offs(messages)),
+        "Steps": [f"{n}. {_step(call)}" for n, call in enumerate(calls, 1)],
+    }
+    return _fitted(head, {name: lines for name, lines in sections.items() if lines}, limit)
+
+
+def _objects(found: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
+    entries = found.get(key)
+    return [e for e in entries if isinstance(e, Mapping)] if isinstance(entries, list) else []
+
+
+def _head(
+    calls: Sequence[Mapping[str, Any]], messages: Sequence[Mapping[str, Any]], tasks: Any
+) -> str:
+    failed = sum(call.get("success") is False for call in calls)
+    handed = sum(message.get("type") == _COORDINATES for message in messages)
+    said = (
+        f"{len(calls)} tool calls ({failed} failed), {len(messages)} messages ({handed} hand-offs)"
+    )
+    if isinstance(tasks, Mapping) and tasks:
+        shares = ", ".join(f"{_short(agent)} {count}" for agent, count in list(tasks.items())[:10])
+        said += f"; tasks by agent: {shares}"
+    return f"{said}."
+
+
+def _tools(calls: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    used = Counter(str(call.get("tool_name")) for call in calls)
+    for tool, times in used.most_common():
+        told = [c.get("success") for c in calls if str(c.get("tool_name")) == tool]
+        outcomes = [f"{told.count(is_good)} {word}" for is_good, word in _OUTCOMES.items()]
+        known = any(isinstance(each, bool) for each in told)
+        yield f"{_short(tool)}: {times}×, {', '.join(outcomes) if known else 'outcome unknown'}"
+
+
+def _decisions(calls: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Where the agent had to choose anew: after a failure, when it repeats itself, or hands on."""
+    for at, (before, call) in enumerate(pairwise(calls), 2):
+        tool, last = call.get("tool_name"), before.get("tool_name")
+        if before.get("success") is False:
+            how = "tried it again" if tool == last else f"turned to {_short(tool)}"
+            yield f"step {at}: after {_short(last)} failed, {how} → {_outcome(call)}"
+        elif tool == last and call.get("context") == before.get("context"):
+            yield f"step {at}: repeated {_short(tool)} on the same → {_outcome(call)}"
+        elif call.get("agent_id") != before.get("agent_id"):
+            yield f"step {at}: {_short(call.get('agent_id'))} went on with {_short(tool)}"
+
+
+def _hand_offs(messages: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    counted = Counter(
+        (_short(m.get("from")), _short(m.get("to")), _short(m.get("type"))) for m in messages
+    )
+    ordered = sorted(counted.items(), key=lambda each: each[0][2] != _COORDINATES)
+    for (sender, receiver, kind), times in ordered:
+        yield f"{sender} → {receiver}: {kind}{f' {times}×' if times > 1 else ''}"
+
+
+def _step(call: Mapping[str, Any]) -> str:
+    agent = f"[{_short(call['agent_id'])}] " if call.get("agent_id") is not None else ""
+    context = f" for {_short(call['context'])}" if call.get("context") is not None else ""
+    seconds = call.get("duration")
+    took = f", {seconds:g} s" if isinstance(seconds, int | float) else ""
+    return f"{agent}{_short(call.get('tool_name'))}{context} → {_outcome(call)}{took}"
+
+
+def _outcome(call: Mapping[str, Any]) -> str:
+    success = call.get("success")
+    return _OUTCOMES[success] if isinstance(success, bool) else "outcome unknown"
+
+
+def _short(value: Any) -> str:
+    text = " ".join(str(value).split()) if value is not None else "unknown"
+    return text if len(text) <= _WORDS else f"{text[: _WORDS - 1]}…"
+
+
+def _fitted(head: str, sections: Mapping[str, Sequence[str]], limit: int | None) -> str:
+    """The sections one after the other; what one does not need, the next ones may use."""
+    if limit is None:
+        return "\n\n".join([head, *(_section(name, lines) for name, lines in sections.items())])
+    parts = [head[:limit]]
+    left = limit - len(parts[0])
+    for name, lines in sections.items():
+        room = left if name == "Steps" else min(left, int(limit * _SHARES[name]))
+        shown = _within(lines, room - len(name) - 4)
+        if shown:
+            parts.append(_section(name, shown))
+            left -= len(parts[-1]) + 2
+    return "\n\n".join(parts)
+
+
+def _section(name: str, lines: Sequence[str]) -> str:
+    return f"{name}:\n" + "\n".join(lines)
+
+
+def _within(lines: Sequence[str], room: int) -> list[str]:
+    """The lines that fit: the first and the last, and between them how many are left out."""
+    if sum(len(line) + 1 for line in lines) <= room:
+        return list(lines)
+    room -= len(f"(… {len(lines)} left out …)") + 1
+    first: list[str] = []
+    last: list[str] = []
+    for turn in range(len(lines)):
+        line = lines[len(first)] if turn % 2 == 0 else lines[-1 - len(last)]
+        room -= len(line) + 1
+        if room < 0:
+            break
+        (first if turn % 2 == 0 else last).append(line)
+    mark = f"(… {len(lines) - len(first) - len(last)} left out …)"
+    return [*first, mark, *reversed(last)] if first else []

@@ -1,0 +1,57 @@
+"""How far judges agree with people, as a table."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from calipers.reporting.figures import NOTHING, printable
+from calipers.reporting.terminal import rendered
+
+if TYPE_CHECKING:
+    from calipers.calibrating import Calibration, Calibrations
+    from calipers.stats.influence import Estimate
+
+
+def calibration_text(found: Calibrations, console: Console | None = None) -> str:
+    """A table per judge: a row per aspect, every measure with its interval."""
+    return rendered(console, lambda out: _show(found, out))
+
+
+def _show(found: Calibrations, out: Console) -> None:
+    for each in found.judges:
+        out.print(Text(f"{_name(each)}: {each.n:,} records judged by people too"))
+        if each.aspects:
+            out.print(_table(each))
+
+
+def _name(each: Calibration) -> str:
+    by = " ".join(filter(None, (each.rubric, each.rubric_hash))) or "no rubric named"
+    return printable(f"{each.judge} ({each.model}), {by}")
+
+
+def _table(each: Calibration) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("aspect")
+    for head in ("n", "κ", "α", "Spearman", "bias"):
+        table.add_column(head, justify="right", no_wrap=True)
+    for aspect, measures in each.aspects.items():
+        alpha = next(m for name, m in measures.items() if name.startswith("krippendorff"))
+        shown = (measures.get("cohen_kappa"), alpha, measures["spearman"], measures["bias"])
+        table.add_row(
+            Text(printable(aspect.removeprefix("scores."))),
+            f"{measures['bias'].n:,}",
+            *map(_estimate, shown),
+        )
+    return table
+
+
+def _estimate(found: Estimate | None) -> str:
+    if found is None or found.value is None:
+        return NOTHING
+    around = "" if found.low is None else f" ({found.low:.2f} to {found.high:.2f})"
+    return f"{found.value:.2f}{around}"
