@@ -104,8 +104,8 @@ def _signal(number: int) -> str:
 
 
 def _program(name: str, folder: Path) -> str:
-    """Where the program is; `python` is this one where the path has none."""
-    found = shutil.which(name if os.sep not in name else str(folder / name))
+    """Where the program is, from wherever one looks; `python` is this one where PATH has none."""
+    found = shutil.which(name if os.sep not in name else str(folder.absolute() / name))
     if found is None and name in ("python", "python3"):
         found = sys.executable
     if found is None:
