@@ -53,7 +53,7 @@ def _keys(suite: Suite) -> Iterator[str]:
     named = {each.api_key_env for each in (*suite.systems, *suite.judges)}
     for name, value in os.environ.items():
         if name in named or _HOLDS_KEY.search(name):
-            yield value
+            yield value.strip()
 
 
 def key_of(served: Served) -> str | None:
