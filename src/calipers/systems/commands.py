@@ -59,7 +59,7 @@ class Command:
         if code != 0:
             how = f"exit code {code}" if code > 0 else f"ended by {_signal(-code)}"
             raise Fault("exception", f"{how}: {last}" if last else how)
-        return json_reply(written)
+        return json_reply(written, again=False)
 
 
 async def _feed(process: Process, record: bytes) -> None:
