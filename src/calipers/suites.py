@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 from typing import Annotated, Any, Self
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
@@ -17,6 +17,8 @@ EXAMPLE = "calipers init writes a suite to start from; calipers schema suite say
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _KINDS = ("model", "python", "command", "http")
 _SECRET = re.compile(r"authorization|api[-_]?key|secret|password|cookie", re.IGNORECASE)
+
+_SECRET_PARAMETER = re.compile(rf".*({_SECRET.pattern}).*|(.*_)?(key|token)", re.IGNORECASE)
 
 Text = Annotated[str, Field(min_length=1)]
 Money = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -35,9 +37,10 @@ def _check_url(url: str, *at: str) -> None:
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         refuse(f"{shown(url)} is no URL", fix="for example http://127.0.0.1:8000/v1", at=at)
-    if parts.username or parts.password:
+    named = (name for name, _ in parse_qsl(parts.query, keep_blank_values=True))
+    if parts.username or parts.password or any(_SECRET_PARAMETER.fullmatch(n) for n in named):
         refuse(
-            "a URL that holds a password",
+            "a URL that holds a key or a password, which is written into the results",
             fix="name the environment variable that holds the key: api_key_env",
             at=at,
         )

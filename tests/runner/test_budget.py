@@ -42,6 +42,18 @@ def test_a_budget_is_never_passed_and_the_next_one_goes_on(
     assert {round(record["cost_usd"], 9) for record in records} == {CALL}
 
 
+def test_what_is_left_for_less_than_a_call_stays_there_in_later_runs_too(tmp_path: Path) -> None:
+    server = ModelServer()
+    with server.in_thread() as url:
+        suite = suite_folder(
+            tmp_path, sums(30), [chat(url, price=PRICE)], budget_usd=5 * CALL + CALL / 2
+        )
+        for _ in range(3):
+            assert suite.run().exit_code == 3
+            assert sum(record["cost_usd"] for record in suite.records()) <= 5.5 * CALL
+    assert sum(server.asked.values()) == len(suite.records())
+
+
 def test_many_at_a_time_do_not_pass_it_either(tmp_path: Path) -> None:
     server = ModelServer(latency=0.05)
     with server.in_thread() as url:

@@ -143,16 +143,18 @@ def test_a_system_that_is_down_stops_itself_and_no_other(tmp_path: Path) -> None
 def test_a_key_is_nowhere_to_be_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     server = ModelServer()
     key = "planted-key-4711"
-    monkeypatch.setenv("PLANTED", key)
+    monkeypatch.setenv("PLANTED", f"{key}\n")  # as from a file
     with server.in_thread() as url:
         tasks = [*sums(1, " [[leak]]"), {"id": "told", "input": f"[[say it is {key}]]"}]
-        suite = suite_folder(tmp_path, tasks, [chat(url, api_key_env="PLANTED")])
+        system = chat(url, api_key_env="PLANTED")
+        suite = suite_folder(tmp_path, tasks, [system], cache="out/cache")
         result = suite.run()
     assert result.exit_code == 3
+    assert list(suite.results.glob("cache/*/*.json"))
     assert "no such key: Bearer ***" in str(suite.errors()["t0"])
     said = next(record for record in suite.records() if record["id"] == "told")
     assert said["answer"] == "it is ***"
     assert key not in result.output + result.stderr
-    for path in suite.results.rglob("*"):
+    for path in filter(Path.is_file, suite.results.rglob("*")):
         content = path.read_text(encoding="utf-8")
         assert key not in content, path.name

@@ -90,7 +90,7 @@ class TestModels:
         assert 20 <= one["latency_ms"] == pytest.approx(one["duration_seconds"] * 1000)
         assert two["run"] == 2
         bodies = sorted(server.requests, key=lambda body: body["seed"])
-        assert [body["seed"] for body in bodies] == [6, 7]
+        assert [body["seed"] for body in bodies] == [5, 6]
         assert bodies[0]["messages"] == [{"role": "user", "content": "0 + 1\nGo."}]
         assert (bodies[0]["model"], bodies[0]["max_tokens"]) == ("tiny", 99)
 
@@ -250,6 +250,19 @@ class TestPrograms:
         assert sorted(record["answer"] for record in suite.records()) == ["1", "2"]
         assert "agent.py" in suite.records()[0]["where"]
 
+    def test_a_program_beside_the_suite_is_found_from_anywhere(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        (tmp_path / "here").mkdir()
+        program = tmp_path / "here" / "agent.sh"
+        program.write_text('#!/bin/sh\necho \'{"answer": "1"}\'\n')
+        program.chmod(0o755)
+        monkeypatch.chdir(tmp_path)
+        system = {"name": "agent", "command": ["./agent.sh"]}
+        suite = suite_folder(Path("here"), sums(1), [system])
+        assert suite.run().exit_code == 0
+        assert only(suite)["answer"] == "1"
+
     @pytest.mark.parametrize(
         ("shell", "error"),
         [
@@ -263,11 +276,12 @@ class TestPrograms:
     )
     def test_a_command_that_fails(self, tmp_path: Path, shell: str, error: str) -> None:
         system = {"name": "agent", "command": ["sh", "-c", shell]}
-        suite = suite_folder(tmp_path, sums(1), [system], timeout_seconds=1, retries=0)
+        suite = suite_folder(tmp_path, sums(1), [system], timeout_seconds=1, retries=1)
         began = monotonic()
         assert suite.run().exit_code == 3
         assert monotonic() - began < 20
         assert only(suite)["error"].startswith(error)
+        assert "attempts" not in only(suite) or error.startswith("timeout")
 
     def test_a_server_of_ones_own(self, tmp_path: Path) -> None:
         server = ModelServer()
@@ -314,6 +328,13 @@ class TestMistakes:
         settings = {"extra_headers": {"Authorization": "planted-key-4711"}}
         suite = suite_folder(tmp_path, sums(1), [chat("http://127.0.0.1:9/v1", settings=settings)])
         told = self.told(suite)
+        assert "api_key_env" in told
+        assert "planted-key-4711" not in told
+
+    @pytest.mark.parametrize("at", ["?api_key=", "?v=1&key=", "?access_token="])
+    def test_a_key_in_a_url_is_refused_and_not_repeated(self, tmp_path: Path, at: str) -> None:
+        url = f"http://127.0.0.1:9/v1{at}planted-key-4711"
+        told = self.told(suite_folder(tmp_path, sums(1), [{"name": "a", "http": url}]))
         assert "api_key_env" in told
         assert "planted-key-4711" not in told
 

@@ -31,7 +31,13 @@ class Budget:
     """What is left, over all runs of a folder."""
 
     def __init__(
-        self, usd: float | None, calls: int | None, *, spent_usd: float, spent_calls: int
+        self,
+        usd: float | None,
+        calls: int | None,
+        *,
+        spent_usd: float,
+        spent_calls: int,
+        dearest: Mapping[int, float],
     ) -> None:
         self._usd = usd
         self._calls = calls
@@ -39,7 +45,7 @@ class Budget:
         self._spent_calls = spent_calls
         self._reserved: list[float] = []
         self._settled = asyncio.Event()
-        self._seen: dict[int, _Seen] = {}
+        self._seen = {system: _Seen(cost) for system, cost in dearest.items()}
         self.is_spent = False
 
     async def reserve(

@@ -74,7 +74,7 @@ class Plan:
         tier = self._tiers[place.tier]
         settings = {**self.suite.systems[system].settings, **(tier.settings if tier else {})}
         if isinstance(settings.get("seed"), int):
-            settings["seed"] += place.run
+            settings["seed"] += place.run - 1
         return settings
 
     def identity(self, system: int, place: Place) -> dict[str, Any]:

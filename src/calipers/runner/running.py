@@ -161,6 +161,7 @@ class _Run:
             of.suite.budget_calls,
             spent_usd=max(in_journal, self._manifest["spent_usd"]),
             spent_calls=state.tally.done,
+            dearest=state.dearest,
         )
 
         async def calls() -> None:

@@ -22,6 +22,7 @@ class State:
         self.calls = [bytearray(plan.per_system) for _ in plan.suite.systems]
         self.tally = Tally(plan.calls)
         self.replaced_usd = 0.0
+        self.dearest: dict[int, float] = {}  # what a system's dearest call cost
         self._read(journal)
         self.tally.begin()
 
@@ -50,6 +51,8 @@ class State:
                 self.tally.add(before, sign=-1)
                 self.replaced_usd += before.get("cost_usd") or 0.0
             self.tally.add(record)
+            if (cost := record.get("cost_usd")) is not None:
+                self.dearest[system] = max(cost, self.dearest.get(system, 0.0))
             lines[system][number] = (start, end)
             states[number] = DONE
             if record.get("error") is not None:

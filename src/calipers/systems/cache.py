@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from calipers.systems.calls import Call, Reply, System
+from calipers.systems.secrets import Mask
 
 
 class Cached:
@@ -19,10 +20,11 @@ class Cached:
     The run's number is part of the question: the repeats of a task are calls of their own.
     """
 
-    def __init__(self, system: System, folder: Path, of: Mapping[str, Any]) -> None:
+    def __init__(self, system: System, folder: Path, of: Mapping[str, Any], mask: Mask) -> None:
         self._system = system
         self._folder = folder
         self._of = of
+        self._mask = mask
 
     async def __call__(self, call: Call) -> Reply:
         """The reply that is kept, or a new one, which then is."""
@@ -47,5 +49,5 @@ class Cached:
             "reasoning": reply.reasoning,
             "logprobs": [list(pair) for pair in reply.logprobs],
         }
-        beside.write_text(json.dumps(kept), encoding="utf-8")
+        beside.write_text(self._mask.exact(json.dumps(kept)), encoding="utf-8")
         beside.replace(path)

@@ -59,7 +59,7 @@ class Command:
         if code != 0:
             how = f"exit code {code}" if code > 0 else f"ended by {_signal(-code)}"
             raise Fault("exception", f"{how}: {last}" if last else how)
-        return json_reply(written)
+        return json_reply(written, again=False)
 
 
 async def _feed(process: Process, record: bytes) -> None:
@@ -104,8 +104,8 @@ def _signal(number: int) -> str:
 
 
 def _program(name: str, folder: Path) -> str:
-    """Where the program is; `python` is this one where the path has none."""
-    found = shutil.which(name if os.sep not in name else str(folder / name))
+    """Where the program is, from wherever one looks; `python` is this one where PATH has none."""
+    found = shutil.which(name if os.sep not in name else str(folder.absolute() / name))
     if found is None and name in ("python", "python3"):
         found = sys.executable
     if found is None:

@@ -13,7 +13,7 @@ from calipers.systems.cache import Cached
 from calipers.systems.callables import PythonFunction, load_function
 from calipers.systems.calls import System
 from calipers.systems.commands import Command
-from calipers.systems.secrets import key_of
+from calipers.systems.secrets import key_of, mask_of
 from calipers.systems.wire import open_session
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def _cached(system: System, of: SuiteSystem, suite: Suite, folder: Path) -> Syst
         return system
     weighed = suite.confidence is not None and suite.confidence.logprobs
     asked = {"model": of.model, "base_url": of.base_url, "logprobs": weighed}
-    return Cached(system, folder / suite.cache, asked)
+    return Cached(system, folder / suite.cache, asked, mask_of(suite))
 
 
 def _opened(

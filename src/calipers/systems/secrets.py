@@ -57,7 +57,7 @@ def mask_for(served: Iterable[Served]) -> Mask:
 def _keys(named: set[str | None]) -> Iterator[str]:
     for name, value in os.environ.items():
         if name in named or _HOLDS_KEY.search(name):
-            yield value
+            yield value.strip()
 
 
 def key_of(served: Served) -> str | None:

@@ -37,18 +37,18 @@ def as_json(value: Any) -> bytes:
     return json.dumps(value, ensure_ascii=False, default=str).encode("utf-8", "replace")
 
 
-def json_reply(content: bytes) -> Reply:
+def json_reply(content: bytes, *, again: bool = True) -> Reply:
     """The reply in a JSON body: record fields, or a text."""
-    return given_reply(parsed(content))
+    return given_reply(parsed(content, again=again))
 
 
-def parsed(content: bytes) -> Any:
-    """The JSON in a body; what is none may be whole the next time."""
+def parsed(content: bytes, *, again: bool = True) -> Any:
+    """The JSON in a body; what is none may be whole the next time, where it came over a wire."""
     try:
         return json.loads(content)
     except (ValueError, RecursionError) as error:
         start = content[:60].decode(errors="replace")
-        raise Fault("bad_response", f"not JSON: {start!r}", again=True) from error
+        raise Fault("bad_response", f"not JSON: {start!r}", again=again) from error
 
 
 @asynccontextmanager
