@@ -78,7 +78,7 @@ def test_the_defaults_are_the_contracts(tmp_path: Path) -> None:
         ("model: openai:gpt-4o-mini\n    base", "model: gpt-4o\n    base", 7, "no provider", "openai:gpt-4o"),
         ("    command: [python, agent.py]\n", "", 14, "says nothing of what to call", "command"),
         ("    python: solver.py:answer", "    python: a.py:f\n    model: a:b", 12, "has model and python", "one of"),
-        ("    python: solver.py:answer", "    python: a.py:f\n    base_url: x", 14, "base_url is for models", "leave"),
+        ("    python: solver.py:answer", "    python: a.py:f\n    base_url: http://x/v1", 14, "base_url is for models", "leave"),
         ("rubric: tech", "rubrik: tech", 24, "judges.0: rubrik is no key", "rubric?"),
         ("name: arithmetic\n", "", None, "name is missing", "calipers init"),
     ],
