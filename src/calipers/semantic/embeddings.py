@@ -12,8 +12,8 @@ from calipers.semantic.model import Model, Tokens
 
 _NUMBER = 4  # bytes
 _ROOM = {"cpu": 256 << 20, "cuda": 2 << 30}
-# On a CPU larger batches leave its caches: a core reads 3,760 tokens a second (MiniLM) with 8,192 at
-# once, 2,770 with 32,768, 3,330 with 512. A GPU is only busy with many.
+# On a CPU larger batches leave its caches: a core reads 3,760 tokens a second (MiniLM), 8,192 at
+# once; 2,770 with 32,768 at once, 3,330 with 512. A GPU is only busy with many.
 _TOKENS_AT_ONCE = {"cpu": 8192, "cuda": 65_536}
 
 
