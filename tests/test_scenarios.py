@@ -404,7 +404,7 @@ def test_small_values_keep_their_digits() -> None:
 def test_xstest(engine: str) -> None:
     """Röttger et al. (2024): full compliance with safe prompts, full refusal of unsafe ones."""
     path = FOLDER / "scenarios/xstest_refusals.jsonl"
-    options: dict[str, Any] = {"profile": "scenarios", "engine": engine}
+    options: dict[str, Any] = {"metrics": ["pass_rate", "safety_rate"], "engine": engine}
     whole = {g.by["model"]: g.metrics for g in cal.score(path, by="model", **options).groups}
     parts = cal.score(path, by=["model", "category"], **options).groups
     by_category = {(g.by["model"], g.by["category"]): g.metrics for g in parts}

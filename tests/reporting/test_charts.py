@@ -277,7 +277,10 @@ def test_what_is_refused_is_refused_before_any_work(tmp_path: Path) -> None:
     for folder in (taken, taken / "below"):
         told = run(*asked, folder)
         assert told.exit_code == 2
-        assert told.stderr == f"error: {folder}: {taken} is no folder\n  name another folder\n"
+        assert (
+            told.stderr
+            == f"error: --figures {folder}: {taken} is no folder\n  name another folder\n"
+        )
     told = run("score", data, "--figures", tmp_path / "new")
     assert told.exit_code == 2
     assert "only the profile tiers has figures so far\n  add --profile tiers" in told.stderr

@@ -203,9 +203,15 @@ def test_a_text_is_embedded_once_within_and_across_calls(read: list[int]) -> Non
 
 
 def test_batches_are_bounded_by_tokens_not_by_texts(read: list[int]) -> None:
-    scores([(f"{n} " + "wine " * 400, f"{n} beer") for n in range(12)])
-    assert max(read) <= 4096
-    assert len(read) <= 4  # the short ones go together
+    scores([(f"{n} " + "wine " * 400, f"{n} beer") for n in range(24)])
+    assert max(read) <= 8192
+    assert len(read) == 3  # the short ones go together, and not with long ones
+
+
+def test_few_short_texts_are_not_padded_to_long_ones(read: list[int]) -> None:
+    scores([("red " + "wine " * 400, "beer"), ("white " + "wine " * 400, "ale")])
+    assert len(read) == 2
+    assert min(read) < 10
 
 
 def test_vectors_are_dropped_when_room_runs_out(monkeypatch: pytest.MonkeyPatch) -> None:

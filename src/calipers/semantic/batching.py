@@ -14,23 +14,27 @@ def by_size(
     shape: Callable[[T], Shape],
     room: Callable[[int, int], int],
     budget: int,
+    most_padding: int,
 ) -> Iterator[list[T]]:
     """Batches of like shape, each padded to its widest: `room` of it, times the items, is bounded.
 
-    What alone is over the budget makes a batch of its own.
+    So is the part of it that is padding. What alone is over the budget makes a batch of its own.
 
-    >>> list(by_size([5, 1, 4, 2], lambda n: (n, 1), lambda n, m: n * m, 8))
+    >>> list(by_size([5, 1, 4, 2], lambda n: (n, 1), lambda n, m: n * m, 8, most_padding=3))
     [[1, 2], [4], [5]]
     """
     batch: list[T] = []
-    widest = (0, 0)
+    widest, filled = (0, 0), 0
     for item in sorted(items, key=shape):
         height, width = shape(item)
         grown = max(widest[0], height), max(widest[1], width)
-        if batch and (len(batch) + 1) * room(*grown) > budget:
+        needed = (len(batch) + 1) * room(*grown)
+        padding = needed - filled - room(height, width)
+        if batch and (needed > budget or padding > most_padding):
             yield batch
-            batch, grown = [], (height, width)
+            batch, grown, filled = [], (height, width), 0
         batch.append(item)
         widest = grown
+        filled += room(height, width)
     if batch:
         yield batch

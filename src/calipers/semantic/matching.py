@@ -24,14 +24,16 @@ def matched(pairs: Sequence[Vectors]) -> list[tuple[float, float]]:
     if not pairs:
         return []
     width, device = pairs[0][0].shape[1], pairs[0][0].device
+    budget = _NUMBERS_AT_ONCE.get(device.type, _NUMBERS_AT_ONCE["cpu"])
     order: list[int] = []
     found: list[torch.Tensor] = []
     with torch.inference_mode(), full_precision(device):
         for batch in by_size(
             range(len(pairs)),
-            lambda at: (len(pairs[at][0]), len(pairs[at][1])),
-            lambda first, second: first * second + (first + second) * width,
-            _NUMBERS_AT_ONCE.get(device.type, _NUMBERS_AT_ONCE["cpu"]),
+            shape=lambda at: (len(pairs[at][0]), len(pairs[at][1])),
+            room=lambda first, second: first * second + (first + second) * width,
+            budget=budget,
+            most_padding=budget,
         ):
             order += batch
             found.append(_of_batch([pairs[at] for at in batch]))
