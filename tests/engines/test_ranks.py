@@ -34,7 +34,8 @@ Groups = dict[str | None, list[float | None]]
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every way to a rank, whatever the number of rows."""
     if request.param != "sorted":
-        monkeypatch.setattr(polars, "HELD_ROWS", -1)
+        for name in ("RANKED_ROWS", "DESCRIBED_ROWS"):
+            monkeypatch.setattr(polars, name, -1)
     monkeypatch.setattr(ranks, "_FEW", 0 if request.param == "digit by digit" else 10**9)
 
 

@@ -27,7 +27,7 @@ from calipers.engines.per_task import (
 from calipers.engines.plan import IDENTITY, Plan, has, sort_key
 from calipers.engines.ranks import BUCKET, KEY, Tally, select_ranks
 from calipers.engines.resampling import bootstrap
-from calipers.engines.sorted_groups import HELD_ROWS, SortedGroups
+from calipers.engines.sorted_groups import DESCRIBED_ROWS, RANKED_ROWS, SortedGroups
 from calipers.engines.spreads import (
     add_spreads,
     beside_rows,
@@ -156,7 +156,8 @@ def _rows_of(group: str, store: Store) -> pl.DataFrame:
 
 def totals(store: Store, plan: Plan) -> GroupTotals:
     """Every group's totals over the whole store, and how far its clusters spread."""
-    held = SortedGroups(store) if plan.sorted_features and store.rows <= HELD_ROWS else None
+    fits = store.rows <= (DESCRIBED_ROWS if plan.described else RANKED_ROWS)
+    held = SortedGroups(store) if plan.sorted_features and fits else None
     groups, keyed_tables = _first_pass(store, plan, () if held else plan.modes)
     add_ranks = partial(_add_ranks, groups, held or store)
     for rank in plan.ranks:

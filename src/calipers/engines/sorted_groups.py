@@ -15,7 +15,8 @@ import polars as pl
 from calipers.engines.store import Store
 from calipers.metrics.declaration import GROUP, Feature
 
-HELD_ROWS = 20_000_000
+RANKED_ROWS = 2_000_000  # beyond that, counting finds a rank in less memory
+DESCRIBED_ROWS = 20_000_000  # to count every value for its mode would take more
 
 Floats = npt.NDArray[np.float64]
 
