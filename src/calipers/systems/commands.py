@@ -90,10 +90,12 @@ async def _last_of(stream: asyncio.StreamReader) -> str:
 
 
 async def _end(process: Process) -> None:
-    if process.returncode is None:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
+    """Ends it, all it started, and its pipes: one that nobody reads to its end stays open."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        if process.returncode is None:
             os.killpg(process.pid, signal.SIGKILL)
-        await process.wait()
+    process._transport.close()  # type: ignore[attr-defined]  # noqa: SLF001  # no public way
+    await process.wait()
 
 
 def _signal(number: int) -> str:
