@@ -19,7 +19,7 @@ from calipers.metrics.declaration import GROUP, TASK
 
 HELD_BYTES = 160 << 20
 SPILL_BYTES = 32 << 20  # so much at a time once the rows no longer fit
-PARTS = 32
+PARTS = 48
 
 
 class Store:

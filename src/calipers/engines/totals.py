@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -31,6 +31,7 @@ ERRORS = "errors"
 REPEATED = "repeated_identity"
 
 _TASKS = "_tasks"
+_FEW = 50_000  # so many rows more may wait to be added up
 
 GroupTotals = dict[str, dict[str, float]]
 
@@ -145,10 +146,37 @@ def add_totals(groups: GroupTotals, table: pl.DataFrame) -> None:
         totals.update((name, 0 if total is None else total) for name, total in row.items())
 
 
-def summed(tables: Iterable[pl.DataFrame], keys: list[str]) -> pl.DataFrame:
-    """The sum of additive tables, always in the same order."""
-    rows = pl.concat(tables)
-    return rows.group_by(keys, maintain_order=True).agg(pl.exclude(keys).sum()).sort(keys)
+class Sum:
+    """Additive tables, added up as they come: never many more rows are held than it has."""
+
+    def __init__(self, keys: Sequence[str]) -> None:
+        self._keys = list(keys)
+        self._held: list[pl.DataFrame] = []
+        self._added_up = 0
+
+    def add(self, table: pl.DataFrame) -> None:
+        """Take one more."""
+        self._held.append(table)
+        if sum(each.height for each in self._held) > 2 * self._added_up + _FEW:
+            self._held = [self._sum()]
+            self._added_up = self._held[0].height
+
+    @property
+    def table(self) -> pl.DataFrame:
+        """A row per key, always in the same order."""
+        return self._sum().sort(self._keys)
+
+    def _sum(self) -> pl.DataFrame:
+        by_key = pl.concat(self._held).group_by(self._keys, maintain_order=True)
+        return by_key.agg(pl.exclude(self._keys).sum())
+
+
+def summed(tables: Iterable[pl.DataFrame], keys: Sequence[str]) -> pl.DataFrame:
+    """The sum of additive tables, a row per key, always in the same order."""
+    sums = Sum(keys)
+    for table in tables:
+        sums.add(table)
+    return sums.table
 
 
 def task_steps(values: TaskValues) -> tuple[Step, Step]:
