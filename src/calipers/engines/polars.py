@@ -42,6 +42,8 @@ from calipers.engines.totals import (
     Sum,
     add_task_spreads,
     add_totals,
+    alike,
+    are_counted_alike,
     clustered_positions,
     described_positions,
     housekeeping,
@@ -239,6 +241,9 @@ def _of_part(part: pl.DataFrame, aggregate: Aggregate, *, plan: Plan) -> list[pl
     if TASK not in aggregate.keys:
         return [table]
     tables = _stepped(table, aggregate.finish)
+    if aggregate.tasks and are_counted_alike(aggregate, plan):
+        counted = alike(nw.from_native(table.lazy()), aggregate)
+        return [*tables, _collected(counted, *aggregate.totals)]
     for values in aggregate.tasks:
         per_cluster, per_group = task_steps(values)
         tasks = _collected(values.step(nw.from_native(table.lazy())))
@@ -256,7 +261,13 @@ def _of_tasks(
     """The groups' totals from the finished tables of all parts."""
     plain = len(aggregate.finish)
     for number, tables in enumerate(zip(*parts, strict=True)):
-        if number < plain or plan.cluster is None:
+        if number < plain:
+            yield summed(tables, [GROUP])
+        elif are_counted_alike(aggregate, plan):
+            tasks = summed(tables, [GROUP, *aggregate.totals])
+            for values in aggregate.tasks:
+                yield _after(tasks, values.step, *task_steps(values))
+        elif plan.cluster is None:
             yield summed(tables, [GROUP])
         else:
             _, per_group = task_steps(aggregate.tasks[number - plain])

@@ -30,7 +30,7 @@ RECORDS = "records"
 ERRORS = "errors"
 REPEATED = "repeated_identity"
 
-_TASKS = "_tasks"
+_TASKS, _ALIKE = "_tasks", "_alike"
 _FEW = 50_000  # so many rows more may wait to be added up
 
 GroupTotals = dict[str, dict[str, float]]
@@ -179,6 +179,19 @@ def summed(tables: Iterable[pl.DataFrame], keys: Sequence[str]) -> pl.DataFrame:
     return sums.table
 
 
+def alike(tasks: Frame, aggregate: Aggregate) -> Frame:
+    """Tasks of the same totals counted, so that what follows from these is worked out once.
+
+    For tasks that are clusters of their own, and totals per task alone.
+    """
+    return tasks.group_by(GROUP, *aggregate.totals).agg(nw.len().cast(nw.Int64).alias(_ALIKE))
+
+
+def are_counted_alike(aggregate: Aggregate, plan: Plan) -> bool:
+    """Whether `alike` can stand in for its tasks."""
+    return plan.cluster is None and aggregate.keys == (TASK,)
+
+
 def task_steps(values: TaskValues) -> tuple[Step, Step]:
     """From a row per task to one per cluster, and from these to totals of the group.
 
@@ -187,13 +200,17 @@ def task_steps(values: TaskValues) -> tuple[Step, Step]:
     names = values.values
 
     def per_cluster(tasks: Frame) -> Frame:
+        columns = tasks.collect_schema().names()
         tasks = tasks.with_columns(
             nw.lit(1.0).alias(_TASKS), *(nw.col(name).cast(nw.Float64) for name in names)
         )
-        if CLUSTER not in tasks.collect_schema().names():
-            return tasks.select(GROUP, nw.col(TASK).alias(CLUSTER), RUNS, _TASKS, *names)
-        sums = (nw.col(name).sum() for name in (RUNS, _TASKS, *names))
-        return tasks.group_by(GROUP, CLUSTER).agg(*sums)
+        if CLUSTER in columns:
+            sums = (nw.col(name).sum() for name in (RUNS, _TASKS, *names))
+            tasks = tasks.group_by(GROUP, CLUSTER).agg(*sums)
+        if _ALIKE not in columns:
+            tasks = tasks.with_columns(nw.lit(1).alias(_ALIKE))
+        kept = (CLUSTER,) if CLUSTER in columns else ()
+        return tasks.select(GROUP, *kept, RUNS, _TASKS, *names, _ALIKE)
 
     def per_group(clusters: Frame) -> Frame:
         size = nw.col(_TASKS)
@@ -210,15 +227,14 @@ def task_steps(values: TaskValues) -> tuple[Step, Step]:
             f"{values.name}__rows": nw.col(RUNS),
             f"{values.name}__tasks": size,
             f"{values.name}__task_squares": size * size,
+            f"{values.name}__clusters": nw.lit(1),
             **squares,
         }
+        counted = {name: column * nw.col(_ALIKE) for name, column in columns.items()}
         return (
-            clusters.with_columns(**columns)
+            clusters.with_columns(**counted)
             .group_by(GROUP)
-            .agg(
-                nw.len().cast(nw.Int64).alias(f"{values.name}__clusters"),
-                *(nw.col(column).sum() for column in columns),
-            )
+            .agg(*(nw.col(column).sum() for column in columns))
         )
 
     return per_cluster, per_group
