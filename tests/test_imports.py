@@ -28,7 +28,7 @@ FORBIDDEN = {
     "suites": {*_MEASURES, *_ASKS} - {"suites"},
     "timing": {"*"},
     "systems": {"config", *_MEASURES, *_ASKS} - {"systems", "suites"},
-    "runner": {"explaining", "agreeing", "tasks", "calibrating", *_SIZES, *_SHOWS},
+    "runner": {"explaining", "agreeing", "calibrating", *_SIZES, *_SHOWS},
     "judge": {"engines", "sources", "stats", "prices", *_ASKS} - {"judge", "rubric_items"},
     "calibrating": {"engines", "scoring", "explaining", "sinks", *_SIZES, *_SHOWS},
     "prices": {"engines", "sources", "metrics", "stats", *_ASKS},

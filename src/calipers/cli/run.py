@@ -28,7 +28,12 @@ if TYPE_CHECKING:
 @click.option(
     "--dry-run", is_flag=True, help="Say how many calls there are and what they may cost."
 )
-def run(suite: Path, output: Path | None, *, dry_run: bool) -> None:
+@click.option(
+    "--until-decided",
+    is_flag=True,
+    help="End as soon as it is sure what the suite's gate will say.",
+)
+def run(suite: Path, output: Path | None, *, dry_run: bool, until_decided: bool) -> None:
     """Call the systems of SUITE on its tasks, keep every reply, score them and decide.
 
     Run again to finish what is missing: nothing that is done is called again. Exit codes: 0 pass,
@@ -40,16 +45,15 @@ def run(suite: Path, output: Path | None, *, dry_run: bool) -> None:
     from calipers.api import run as run_suite  # noqa: PLC0415 (loads Polars)
     from calipers.reporting.run import watched  # noqa: PLC0415
 
+    again = _again(suite, output, until_decided=until_decided)
     try:
-        result = run_suite(suite, output, watch=watched)
+        result = run_suite(suite, output, until_decided=until_decided, watch=watched)
     except KeyboardInterrupt:  # not among the calls: while reading, or scoring
-        click.echo(
-            f"stopped: what is done is kept\n  go on with: {_again(suite, output)}", err=True
-        )
+        click.echo(f"stopped: what is done is kept\n  go on with: {again}", err=True)
         sys.exit(EXIT_INCOMPLETE)
     say_notices(result.notices)
     _show(result)
-    _say_how_to_go_on(result, suite, output)
+    _say_how_to_go_on(result, again, _again(suite, output))
     sys.exit(result.exit_code)
 
 
@@ -74,18 +78,24 @@ def _show(result: RunResult) -> None:
         gate_text(result.gate, console())
 
 
-def _say_how_to_go_on(result: RunResult, suite: Path, output: Path | None) -> None:
+def _say_how_to_go_on(result: RunResult, again: str, all_calls: str) -> None:
     from calipers.reporting.run import failures, run_summary  # noqa: PLC0415
 
     click.echo(run_summary(result), err=True)
     for line in failures(result):
         click.echo(f"  {line}", err=True)
-    if not (result.missing or result.errors):
+    if result.was_decided_early and not result.errors:
+        saved = f"{result.missing:,} of {result.calls:,} calls were not needed"
+        click.echo(f"{click.style('decided', fg='green')}: {saved}", err=True)
+        click.echo(f"  make them all the same: {all_calls}", err=True)
+    if not (result.errors or (result.missing and not result.was_decided_early)):
         return
     why = f" ({result.stopped})" if result.stopped else ""
     click.echo(f"{click.style('incomplete', fg='yellow')}{why}: what is done is kept", err=True)
-    click.echo(f"  go on with: {_again(suite, output)}", err=True)
+    click.echo(f"  go on with: {again}", err=True)
 
 
-def _again(suite: Path, output: Path | None) -> str:
-    return shlex.join(["calipers", "run", str(suite), *(["-o", str(output)] if output else [])])
+def _again(suite: Path, output: Path | None, *, until_decided: bool = False) -> str:
+    to = ["-o", str(output)] if output else []
+    until = ["--until-decided"] if until_decided else []
+    return shlex.join(["calipers", "run", str(suite), *to, *until])

@@ -9,6 +9,7 @@ from time import monotonic, perf_counter
 from typing import Any
 
 from calipers.runner.budget import Budget
+from calipers.runner.course import Course
 from calipers.runner.journal import Journal, encoded
 from calipers.runner.pace import LONGEST_WAIT, Lane
 from calipers.runner.plan import Place, Plan
@@ -44,6 +45,7 @@ class Calling:
         systems: Sequence[System],
         *,
         state: State,
+        course: Course,
         journal: Journal,
         budget: Budget,
         prices: Sequence[Pricing | None],
@@ -55,6 +57,7 @@ class Calling:
         self._suite = suite
         self._systems = systems
         self._state = state
+        self._course = course
         self._journal = journal
         self._budget = budget
         self._prices = prices
@@ -69,7 +72,7 @@ class Calling:
         """Make them: each system has workers of its own, so that none waits for another."""
         async with asyncio.TaskGroup() as workers:
             for system in range(len(self._systems)):
-                numbers = self._state.open_calls(system)
+                numbers = self._course.calls(system)
                 for _ in range(self._suite.concurrency):
                     if (first := next(numbers, None)) is None:
                         break
@@ -89,6 +92,7 @@ class Calling:
             except BaseException:
                 self._budget.release(reserved)
                 raise
+            await self._course.ready()
             number = next(others, None)
 
     async def _finish(
@@ -172,6 +176,7 @@ class Calling:
             self._state.tally.forget_failed()
         states[number] = DONE if tried.fault is None else FAILED
         self._state.tally.add(record)
+        self._course.take(system, number, record)
         cost = record.get("cost_usd")
         if tried.fault is not None and tried.fault.kind not in _MAY_COST:
             cost = 0.0

@@ -23,8 +23,9 @@ from calipers.gating.policy import read_policy
 from calipers.judge.rubrics import Rubric
 from calipers.runner.budget import Budget
 from calipers.runner.calling import Calling
+from calipers.runner.course import AllCalls, Course
 from calipers.runner.data import read_tasks
-from calipers.runner.ending import RunResult, ended
+from calipers.runner.ending import RunResult, ended, gate_fields
 from calipers.runner.folder import MANIFEST, Folder, changed_files, new_manifest, refuse_changes
 from calipers.runner.journal import Journal
 from calipers.runner.judges import Pace, WorkingJudge, judged, open_judges, rubrics_of
@@ -32,6 +33,7 @@ from calipers.runner.plan import Plan
 from calipers.runner.pricing import Pricing, price_notices, pricings
 from calipers.runner.state import State
 from calipers.runner.tally import Tally
+from calipers.runner.until_decided import UntilDecided, until_decided
 from calipers.suites import Suite, read_suite
 from calipers.systems import mask_of, open_systems
 
@@ -40,6 +42,7 @@ Watch = Callable[[Tally], AbstractContextManager[object]]
 
 INTERRUPTED = "it was interrupted"
 SPENT = "the budget is spent"
+DECIDED = "the gate is decided"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,23 +81,35 @@ def default_folder(suite: Suite) -> Path:
     return Path("results") / (name.strip(".") or "suite")
 
 
-def run_suite(suite: Prepared, folder: Path, watch: Watch) -> RunResult:
-    """Make the calls that the folder lacks, score what it then holds, and decide."""
-    return _Run(suite, Folder(folder), watch)()
+def run_suite(
+    suite: Prepared, folder: Path, watch: Watch, *, only_until_decided: bool = False
+) -> RunResult:
+    """Make the calls that the folder lacks, score what it then holds, and decide.
+
+    With `only_until_decided`, no more of them than it takes to be sure what the gate will say.
+    """
+    course = None
+    if only_until_decided:
+        course = until_decided(suite.plan, suite.suite, suite.base, gate_fields(suite.suite))
+    return _Run(suite, Folder(folder), watch, course)()
 
 
 class _Run:
     """One run, in a folder that it holds."""
 
-    def __init__(self, of: Prepared, folder: Folder, watch: Watch) -> None:
+    def __init__(
+        self, of: Prepared, folder: Folder, watch: Watch, until_decided: UntilDecided | None
+    ) -> None:
         self._of = of
+        self._until_decided = until_decided
         self._folder = folder
         self._watch = watch
-        self._notices = list(of.notices)
+        self._notices = [*of.notices, *(until_decided.notices() if until_decided else ())]
         self._manifest: dict[str, Any] = {}
 
     def __call__(self) -> RunResult:
         """The run, and what came of it."""
+        early = self._until_decided
         with self._folder.held():
             self._begin()
             journal = Journal(self._folder.journal)
@@ -112,6 +127,7 @@ class _Run:
                 self._folder,
                 state,
                 stopped=stopped,
+                early=None if early is None else early.early(state.tally.done),
                 interrupted=stopped == INTERRUPTED,
                 notices=self._notices,
             )
@@ -153,6 +169,7 @@ class _Run:
     def _calls_made(self, state: State, journal: Journal) -> str | None:
         """Make the calls that are open; say why, if some are left."""
         of = self._of
+        course = self._course(state, journal)
         if state.tally.done - state.tally.errors == of.plan.calls:
             return None
         in_journal = state.tally.cost_usd + self._manifest["replaced_usd"]
@@ -173,6 +190,7 @@ class _Run:
                     of.plan,
                     systems,
                     state=state,
+                    course=course,
                     journal=journal,
                     budget=budget,
                     prices=of.prices,
@@ -189,7 +207,15 @@ class _Run:
         finally:
             if of.suite.budget_usd is not None:
                 self._note({"spent_usd": budget.spent_usd})
+        if self._until_decided is not None and self._until_decided.is_over and state.missing:
+            return DECIDED
         return SPENT if budget.is_spent else None
+
+    def _course(self, state: State, journal: Journal) -> Course:
+        if self._until_decided is None:
+            return AllCalls(state)
+        self._until_decided.begin(state, (record for _, _, record in journal.lines()))
+        return self._until_decided
 
     def _open_judges(self) -> AbstractAsyncContextManager[list[WorkingJudge]]:
         suite = self._of.suite
