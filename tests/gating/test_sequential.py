@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from calipers.gating.baselines import RecordedGroup
 from calipers.gating.demands import Demand, demands
@@ -140,3 +143,33 @@ def test_a_baseline_demands_too() -> None:
     recorded = RecordedGroup(metrics={"accuracy": 0.8})
     (found,) = demands(policy, recorded)
     assert str(found.on) == "≥ 81 %"
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("tasks", "most"), [(100, (0.55, 0.65)), (500, (0.25, 0.25)), (2000, (0.07, 0.07))]
+)
+def test_early_decisions_are_those_of_the_full_run_with_fewer_calls(
+    tasks: int, most: tuple[float, float]
+) -> None:
+    """Shares around a mark of 90 %; the figures stand in docs/run.md."""
+    rng = np.random.default_rng(11)
+    runs, wrong, asked = 200, dict[float, float](), dict[float, float]()
+    for share in (0.8, 0.87, 0.9, 0.93, 0.98):
+        ends = [_ended((rng.random(tasks) < share).astype(float)) for _ in range(runs)]
+        wrong[share] = sum(decided != truth for decided, truth, _ in ends) / runs
+        asked[share] = sum(after for *_, after in ends) / runs / tasks
+    assert max(wrong.values()) <= 0.05
+    assert asked[0.8] <= most[0]
+    assert asked[0.98] <= most[1]
+
+
+def _ended(outcomes: NDArray[np.float64]) -> tuple[str | None, str, int]:
+    """What was decided, what the full run says, and how many tasks it took."""
+    check = sequence("≥ 90%", outcomes.size)
+    rest, asked = iter(enumerate(outcomes)), 0
+    while check.decided is None and (some := list(islice(rest, 5))):
+        check.take((at, Bounds(value, value)) for at, value in some)
+        asked += len(some)
+    truth = "pass" if outcomes.mean() >= 0.9 - 1e-12 else "fail"
+    return check.decided, truth, asked

@@ -3,7 +3,7 @@
 Someone bets, value by value, that the mean is above a mark. If it is not, no way to bet makes money
 on average, so that the capital ever grows to 1/α with a probability of at most α (Ville 1939). The
 marks at which it has grown so far are those that the mean lies above: a confidence sequence
-(Waudby-Smith & Ramdas 2023, "Estimating means of bounded random variables by betting", JRSS B 86).
+(Waudby-Smith & Ramdas 2023, "Estimating means of bounded random variables by betting", JRSS B).
 
 - How much to bet is not known before: the capital is spread over fixed fractions of what can be
   lost, and each part bets its own (their "diversified Kelly"; Ryu & Bhatt 2022, arXiv 2207.12382,
