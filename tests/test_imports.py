@@ -21,6 +21,7 @@ _ASKS |= _SHOWS | _SIZES | _AUDITS | _DECIDES | _CALLS
 _MEASURES = {"engines", "sources", "metrics", "stats", "prices", "records"}
 FORBIDDEN = {
     "errors": {"*"},
+    "patterns": {"*"},
     "version": {"*"},
     "records": {"*"},
     "config": {*_MEASURES, *_ASKS},

@@ -328,6 +328,7 @@ class TestMistakes:
             ({"judges": [{"name": "j", "model": "a:b", "rubric": "r"}]}, "r: No such file"),
             ({"confidence": {}}, "either ask or logprobs"),
             ({"answer": {"regex": "no group"}}, "no group holds the answer"),
+            ({"answer": {"regex": "(?<=A: )(.*)"}}, "look-around"),
         ],
     )
     def test_in_the_suite(self, tmp_path: Path, change: dict[str, Any], told: str) -> None:
