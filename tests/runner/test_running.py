@@ -148,6 +148,18 @@ class TestModels:
             assert sum(server.asked.values()) == 6
         assert {(each["id"], each["run"]): each["answer"] for each in suite.records()} == first
 
+    def test_a_cache_that_cannot_be_written_loses_no_reply(self, tmp_path: Path) -> None:
+        server = ModelServer()
+        (tmp_path / "cache").write_text("a file, no folder")
+        with server.in_thread() as url:
+            systems = [chat(url, "one"), chat(url, "two")]
+            suite = suite_folder(tmp_path, sums(3), systems, answer=ANSWER, cache="cache")
+            result = suite.run()
+        assert result.exit_code == 0
+        assert [record["answer"] for record in suite.records() if record["model"] == "one"]
+        assert set(suite.errors().values()) == {None}
+        assert result.stderr.count("replies are not kept in this cache") == 1
+
     def test_pydantic_ai_speaks_for_other_providers(self, tmp_path: Path) -> None:
         pytest.importorskip("pydantic_ai")
         server = ModelServer()
@@ -356,6 +368,19 @@ class TestMistakes:
         result = suite.run()
         assert result.exit_code == 2
         assert "UNSET_KEY is not set" in result.stderr
+
+    @pytest.mark.parametrize(
+        ("key", "code"), [("abc", 2), ("7654321", 2), (" \t", 2), ("EMPTY", 0)]
+    )
+    def test_a_key_too_short_to_mask(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str, code: int
+    ) -> None:
+        monkeypatch.setenv("SHORT_KEY", key)
+        with ModelServer().in_thread() as url:
+            suite = suite_folder(tmp_path, sums(1), [chat(url, api_key_env="SHORT_KEY")])
+            result = suite.run()
+        assert result.exit_code == code
+        assert key not in result.stderr.replace("EMPTY where", "")
 
     @pytest.mark.parametrize(
         ("lines", "told"),

@@ -154,6 +154,10 @@ class _Run:
             now[name] = 0.0 if before is None else before.get(name, 0.0)
         self._note(now)
 
+    def _say(self, notice: str) -> None:
+        if notice not in self._notices:
+            self._notices.append(notice)
+
     def _note(self, changed: dict[str, Any]) -> None:
         self._manifest |= changed
         self._folder.write_json(MANIFEST, self._manifest)
@@ -183,7 +187,7 @@ class _Run:
 
         async def calls() -> None:
             async with (
-                open_systems(of.suite, of.base) as systems,
+                open_systems(of.suite, of.base, self._say) as systems,
                 self._open_judges() as judges,
             ):
                 calling = Calling(
