@@ -87,8 +87,9 @@ def test_names_are_those_of_the_conventions(exported: Any) -> None:
     providers = {each.value for each in semconv.GenAiProviderNameValues}
     record = {"id": "t", "prompt_tokens": 5, "cache_read_tokens": 2, "cache_write_tokens": 1}
     record |= {"completion_tokens": 3}
-    settings = {"temperature": 1, "top_p": 0.5, "top_k": 3, "max_tokens": 9, "seed": 4}
+    settings: dict[str, Any] = {"temperature": 1, "top_p": 0.5, "top_k": 3, "max_tokens": 9}
     settings |= {"frequency_penalty": 0.1, "presence_penalty": 0.1, "stop_sequences": ["x"]}
+    settings |= {"seed": 4}
     tracing = Tracing()
     for model in ("google:a", "bedrock:a", "mistral:a", "anthropic:a", "openai-responses:a"):
         tracing.record(System(name="m", model=model), record, 0.1, settings)

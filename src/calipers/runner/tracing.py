@@ -33,8 +33,10 @@ _PROVIDERS = {
     "openai-responses": "openai",
     "xai": "x_ai",
 }
-_REQUEST = ("temperature", "top_p", "top_k", "max_tokens", "seed")
-_REQUEST += ("frequency_penalty", "presence_penalty")
+_REQUEST = (
+    *("temperature", "top_p", "top_k", "max_tokens", "seed"),
+    *("frequency_penalty", "presence_penalty"),
+)
 _OURS = ("id", "model", "tier", "run", "attempts")
 
 

@@ -13,6 +13,7 @@ from calipers.systems.cache import Cached, Say
 from calipers.systems.callables import PythonFunction, load_function
 from calipers.systems.calls import System
 from calipers.systems.commands import Command
+from calipers.systems.leash import Leash, held
 from calipers.systems.secrets import key_of, mask_of
 from calipers.systems.wire import open_session
 
@@ -29,8 +30,11 @@ async def open_systems(suite: Suite, folder: Path, say: Say) -> AsyncIterator[li
         session = None
         if any(each.model or each.http for each in suite.systems):
             session = await stack.enter_async_context(open_session())
+        leash = None
+        if any(each.command for each in suite.systems):
+            leash = stack.enter_context(held())
         yield [
-            _cached(_opened(each, suite, folder, session), each, suite, folder, say)
+            _cached(_opened(each, suite, folder, session, leash), each, suite, folder, say)
             for each in suite.systems
         ]
 
@@ -52,12 +56,17 @@ def _cached(system: System, of: SuiteSystem, suite: Suite, folder: Path, say: Sa
 
 
 def _opened(
-    system: SuiteSystem, suite: Suite, folder: Path, session: ClientSession | None
+    system: SuiteSystem,
+    suite: Suite,
+    folder: Path,
+    session: ClientSession | None,
+    leash: Leash | None,
 ) -> System:
     if system.python is not None:
         return PythonFunction(load_function(system.python, folder))
     if system.command is not None:
-        return Command(system.command, folder)
+        assert leash is not None
+        return Command(system.command, folder, leash)
     assert session is not None
     if system.http is not None:
         from calipers.systems.endpoints import Endpoint  # noqa: PLC0415 (loads aiohttp)
