@@ -10,9 +10,11 @@ from time import monotonic
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 import calipers as cal
 from benchmarks.model_server import ModelServer
+from calipers.cli import app
 from tests.runner.suites_at_hand import ANSWER, SuiteFolder, chat, suite_folder, sums
 
 pytestmark = pytest.mark.usefixtures("quick")
@@ -451,6 +453,14 @@ class TestEnding:
             )
             assert suite.run().exit_code == 3
         assert suite.json("gate.json")["incomplete"] == ["2 calls were not made"]
+
+    def test_it_says_what_next(self, tmp_path: Path) -> None:
+        suite = python(tmp_path, "waits", tasks=sums(3))
+        result = suite.run()
+        assert f"calipers explain accuracy {suite.results / 'records.jsonl'}" in result.stderr
+        offered = [line.split(": calipers ")[1] for line in result.stderr.splitlines()[1:]]
+        for line in offered:
+            assert CliRunner().invoke(app, [line.split()[0], "--help"]).exit_code == 0
 
     def test_python_runs_it_too(self, tmp_path: Path) -> None:
         suite = python(tmp_path, "waits", tasks=sums(3))

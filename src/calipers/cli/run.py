@@ -54,6 +54,8 @@ def run(suite: Path, output: Path | None, *, dry_run: bool, until_decided: bool)
     say_notices(result.notices)
     _show(result)
     _say_how_to_go_on(result, again, _again(suite, output))
+    if result.score is not None:
+        _say_what_next(result.folder, next(iter(result.score.groups[0].metrics), None))
     sys.exit(result.exit_code)
 
 
@@ -93,6 +95,20 @@ def _say_how_to_go_on(result: RunResult, again: str, all_calls: str) -> None:
     why = f" ({result.stopped})" if result.stopped else ""
     click.echo(f"{click.style('incomplete', fg='yellow')}{why}: what is done is kept", err=True)
     click.echo(f"  go on with: {again}", err=True)
+
+
+def _say_what_next(folder: Path, metric: str | None) -> None:
+    """Where to look closer, by the commands that there are."""
+    root = click.get_current_context().find_root().command
+    there = root.commands if isinstance(root, click.Group) else {}
+    offers = {
+        "view": ("in the browser", [str(folder)]),
+        "report": ("as a page", [str(folder), "-o", str(folder / "report.html")]),
+        "explain": ("why a number is so", [metric or "accuracy", str(folder / "records.jsonl")]),
+    }
+    for name, (what, arguments) in offers.items():
+        if name in there:
+            click.echo(f"  {what}: {shlex.join(['calipers', name, *arguments])}", err=True)
 
 
 def _again(suite: Path, output: Path | None, *, until_decided: bool = False) -> str:
