@@ -115,8 +115,7 @@ def test_one_that_goes_to_the_end_gives_the_ordinary_verdict(tmp_path: Path) -> 
     folder = suite(tmp_path, tasks(12, 97), ACCURATE)
     assert folder.run("--until-decided").exit_code == 0
     gate = folder.json("gate.json")
-    if gate["until_decided"]["stopped"]:
-        assert gate["until_decided"]["calls"]["made"] >= 10  # by counting alone
+    assert gate["until_decided"]["calls"]["made"] >= 10  # so few are decided by counting alone
     interval = {**ACCURATE, "evidence": "interval"}
     (tmp_path / "b").mkdir()
     undecided = suite(tmp_path / "b", tasks(12, 97), interval)

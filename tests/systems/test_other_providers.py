@@ -64,6 +64,7 @@ def test_a_reply_becomes_a_record(
     assert len(seen.requests) == 3
     sent = {name.lower(): value for name, value in seen.headers[0].items()}
     assert KEY in " ".join(sent.values())
+    assert sent["accept-encoding"] == "gzip, deflate"  # what aiohttp can unpack
     body = seen.requests[0]
     config = body.get("generationConfig", body)
     assert (config["temperature"], config.get("maxOutputTokens", config.get("max_tokens"))) == (

@@ -122,6 +122,11 @@ class UntilDecided:
                 self._looking = None
 
     @property
+    def can_fail(self) -> bool:
+        """Say whether there is anything to decide."""
+        return any(self._groups.values())
+
+    @property
     def has_failed(self) -> bool:
         """Say whether it is sure that the gate fails."""
         return any(each.decided == "fail" for group in self._groups.values() for each in group)
@@ -185,7 +190,7 @@ def until_decided(plan: Plan, suite: Suite, base: Path, by: Sequence[str]) -> Un
         )
     policy = read_policy(base / suite.policy)
     course = UntilDecided(plan, policy, by)
-    if not any(course._groups.values()):  # noqa: SLF001 (the same file)
+    if not course.can_fail:
         raise UsageError(
             f"--until-decided: nothing in {suite.policy} can fail the gate",
             fix="for example thresholds: {blocking: {accuracy: 90}}",

@@ -20,6 +20,7 @@ _KINDS: tuple[tuple[type[Exception], type[httpx2.TransportError]], ...] = (
     (aiohttp.ClientError, httpx2.ReadError),
     (OSError, httpx2.ReadError),
 )
+_PACKED = "gzip, deflate"
 _UNPACKED = (b"content-encoding", b"content-length")  # aiohttp has unpacked the body
 
 
@@ -41,11 +42,13 @@ class AiohttpTransport(httpx2.AsyncBaseTransport):
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """One request; the body of the response is read as the caller wants it."""
         url = str(request.url)
+        headers = dict(request.headers)  # one line each: some servers refuse two of a name
+        headers["accept-encoding"] = _PACKED  # the SDKs' client may know more of them
         with _as_httpx(request):
             response = await self._session.request(
                 request.method,
                 url,
-                headers=dict(request.headers),  # one line each: some servers refuse two of a name
+                headers=headers,
                 data=await request.aread() or None,
                 proxy=proxy_for(url),
                 allow_redirects=False,
