@@ -14,9 +14,8 @@ from calipers.gating.baselines import RecordedGroup
 from calipers.gating.demands import Demand, demands
 from calipers.gating.policy import read_policy
 from calipers.gating.rules import share_scale
-from calipers.gating.sequential import CheckSequence
+from calipers.gating.sequential import CheckSequence, TaskValue
 from calipers.gating.thresholds import parse_threshold
-from calipers.stats.anytime import Bounds
 
 SHARE = share_scale("pass_rate")
 
@@ -26,8 +25,8 @@ def sequence(written: str, tasks: int, *, of_these: bool = True) -> CheckSequenc
     return CheckSequence(demand, range(tasks), alpha=0.05, of_these=of_these)
 
 
-def values(*known: float) -> list[tuple[int, Bounds]]:
-    return [(at, Bounds(value, value)) for at, value in enumerate(known)]
+def values(*known: float) -> list[tuple[int, TaskValue]]:
+    return [(at, TaskValue(value, value)) for at, value in enumerate(known)]
 
 
 @given(
@@ -52,9 +51,9 @@ def test_with_all_tasks_done_it_is_the_ordinary_verdict(
 
 def test_only_the_order_drawn_counts() -> None:
     check = sequence("≥ 50%", 100)
-    check.take((at, Bounds(1, 1)) for at in range(1, 60))
+    check.take((at, TaskValue(1, 1)) for at in range(1, 60))
     assert (check.decided, check.standing().tasks) == (None, 0)
-    check.take([(0, Bounds(1, 1))])
+    check.take([(0, TaskValue(1, 1))])
     assert (check.decided, check.standing().tasks) == ("pass", 60)
     assert check.standing().after == pytest.approx(9, abs=3)
 
@@ -70,18 +69,34 @@ def test_what_all_must_do_is_sure_with_the_last() -> None:
     check = sequence("= 100%", 3)
     check.take(values(1, 1))
     assert check.decided is None
-    check.take([(2, Bounds(1, 1))])
+    check.take([(2, TaskValue(1, 1))])
     assert check.decided == "pass"
 
 
 def test_a_failed_call_shows_nothing() -> None:
     check = sequence("≥ 50%", 60)
-    check.take((at, Bounds(0, 1)) for at in range(60))
+    check.take((at, TaskValue(0, 1)) for at in range(60))
     assert check.decided is None
     assert (check.standing().low, check.standing().high) == (0, 1)
     exact = sequence("= 100%", 2)
-    exact.take([(0, Bounds(1, 1)), (1, Bounds(0, 1))])
+    exact.take([(0, TaskValue(1, 1)), (1, TaskValue(0, 1))])
     assert exact.decided is None
+
+
+def test_where_no_task_has_a_value_the_demand_is_not_met() -> None:
+    """Such tasks count as the mark, which is good enough only where something was measured."""
+    check = sequence("≥ 50%", 3)
+    nothing = TaskValue(0.5, 0.5, known=False)
+    check.take([(0, nothing), (1, nothing)])
+    assert check.decided is None
+    check.take([(2, nothing)])
+    assert check.decided == "fail"
+    some = sequence("≥ 50%", 3)
+    some.take([(0, nothing), (1, TaskValue(0.5, 0.5)), (2, nothing)])
+    assert some.decided == "pass"
+    trivial = sequence("≥ 0%", 3)
+    trivial.take([(0, nothing)])
+    assert trivial.decided is None
 
 
 def test_what_tasks_are_drawn_from_is_never_known_by_counting() -> None:
@@ -95,7 +110,7 @@ def test_a_decision_stays() -> None:
     check = sequence("≥ 50%", 1000)
     check.take(values(*[1] * 20))
     assert check.decided == "pass"
-    check.take((at, Bounds(0, 0)) for at in range(20, 400))
+    check.take((at, TaskValue(0, 0)) for at in range(20, 400))
     assert check.decided == "pass"
     assert not check.is_open_for(999)
 
@@ -169,7 +184,7 @@ def _ended(outcomes: NDArray[np.float64]) -> tuple[str | None, str, int]:
     check = sequence("≥ 90%", outcomes.size)
     rest, asked = iter(enumerate(outcomes)), 0
     while check.decided is None and (some := list(islice(rest, 5))):
-        check.take((at, Bounds(value, value)) for at, value in some)
+        check.take((at, TaskValue(value, value)) for at, value in some)
         asked += len(some)
     truth = "pass" if outcomes.mean() >= 0.9 - 1e-12 else "fail"
     return check.decided, truth, asked

@@ -26,6 +26,8 @@ async def answer(record):
     broken = HERE / "broken.txt"
     if broken.exists() and broken.read_text() == record["id"]:
         raise ValueError("broken")
+    if record.get("right") is None:
+        return {"answer": "yes"}
     right = record["right"] > 0 and (number * 7 + record["run"]) % 100 < record["right"]
     return {"answer": "yes" if right else "no", "passed": right, "latency_ms": record["ms"]}
 
@@ -160,6 +162,35 @@ def test_only_tasks_of_open_checks_are_asked(tmp_path: Path) -> None:
     assert {f"t{n}" for n in range(20)} <= set(asked)
     assert len(asked) < 120
     assert folder.json("gate.json")["until_decided"]["shared_by"] == 1
+
+
+def test_a_category_of_which_nothing_is_known_fails(tmp_path: Path) -> None:
+    given = [task | {"category": "plain"} for task in tasks(200, 99)]
+    given += [{**task, "id": f"u{n}"} for n, task in enumerate(tasks(4, 0, category="unknown"))]
+    for task in given[200:]:
+        task["right"] = None
+    policy = {"pass_criteria": {"by_category": {"plain": "≥ 80%", "unknown": "≥ 50%"}}}
+    folder = suite(tmp_path, given, policy)
+    assert folder.run("--until-decided").exit_code == 1
+    checks = {check["name"]: check for check in folder.json("gate.json")["checks"]}
+    assert checks["unknown"]["verdict"] == "fail"
+    assert "no value" in checks["unknown"]["reason"]
+
+
+def test_rows_without_a_value_move_nothing(tmp_path: Path) -> None:
+    """Every second task tells nothing of passing; the others decide as the full run would."""
+    given = tasks(300, 97)
+    for task in given[::2]:
+        task["right"] = None
+    policy = {"thresholds": {"blocking": {"pass_rate": "≥ 80%"}}}
+    folder = suite(tmp_path, given, policy)
+    assert folder.run("--until-decided").exit_code == 0
+    assert len(calls(tmp_path)) < 200
+    (tmp_path / "b").mkdir()
+    for task in given[1::2]:
+        task["right"] = 60
+    bad = suite(tmp_path / "b", given, policy)
+    assert bad.run("--until-decided").exit_code == 1
 
 
 def test_a_required_scenario_that_fails_ends_it_at_once(tmp_path: Path) -> None:

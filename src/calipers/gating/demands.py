@@ -19,7 +19,7 @@ from calipers.metrics.accuracy import correct
 from calipers.metrics.declaration import Feature, Metric, Rank
 from calipers.metrics.passing import ADVERSARIAL, passed
 
-_NO_MEAN = "it is no mean over tasks of values between 0 and 1"
+_NO_MEAN = "no mean over calls of values between 0 and 1"
 _OF_SCENARIOS = (PASS_RATE, "accuracy")
 
 

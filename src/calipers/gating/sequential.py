@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from calipers.gating.demands import Demand
 from calipers.gating.early import Early, Standing
@@ -22,6 +22,14 @@ from calipers.stats.anytime import Bets, Bounds, mean_bounds, sure_bounds
 Decision = Literal["pass", "fail"]
 
 _PART = "judged on the part that was run"
+
+
+class TaskValue(NamedTuple):
+    """What the value of a task can be, and whether any of its runs has one."""
+
+    least: float
+    most: float
+    known: bool = True
 
 
 class CheckSequence:
@@ -39,10 +47,11 @@ class CheckSequence:
         self._tasks = tasks
         self._about = frozenset(tasks)
         self._alpha = alpha
-        self._came: dict[int, Bounds] = {}
+        self._came: dict[int, TaskValue] = {}
         self._least: list[float] = []
         self._most: list[float] = []
         self._after: int | None = None
+        self._is_known = False
         if demand.on is not None and tasks:
             self._of_these = of_these or demand.on.is_exact
             total = len(tasks) if self._of_these else None
@@ -66,31 +75,42 @@ class CheckSequence:
             return True
         return self.decided is None and task in self._about
 
-    def take(self, values: Iterable[tuple[int, Bounds]]) -> None:
-        """The least and the most that tasks' values can be; each counts when its turn has come."""
+    def take(self, values: Iterable[tuple[int, TaskValue]]) -> None:
+        """The values of tasks, in any order; each counts when its turn has come."""
         if self.why_not is not None:
             return
         self._came |= {task: value for task, value in values if task in self._about}
         done = len(self._least)
-        new: list[Bounds] = []
+        new: list[TaskValue] = []
         for task in self._tasks[done:]:
             if task not in self._came:
                 break
             new.append(self._came.pop(task))
         if new:
-            self._least += (each.low for each in new)
-            self._most += (each.high for each in new)
-            self._above = self._above.placed([each.low for each in new])
-            self._below = self._below.placed([1 - each.high for each in new])
+            self._least += (each.least for each in new)
+            self._most += (each.most for each in new)
+            self._is_known = self._is_known or any(each.known for each in new)
+            self._above = self._above.placed([each.least for each in new])
+            self._below = self._below.placed([1 - each.most for each in new])
             self._decide()
 
     def _decide(self) -> None:
         if self.decided is not None:
             return
         won, after = self._won()
-        self.decided = self._counted() or won
+        self.decided = (self._counted() or won) if self._is_known else self._of_nothing()
         if self.decided is not None:
             self._after = after if won == self.decided else len(self._least)
+
+    def _of_nothing(self) -> Decision | None:
+        """Where no task has a value there is none to meet a demand, once all have been asked."""
+        all_asked = len(self._least) == len(self._tasks) and self._least == self._most
+        return "fail" if all_asked else None
+
+    def _sure(self) -> Bounds:
+        """What the mean of all tasks lies between whatever is to come."""
+        seen = len(self._least)
+        return sure_bounds(self._above.summed, seen - self._below.summed, seen, len(self._tasks))
 
     def _counted(self) -> Decision | None:
         """What no value to come can change."""
@@ -98,9 +118,7 @@ class CheckSequence:
         assert on is not None
         if not self._of_these:
             return None
-        seen = self._above.seen
-        most = seen - self._below.summed
-        low, high = sure_bounds(self._above.summed, most, seen, len(self._tasks))
+        low, high = self._sure()
         ends = {on.is_met(low), on.is_met(high)}
         if len(ends) > 1 or (on.operator == "=" and low < on.value < high):
             return None
@@ -128,11 +146,11 @@ class CheckSequence:
                 of=len(self._tasks),
                 why_not=self.why_not,
             )
-        total = len(self._tasks) if self._of_these else None
-        around = mean_bounds(self._least, self._most, total=total, alpha=self._alpha)
-        if on.is_exact and total is not None:
-            most = len(self._least) - self._below.summed
-            around = sure_bounds(self._above.summed, most, len(self._least), total)
+        if on.is_exact:
+            around = self._sure()
+        else:
+            total = len(self._tasks) if self._of_these else None
+            around = mean_bounds(self._least, self._most, total=total, alpha=self._alpha)
         return Standing(
             name=self.demand.name,
             decided=self.decided,
@@ -159,8 +177,8 @@ def settled(checks: Sequence[Check], early: Early) -> Iterator[Check]:
             continue
         standing = next(groups[tuple(check.by.items())])
         assert standing.name == check.name
-        check = replace(check, sequence=standing)  # noqa: PLW2901
-        yield _as_sure(check, standing) if early.stopped else check
+        known = replace(check, sequence=standing)
+        yield _as_sure(known, standing) if early.stopped else known
 
 
 def _as_sure(check: Check, standing: Standing) -> Check:

@@ -23,12 +23,11 @@ from calipers.gating.baselines import RecordedGroup
 from calipers.gating.demands import Demand, demands
 from calipers.gating.early import By, Early
 from calipers.gating.policy import Policy, read_policy
-from calipers.gating.sequential import CheckSequence
+from calipers.gating.sequential import CheckSequence, TaskValue
 from calipers.metrics.declaration import Settings
 from calipers.runner.plan import Place, Plan
 from calipers.runner.state import FAILED, MISSING, State
 from calipers.scoring import Options
-from calipers.stats.anytime import Bounds
 from calipers.suites import Suite
 from calipers.tasks import read_tasks
 
@@ -169,16 +168,19 @@ class UntilDecided:
             for sequence in sequences if own.height else ():
                 sequence.take(self._values(own, sequence.demand))
 
-    def _values(self, rows: pl.DataFrame, demand: Demand) -> Iterator[tuple[int, Bounds]]:
-        """The least and the most that each task's value can be."""
+    def _values(self, rows: pl.DataFrame, demand: Demand) -> Iterator[tuple[int, TaskValue]]:
+        """What each task's value can be: the mean of its runs."""
         if demand.on is None or demand.value is None:
             return
-        known = demand.value.fill_null(demand.on.value)
+        value = demand.value.fill_null(demand.on.value)
         failed = pl.when(CALL_FAILED)
-        least, most = (failed.then(bound).otherwise(known).mean() for bound in (0.0, 1.0))
-        tasks = rows.group_by("id").agg(least.alias("least"), most.alias("most"))
-        for name, low, high in tasks.iter_rows():
-            yield self._plan.task_at(name), Bounds(low, high)
+        least, most = (failed.then(bound).otherwise(value).mean() for bound in (0.0, 1.0))
+        known = (demand.value.is_not_null() & ~pl.col(CALL_FAILED)).any()
+        tasks = rows.group_by("id").agg(
+            least.alias("least"), most.alias("most"), known.alias("known")
+        )
+        for name, *told in tasks.iter_rows():
+            yield self._plan.task_at(name), TaskValue(*told)
 
 
 def until_decided(plan: Plan, suite: Suite, base: Path, by: Sequence[str]) -> UntilDecided:
