@@ -144,7 +144,9 @@ class Answer(StrictModel):
     """Where in a reply the answer is: what is before it is the chain of thought."""
 
     after: Text | None = None
-    regex: Text | None = Field(default=None, description="Its first group is the answer.")
+    regex: Text | None = Field(
+        default=None, description="Its first group is the answer; as Rust's regex."
+    )
 
     @model_validator(mode="after")
     def _is_one_way(self) -> Self:

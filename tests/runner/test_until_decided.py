@@ -74,6 +74,7 @@ def test_it_ends_when_it_is_sure(tmp_path: Path, right: int, code: int, verdict:
     assert gate["until_decided"] == {
         "stopped": True,
         "calls": {"made": made, "planned": 300},
+        "seed": 0,
         "alpha": pytest.approx(0.05),
         "shared_by": 1,
     }
@@ -301,6 +302,22 @@ def test_tiers_are_told_apart(tmp_path: Path) -> None:
     assert folder.run("--until-decided").exit_code == 0
     checks = folder.json("gate.json")["checks"]
     assert [check["by"] for check in checks] == [{"tier": "T0"}, {"tier": "T1"}]
+
+
+def test_a_seed_draws_another_order_once(tmp_path: Path) -> None:
+    orders: list[list[str]] = []
+    for seed in ("0", "1", "1"):
+        path = tmp_path / f"{len(orders)}"
+        path.mkdir()
+        folder = suite(path, tasks(60, 97), ACCURATE)
+        assert folder.run("--until-decided", "--seed", seed).exit_code == 0
+        orders.append(calls(path)[:10])
+    assert orders[0] != orders[1] == orders[2]
+    again = folder.run("--until-decided", "--seed", "2")
+    assert again.exit_code == 2
+    assert "drawn with --seed 1, not 2" in again.stderr
+    assert folder.run().exit_code == 0  # all calls: the order no longer matters
+    assert folder.run("--until-decided", "--seed", "2").exit_code == 2
 
 
 def test_python_does_it_too(tmp_path: Path) -> None:

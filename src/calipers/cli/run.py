@@ -33,7 +33,14 @@ if TYPE_CHECKING:
     is_flag=True,
     help="End as soon as it is sure what the suite's gate will say.",
 )
-def run(suite: Path, output: Path | None, *, dry_run: bool, until_decided: bool) -> None:
+@click.option(
+    "--seed",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    help="With --until-decided: draws the order of the tasks.",
+)
+def run(suite: Path, output: Path | None, *, dry_run: bool, until_decided: bool, seed: int) -> None:
     """Call the systems of SUITE on its tasks, keep every reply, score them and decide.
 
     Run again to finish what is missing: nothing that is done is called again. Exit codes: 0 pass,
@@ -45,9 +52,9 @@ def run(suite: Path, output: Path | None, *, dry_run: bool, until_decided: bool)
     from calipers.api import run as run_suite  # noqa: PLC0415 (loads Polars)
     from calipers.reporting.run import watched  # noqa: PLC0415
 
-    again = _again(suite, output, until_decided=until_decided)
+    again = _again(suite, output, seed if until_decided else None)
     try:
-        result = run_suite(suite, output, until_decided=until_decided, watch=watched)
+        result = run_suite(suite, output, until_decided=until_decided, seed=seed, watch=watched)
     except KeyboardInterrupt:  # not among the calls: while reading, or scoring
         click.echo(f"stopped: what is done is kept\n  go on with: {again}", err=True)
         sys.exit(EXIT_INCOMPLETE)
@@ -111,7 +118,8 @@ def _say_what_next(folder: Path, metric: str | None) -> None:
             click.echo(f"  {what}: {shlex.join(['calipers', name, *arguments])}", err=True)
 
 
-def _again(suite: Path, output: Path | None, *, until_decided: bool = False) -> str:
+def _again(suite: Path, output: Path | None, order_seed: int | None = None) -> str:
     to = ["-o", str(output)] if output else []
-    until = ["--until-decided"] if until_decided else []
+    until = [] if order_seed is None else ["--until-decided"]
+    until += ["--seed", str(order_seed)] if order_seed else []
     return shlex.join(["calipers", "run", str(suite), *to, *until])

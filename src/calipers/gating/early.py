@@ -43,6 +43,7 @@ class Early:
     stopped: bool  # before all calls were made
     made: int
     planned: int
+    seed: int  # of the order of the tasks
     alpha: float
     shared_by: int  # checks, each with an equal part of alpha
     standings: Mapping[By, Sequence[Standing]] = field(default_factory=dict)  # those that block
@@ -56,6 +57,7 @@ class Early:
         return {
             "stopped": self.stopped,
             "calls": {"made": self.made, "planned": self.planned},
+            "seed": self.seed,
             "alpha": self.alpha,
             "shared_by": self.shared_by,
         }

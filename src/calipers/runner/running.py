@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 import sys
-import threading
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import (
     AbstractAsyncContextManager,
     AbstractContextManager,
-    contextmanager,
     nullcontext,
     redirect_stdout,
 )
@@ -19,6 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from calipers.errors import UsageError
 from calipers.gating.policy import read_policy
 from calipers.judge.rubrics import Rubric
 from calipers.runner.budget import Budget
@@ -29,6 +27,7 @@ from calipers.runner.ending import RunResult, ended, gate_fields
 from calipers.runner.folder import MANIFEST, Folder, changed_files, new_manifest, refuse_changes
 from calipers.runner.journal import Journal
 from calipers.runner.judges import Pace, WorkingJudge, judged, open_judges, rubrics_of
+from calipers.runner.loop import run_to_end
 from calipers.runner.plan import Plan
 from calipers.runner.pricing import Pricing, price_notices, pricings
 from calipers.runner.state import State
@@ -43,6 +42,7 @@ Watch = Callable[[Tally], AbstractContextManager[object]]
 INTERRUPTED = "it was interrupted"
 SPENT = "the budget is spent"
 DECIDED = "the gate is decided"
+ORDER_SEED = "order_seed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,15 +82,22 @@ def default_folder(suite: Suite) -> Path:
 
 
 def run_suite(
-    suite: Prepared, folder: Path, watch: Watch, *, only_until_decided: bool = False
+    suite: Prepared,
+    folder: Path,
+    watch: Watch,
+    *,
+    only_until_decided: bool = False,
+    seed: int = 0,
 ) -> RunResult:
     """Make the calls that the folder lacks, score what it then holds, and decide.
 
-    With `only_until_decided`, no more of them than it takes to be sure what the gate will say.
+    With `only_until_decided`, no more of them than it takes to be sure what the gate will say, the
+    tasks in an order that the seed draws.
     """
     course = None
     if only_until_decided:
-        course = until_decided(suite.plan, suite.suite, suite.base, gate_fields(suite.suite))
+        fields = gate_fields(suite.suite)
+        course = until_decided(suite.plan, suite.suite, suite.base, fields, seed)
     return _Run(suite, Folder(folder), watch, course)()
 
 
@@ -152,7 +159,21 @@ class _Run:
                 self._notices.append(f"{name} has changed since the folder was begun")
         for name in ("replaced_usd", "spent_usd"):
             now[name] = 0.0 if before is None else before.get(name, 0.0)
+        now |= self._seed(before or {})
         self._note(now)
+
+    def _seed(self, before: dict[str, Any]) -> dict[str, int]:
+        """The seed of the order of tasks: whoever has seen results must not draw again."""
+        drawn = before.get(ORDER_SEED)
+        if self._until_decided is None:
+            return {} if drawn is None else {ORDER_SEED: drawn}
+        seed = self._until_decided.seed
+        if drawn not in (None, seed):
+            raise UsageError(
+                f"{self._folder.path}: its tasks were drawn with --seed {drawn}, not {seed}",
+                fix=f"go on with --seed {drawn}, or begin anew with another folder: -o FOLDER",
+            )
+        return {ORDER_SEED: seed}
 
     def _say(self, notice: str) -> None:
         if notice not in self._notices:
@@ -236,57 +257,3 @@ class _Run:
             mask=mask_of(suite),
             cache=None if suite.cache is None else self._of.base / suite.cache,
         )
-
-
-def run_to_end(calls: Coroutine[Any, Any, None]) -> None:
-    """Run to the end, also within a notebook, whose own loop is already running."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        _run_here(calls)
-        return
-    raised: list[BaseException] = []
-
-    def beside() -> None:
-        try:
-            _run_here(calls)
-        except BaseException as error:  # noqa: BLE001 (is raised again below)
-            raised.append(error)
-
-    thread = threading.Thread(target=beside, name="calipers-run")
-    thread.start()
-    thread.join()
-    if raised:
-        raise raised[0]
-
-
-def _run_here(calls: Coroutine[Any, Any, None]) -> None:
-    async def main() -> None:
-        with _ended_by_sigterm():
-            await calls
-
-    try:
-        asyncio.run(main())
-    except BaseExceptionGroup as group:
-        raise _first(group) from None
-
-
-@contextmanager
-def _ended_by_sigterm() -> Iterator[None]:
-    """A polite request to end is as good as Ctrl-C."""
-    task = asyncio.current_task()
-    if task is None or threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    loop = asyncio.get_running_loop()
-    loop.add_signal_handler(signal.SIGTERM, task.cancel)
-    try:
-        yield
-    finally:
-        loop.remove_signal_handler(signal.SIGTERM)
-
-
-def _first(error: BaseException) -> BaseException:
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error

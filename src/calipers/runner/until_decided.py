@@ -1,6 +1,6 @@
 """A run that ends as soon as its gate is decided.
 
-Tasks are asked in a random order that depends on the data alone, each in all its runs. Whatever the
+Tasks are asked in a random order, drawn before the first call, each in all its runs. Whatever the
 order in which calls come back, a check looks at its tasks in the order drawn, so that quick ones do
 not count first. A task that no open check is about is not asked.
 """
@@ -41,10 +41,11 @@ Unit = tuple[int, int, int]
 class UntilDecided:
     """Chooses calls that help to decide, and knows when all is decided."""
 
-    def __init__(self, plan: Plan, policy: Policy, by: Sequence[str]) -> None:
+    def __init__(self, plan: Plan, policy: Policy, by: Sequence[str], seed: int) -> None:
+        self.seed = seed
         self._plan = plan
         self._by = by
-        self._order = drawn_order(plan)
+        self._order = drawn_order(plan, seed)
         self._groups = _sequences(plan, policy, by, self._order)
         self._options = Options(
             metrics=tuple(
@@ -143,6 +144,7 @@ class UntilDecided:
             stopped=self.is_over and made < self._plan.calls,
             made=made,
             planned=self._plan.calls,
+            seed=self.seed,
             alpha=1 - _CONFIDENCE,
             shared_by=_bets(groups),
             standings={
@@ -183,7 +185,9 @@ class UntilDecided:
             yield self._plan.task_at(name), TaskValue(*told)
 
 
-def until_decided(plan: Plan, suite: Suite, base: Path, by: Sequence[str]) -> UntilDecided:
+def until_decided(
+    plan: Plan, suite: Suite, base: Path, by: Sequence[str], seed: int
+) -> UntilDecided:
     """The course of a suite's run, or why there can be none."""
     if suite.policy is None:
         raise UsageError(
@@ -191,7 +195,7 @@ def until_decided(plan: Plan, suite: Suite, base: Path, by: Sequence[str]) -> Un
             fix="name one in the suite: policy: policy.yaml",
         )
     policy = read_policy(base / suite.policy)
-    course = UntilDecided(plan, policy, by)
+    course = UntilDecided(plan, policy, by, seed)
     if not course.can_fail:
         raise UsageError(
             f"--until-decided: nothing in {suite.policy} can fail the gate",
@@ -200,9 +204,9 @@ def until_decided(plan: Plan, suite: Suite, base: Path, by: Sequence[str]) -> Un
     return course
 
 
-def drawn_order(plan: Plan) -> list[int]:
-    """A random order of the tasks, the same every time."""
-    salt = plan.tasks.sha256
+def drawn_order(plan: Plan, seed: int) -> list[int]:
+    """A random order of the tasks, the same for the same data and seed."""
+    salt = f"{plan.tasks.sha256} {seed}"
     drawn = [sha256(f"{salt} {task['id']}".encode()).digest() for task in plan.tasks.tasks]
     return sorted(range(len(drawn)), key=drawn.__getitem__)
 
