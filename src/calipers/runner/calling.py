@@ -101,7 +101,7 @@ class Calling:
         """Attempts until one is good or none may help; in flight until the line is flushed."""
         lane = self._lanes[system]
         attempt = 0
-        first = None  # when its first attempt began
+        first: float | None = None  # when its first attempt began
         while True:
             async with lane.slot(), self._slots:
                 if lane.given_up is not None:
@@ -112,6 +112,7 @@ class Calling:
                 began = monotonic()
                 first = began if first is None else first
                 tried = await self._attempted(system, call, attempt + 1)
+                took = monotonic() - first
                 fault = tried.fault
                 if fault is None:
                     lane.succeeded()
@@ -119,12 +120,12 @@ class Calling:
                     lane.throttled(began, fault)
                 if fault is not None and self._is_last(attempt, fault):
                     record = self._record(system, place, tried)
-                    self._write(system, number, call, reserved, tried, record, first)
+                    self._write(system, number, call, reserved, tried, record, took)
                     lane.failed(fault)
                     return
             if fault is None:
                 record = await self._judged(self._record(system, place, tried))
-                self._write(system, number, call, reserved, tried, record, first)
+                self._write(system, number, call, reserved, tried, record, took)
                 return
             await asyncio.sleep(lane.backoff(attempt, fault))
             attempt += 1
@@ -169,7 +170,7 @@ class Calling:
         reserved: float,
         tried: Attempted,
         record: dict[str, Any],
-        began: float | None = None,
+        took: float = 0.0,
     ) -> None:
         """The record goes into the journal, then into the sums."""
         line = self._mask.exact(encoded(record))
@@ -187,7 +188,6 @@ class Calling:
             cost += _of_judges(record)
         prompt_tokens = record.get("prompt_tokens")
         self._budget.settle(system, reserved, cost, call.prompt, prompt_tokens)
-        took = 0.0 if began is None else monotonic() - began
         self._tracing.record(self._suite.systems[system], record, took, call.settings)
 
     def _record(self, system: int, place: Place, tried: Attempted) -> dict[str, Any]:
