@@ -73,8 +73,8 @@ class UntilDecided:
         }
         if found:
             yield (
-                f"only a sure failure can end the run early: {', '.join(sorted(found))} "
-                "is decided with the last call"
+                "only a sure failure can end the run early: all calls are needed for "
+                f"{', '.join(sorted(found))}"
             )
 
     def begin(self, state: State, records: Iterator[Mapping[str, Any]]) -> None:
