@@ -152,11 +152,18 @@ def gate(
 
 
 def run(
-    suite: str | Path, output: str | Path | None = None, *, watch: Watch | None = None
+    suite: str | Path,
+    output: str | Path | None = None,
+    *,
+    until_decided: bool = False,
+    seed: int = 0,
+    watch: Watch | None = None,
 ) -> RunResult:
     """Call the systems of a suite file on its tasks, keep every reply, score them and decide.
 
     `output` is the result folder, `results/NAME` without it. Run again to finish what is missing.
+    With `until_decided` the run ends as soon as it is sure what the suite's gate will say; `seed`
+    draws the order of its tasks.
     `watch` is given the counts of the calls while these are made.
     """
     from contextlib import nullcontext  # noqa: PLC0415
@@ -165,7 +172,8 @@ def run(
 
     ready = prepared(suite)
     folder = default_folder(ready.suite) if output is None else Path(output)
-    return run_suite(ready, folder, watch or (lambda _: nullcontext()))
+    seen = watch or (lambda _: nullcontext())
+    return run_suite(ready, folder, seen, only_until_decided=until_decided, seed=seed)
 
 
 def judge_records(

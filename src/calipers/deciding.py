@@ -12,9 +12,11 @@ from calipers.baseline_files import RECORD_FIRST, read_baseline, write_baseline
 from calipers.errors import UsageError
 from calipers.gating.baselines import Recorded, RecordedGroup, changes, ratcheted
 from calipers.gating.checks import PASS_RATE, checks_of
+from calipers.gating.early import Early
 from calipers.gating.judging import Judge, MeasuredRun
 from calipers.gating.policy import EXAMPLE, Policy, read_policy
 from calipers.gating.result import Changes, Check, GateResult, verdict_of
+from calipers.gating.sequential import settled
 from calipers.metrics import metric_named
 from calipers.results import Group, Score
 from calipers.scenario_table import ScenarioGroup, ScenarioTable
@@ -33,6 +35,7 @@ class GateOptions:
     ratchet: bool = False
     latency_budget_ms: float | None = None  # goes before the policy's
     incomplete: tuple[str, ...] = ()  # why the records are not the whole run
+    early: Early | None = None  # of a run that may end as soon as it is decided
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +88,9 @@ def gate_data(
         for group, scenarios in zip(score.groups, beside, strict=True)
     ]
     checks = tuple(_checks(groups, read, asked.release, baseline, options))
+    if asked.early is not None:
+        checks = tuple(settled(checks, asked.early))
+    ended_early = asked.early is not None and asked.early.stopped  # the rest has not gone
     incomplete = (*asked.incomplete, *_incomplete(score))
     verdict = verdict_of(checks, complete=not incomplete)
     now = Recorded(groups=tuple(each.recorded(names) for each in groups if each.ran))
@@ -100,9 +106,10 @@ def gate_data(
         policy=source,
         inputs=score.inputs,
         release=read.release(asked.release),
-        changes=tuple(_changes(baseline, now)),
+        changes=() if ended_early else tuple(_changes(baseline, now)),
         notices=(*score.notices, *_pooled(groups), *_unrecorded(baseline, now), *kept),
         seed=options.seed,
+        early=asked.early,
     )
 
 

@@ -11,6 +11,7 @@ from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from calipers.config.files import read_config, shown
 from calipers.config.models import StrictModel, refuse
+from calipers.patterns import groups_in
 
 EXAMPLE = "calipers init writes a suite to start from; calipers schema suite says what may stand"
 
@@ -143,7 +144,9 @@ class Answer(StrictModel):
     """Where in a reply the answer is: what is before it is the chain of thought."""
 
     after: Text | None = None
-    regex: Text | None = Field(default=None, description="Its first group is the answer.")
+    regex: Text | None = Field(
+        default=None, description="Its first group is the answer; as Rust's regex."
+    )
 
     @model_validator(mode="after")
     def _is_one_way(self) -> Self:
@@ -156,9 +159,13 @@ class Answer(StrictModel):
     @staticmethod
     def _check_regex(pattern: str) -> None:
         try:
-            groups = re.compile(pattern).groups
-        except re.error as error:
-            refuse(f"no regular expression: {error}", fix="for example ANSWER: (.*)", at=("regex",))
+            groups = groups_in(pattern)
+        except ValueError as error:
+            refuse(
+                f"no regular expression that can be used: {error}",
+                fix="for example ANSWER: (.*), in the syntax of Rust's regex",
+                at=("regex",),
+            )
         if not groups:
             refuse("no group holds the answer", fix="for example ANSWER: (.*)", at=("regex",))
 

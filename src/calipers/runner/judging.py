@@ -30,7 +30,7 @@ from calipers.runner.judges import (
     rubrics_of,
     with_judgements,
 )
-from calipers.runner.running import run_to_end
+from calipers.runner.loop import run_to_end
 from calipers.runner.tally import Tally
 from calipers.suites import Judge
 from calipers.systems import mask_for

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from calipers.errors import DataError
@@ -41,7 +41,7 @@ class State:
         failed: dict[tuple[int, int], dict[str, Any]] = {}
         doubles = False
         for start, end, record in journal.lines():
-            system, number = self._place(record, journal)
+            system, number = self._checked_place(record, journal)
             states = self.calls[system]
             if states[number] == DONE:
                 doubles = True
@@ -61,7 +61,14 @@ class State:
         if doubles:
             journal.keep_only(iter(sorted(span for each in lines for span in each.values())))
 
-    def _place(self, record: dict[str, Any], journal: Journal) -> tuple[int, int]:
+    def place_of(self, record: Mapping[str, Any]) -> tuple[int, int]:
+        """The system and the number of the call that a record in the journal is of."""
+        key = key_of(record)
+        number = self._plan.number(key)
+        assert number is not None
+        return self._systems[key[1]], number
+
+    def _checked_place(self, record: dict[str, Any], journal: Journal) -> tuple[int, int]:
         key = key_of(record)
         system = self._systems.get(key[1])
         number = self._plan.number(key)
@@ -74,7 +81,7 @@ class State:
         return system, number
 
 
-def key_of(record: dict[str, Any]) -> Key:
+def key_of(record: Mapping[str, Any]) -> Key:
     """What tells a record from all others."""
     run = record.get("run")
     tier = record.get("tier")
