@@ -74,6 +74,22 @@ def test_a_budget_of_calls(tmp_path: Path) -> None:
         assert len(suite.records()) == sum(server.asked.values()) == 12
 
 
+def test_calls_that_were_made_anew_count_each_time(tmp_path: Path) -> None:
+    (tmp_path / "broken.py").write_text(
+        "import pathlib\n"
+        "def answer(record):\n"
+        "    with (pathlib.Path(__file__).parent / 'calls.txt').open('a') as file:\n"
+        "        file.write('.')\n"
+        "    raise ValueError('broken')\n"
+    )
+    system = {"name": "broken", "python": "broken.py:answer"}
+    suite = suite_folder(tmp_path, sums(5), [system], budget_calls=12)
+    for made in (5, 10, 12, 12):
+        assert suite.run().exit_code == 3
+        assert len((tmp_path / "calls.txt").read_text()) == made
+    assert len(suite.records()) == 5
+
+
 def test_an_unknown_price_is_a_mistake_before_any_call(tmp_path: Path) -> None:
     server = ModelServer()
     with server.in_thread() as url:

@@ -43,6 +43,7 @@ INTERRUPTED = "it was interrupted"
 SPENT = "the budget is spent"
 DECIDED = "the gate is decided"
 ORDER_SEED = "order_seed"
+REPLACED = ("replaced_calls", "replaced_usd")  # by later calls: of the state, and of the manifest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,8 +158,8 @@ class _Run:
             refuse_changes(before, now, self._folder.path)
             for name in changed_files(before, now):
                 self._notices.append(f"{name} has changed since the folder was begun")
-        for name in ("replaced_usd", "spent_usd"):
-            now[name] = 0.0 if before is None else before.get(name, 0.0)
+        for name in (*REPLACED, "spent_usd"):
+            now[name] = (before or {}).get(name, 0)
         now |= self._seed(before or {})
         self._note(now)
 
@@ -184,11 +185,10 @@ class _Run:
         self._folder.write_json(MANIFEST, self._manifest)
 
     def _state(self, journal: Journal) -> State:
-        """What the journal holds; the cost of what was replaced is kept."""
+        """What the journal holds; what was replaced stays spent."""
         state = State(self._of.plan, journal)
-        if state.replaced_usd:
-            replaced = self._manifest["replaced_usd"] + state.replaced_usd
-            self._note({"replaced_usd": replaced})
+        if state.replaced_calls:
+            self._note({name: self._manifest[name] + getattr(state, name) for name in REPLACED})
         return state
 
     def _calls_made(self, state: State, journal: Journal) -> str | None:
@@ -202,7 +202,7 @@ class _Run:
             of.suite.budget_usd,
             of.suite.budget_calls,
             spent_usd=max(in_journal, self._manifest["spent_usd"]),
-            spent_calls=state.tally.done,
+            spent_calls=state.tally.done + self._manifest["replaced_calls"],
             dearest=state.dearest,
         )
 

@@ -21,6 +21,7 @@ class State:
         self._systems = {system.name: at for at, system in enumerate(plan.suite.systems)}
         self.calls = [bytearray(plan.per_system) for _ in plan.suite.systems]
         self.tally = Tally(plan.calls)
+        self.replaced_calls = 0  # failed ones that were made anew
         self.replaced_usd = 0.0
         self.dearest: dict[int, float] = {}  # what a system's dearest call cost
         self._read(journal)
@@ -49,6 +50,7 @@ class State:
             if (before := failed.pop((system, number), None)) is not None:
                 doubles = True
                 self.tally.add(before, sign=-1)
+                self.replaced_calls += 1
                 self.replaced_usd += before.get("cost_usd") or 0.0
             self.tally.add(record)
             if (cost := record.get("cost_usd")) is not None:
