@@ -31,6 +31,8 @@ FORBIDDEN = {
     "runner": {"explaining", "agreeing", "tasks", "calibrating", *_SIZES, *_SHOWS},
     "judge": {"engines", "sources", "stats", "prices", *_ASKS} - {"judge", "rubric_items"},
     "calibrating": {"engines", "scoring", "explaining", "sinks", *_SIZES, *_SHOWS},
+    "calibrations": {"engines", "sources", "metrics", "prices", "records", *_ASKS},
+    "correcting": {"sources", "scoring", "sinks", "thresholds", "tasks", *_SIZES, *_SHOWS},
     "prices": {"engines", "sources", "metrics", "stats", *_ASKS},
     "judgment_shape": {"engines", "sources", "metrics", "stats", *_ASKS},
     "traces": {"engines", "sources", "metrics", "prices", *_ASKS},

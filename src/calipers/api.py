@@ -13,6 +13,7 @@ from calipers.agreeing import Agreement, agree_data
 from calipers.agreeing import Options as AgreeOptions
 from calipers.auditing import audit_data
 from calipers.audits import Audit
+from calipers.calibrations import Calibration, Calibrations, read_calibrations
 from calipers.choices import Choices, with_choices
 from calipers.comparing import CompareOptions, compare_data
 from calipers.comparisons import Compared
@@ -30,7 +31,6 @@ from calipers.stats.power import CORRELATION
 from calipers.traces import trace_picture
 
 if TYPE_CHECKING:
-    from calipers.calibrating import Calibrations
     from calipers.choices import PolicyLike
     from calipers.gating.result import GateResult
     from calipers.runner.ending import RunResult
@@ -63,6 +63,7 @@ def score(
     seed: int = 0,
     progress: Progress = _no_progress,
     policy: PolicyLike | None = None,
+    calibration: str | Path | Sequence[str | Path] = (),
     **choices: Unpack[Choices],
 ) -> Score:
     """Measure records: every metric that the data allows, or those of a profile, or those named.
@@ -70,7 +71,8 @@ def score(
     `data` is a path, a glob, a folder of Parquet parts, several of these, a list of dicts, or a
     Polars, pandas or Arrow table. `rename` maps the record's fields to the data's names.
     `choices` say how metrics are computed, see `calipers.choices.Choices`; a gate's `policy` brings
-    the weights of scenarios and the latency budget.
+    the weights of scenarios and the latency budget. A judge's `calibration` file corrects the means
+    of what it judged.
 
     >>> score([{"answer": "4", "target": "4"}]).groups[0].metrics["accuracy"].value
     1.0
@@ -92,6 +94,7 @@ def score(
         confidence=confidence,
         resamples=resamples,
         seed=seed,
+        calibrations=_calibrations(calibration),
     )
     measured = score_data(data, with_choices(options, choices, policy), progress)
     if options.figures is None or not measured.records:
@@ -442,6 +445,11 @@ def read(data: Any, *, rename: Mapping[str, str] | None = None) -> pl.DataFrame:
                 raise batch.bad[0].error()
             frames.append(batch.frame)
     return pl.concat(frames, how="diagonal_relaxed") if frames else pl.DataFrame()
+
+
+def _calibrations(files: str | Path | Sequence[str | Path]) -> tuple[Calibration, ...]:
+    paths = [files] if isinstance(files, str | Path) else files
+    return tuple(each for path in paths for each in read_calibrations(path))
 
 
 def _path(path: str | Path | None) -> Path | None:
