@@ -60,6 +60,7 @@ class Check:
     thin: bool = False  # another run might well decide otherwise
     further_scenarios: int | None = None  # that would settle it
     failing: Ids = Ids()
+    evidence: tuple[Mapping[str, Any], ...] = ()  # who judged, and by what licence
 
     @property
     def scale(self) -> Scale | None:
@@ -83,6 +84,7 @@ class Check:
             "thin": self.thin or None,
             "further_scenarios": self.further_scenarios,
             "failing": self.failing.to_dict() if self.failing.count else None,
+            "evidence": [dict(each) for each in self.evidence] or None,
         }
         return {
             "name": self.name,
