@@ -31,6 +31,7 @@ FORBIDDEN = {
     "runner": {"explaining", "agreeing", "tasks", "calibrating", *_SIZES, *_SHOWS},
     "judge": {"engines", "sources", "stats", "prices", *_ASKS} - {"judge", "rubric_items"},
     "calibrating": {"engines", "scoring", "explaining", "sinks", *_SIZES, *_SHOWS},
+    "judging_options": {"engines", "sources", "explaining", "tasks", *_SIZES, *_SHOWS},
     "calibrations": {"engines", "sources", "metrics", "prices", "records", *_ASKS},
     "correcting": {"sources", "scoring", "sinks", "thresholds", "tasks", *_SIZES, *_SHOWS},
     "prices": {"engines", "sources", "metrics", "stats", *_ASKS},

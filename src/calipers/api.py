@@ -33,8 +33,9 @@ from calipers.traces import trace_picture
 if TYPE_CHECKING:
     from calipers.choices import PolicyLike
     from calipers.gating.result import GateResult
+    from calipers.judging_options import Judging
     from calipers.runner.ending import RunResult
-    from calipers.runner.judging import JudgedFiles
+    from calipers.runner.judged import JudgedFiles
     from calipers.runner.running import Watch
 
 
@@ -175,47 +176,20 @@ def judge_records(
     files: str | Path | Sequence[str | Path],
     output: str | Path,
     *,
-    rubric: str,
-    model: str,
-    name: str | None = None,
-    base_url: str | None = None,
-    api_key_env: str | None = None,
-    limit: int | None = None,
-    cache: str | Path | None = None,
-    concurrency: int = 32,
-    retries: int = 5,
-    timeout: float = 120.0,
-    rename: Mapping[str, str] | None = None,
     watch: Watch | None = None,
+    **judging: Unpack[Judging],
 ) -> JudgedFiles:
-    """Have the records in files judged by a model, and write them with their `judgments`.
+    """Have the records in files judged by models, and write them with their `judgments`.
 
-    `rubric` is a built-in one or a file. Run again with the same output to finish what is missing.
+    `judging` says by whom and how, see `calipers.judging_options.Judging`. Run again with the same
+    output to finish what is missing.
     """
     from contextlib import nullcontext  # noqa: PLC0415
 
-    from calipers.config.files import ConfigFile  # noqa: PLC0415
-    from calipers.runner.judges import Pace  # noqa: PLC0415
-    from calipers.runner.judging import Work, judge_files  # noqa: PLC0415
-    from calipers.suites import Judge  # noqa: PLC0415
+    from calipers.judging_options import work_of  # noqa: PLC0415
+    from calipers.runner.judging import judge_files  # noqa: PLC0415
 
-    given = {
-        "name": name or model.partition(":")[2] or model,
-        "model": model,
-        "rubric": str(rubric),
-        "base_url": base_url,
-        "api_key_env": api_key_env,
-        "limit": limit,
-    }
-    work = Work(
-        files=[str(each) for each in ([files] if isinstance(files, str | Path) else files)],
-        judge=Judge.of(ConfigFile("judge", given), example="--model openai:gpt-4o-mini"),
-        output=Path(output),
-        pace=Pace(concurrency=concurrency, retries=retries, timeout_seconds=timeout),
-        cache=None if cache is None else Path(cache),
-        rename=rename or {},
-    )
-    return judge_files(work, watch or (lambda _: nullcontext()))
+    return judge_files(work_of(files, output, judging), watch or (lambda _: nullcontext()))
 
 
 def calibrate_judges(

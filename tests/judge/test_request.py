@@ -155,7 +155,8 @@ def answer(scores: Any = GOOD, reason: Any = "so", **more: Any) -> str:
 
 @pytest.mark.parametrize("text", [answer(), f"```json\n{answer()}\n```", f" {answer()} \n"])
 def test_a_good_answer_is_read(text: str) -> None:
-    assert read_answer(text, ACCURACY) == (GOOD, "so")
+    found = read_answer(text, ACCURACY)
+    assert (found.scores, found.reason, found.confidence) == (GOOD, "so", None)
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,7 @@ def _of_model(plan: Plan, system: int, pricing: Pricing | None) -> SystemEstimat
         bounded = bounded and most is not None
         output += (most or 0) * len(plan.tasks)
         for task in range(len(plan.tasks)):
-            tokens += len(plan.prompt(Place(task, tier, 1)).encode()) // _BYTES_PER_TOKEN + 1
+            tokens += prompt_tokens(plan.prompt(Place(task, tier, 1)))
     tokens, output = tokens * plan.suite.runs, output * plan.suite.runs
     return SystemEstimate(
         name=plan.suite.systems[system].name,
@@ -68,6 +68,11 @@ def _of_model(plan: Plan, system: int, pricing: Pricing | None) -> SystemEstimat
         most_usd=_cost(pricing, tokens, output, plan.per_system) if pricing and bounded else None,
         price=None if pricing is None else pricing.source,
     )
+
+
+def prompt_tokens(prompt: str) -> int:
+    """About how many tokens a prompt has."""
+    return len(prompt.encode()) // _BYTES_PER_TOKEN + 1
 
 
 def _cost(pricing: Pricing, tokens: int, output: int, calls: int) -> float:

@@ -27,7 +27,8 @@ from calipers.runner.data import read_tasks
 from calipers.runner.ending import RunResult, ended
 from calipers.runner.folder import MANIFEST, Folder, changed_files, new_manifest, refuse_changes
 from calipers.runner.journal import Journal
-from calipers.runner.judges import Pace, WorkingJudge, judged, open_judges, rubrics_of
+from calipers.runner.judge_models import Pace
+from calipers.runner.judges import WorkingJudge, judged, open_judges, rubrics_of
 from calipers.runner.plan import Plan
 from calipers.runner.pricing import Pricing, price_notices, pricings
 from calipers.runner.state import State
