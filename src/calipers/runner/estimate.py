@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from calipers.runner.budget import most_output
 from calipers.runner.plan import Place, Plan
-from calipers.runner.pricing import Pricing
+from calipers.runner.pricing import Pricing, pricing_of
 
 _BYTES_PER_TOKEN = 4  # of plain English; other texts have fewer
 
@@ -45,7 +45,19 @@ def estimated(plan: Plan, prices: Sequence[Pricing | None]) -> Estimate:
         else SystemEstimate(name=system.name, calls=plan.per_system)
         for at, system in enumerate(plan.suite.systems)
     )
-    return Estimate(systems=tuple(found))
+    return Estimate(systems=(*found, *_of_judges(plan)))
+
+
+def _of_judges(plan: Plan) -> Iterator[SystemEstimate]:
+    """The calls of each judge's models; what they will read is not known yet."""
+    for judge in plan.suite.judges:
+        for at, model in enumerate(judge.models):
+            pricing = pricing_of(model)
+            yield SystemEstimate(
+                name=f"{judge.name} ({'judge' if not at else 'where unsure'})",
+                calls=plan.calls * judge.samples,
+                price=None if pricing is None else pricing.source,
+            )
 
 
 def _of_model(plan: Plan, system: int, pricing: Pricing | None) -> SystemEstimate:

@@ -151,6 +151,17 @@ async def judged(judges: Sequence[WorkingJudge], record: dict[str, Any]) -> dict
     return with_judgements(record, found)
 
 
+def judgments_in(record: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The judgements that a record of ours holds."""
+    found = record.get("judgments")
+    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+
+
+def judging_cost(record: Mapping[str, Any]) -> float:
+    """What the judges of a record cost, as far as that is known."""
+    return sum(each.get("cost_usd") or 0.0 for each in judgments_in(record))
+
+
 def with_judgements(record: Mapping[str, Any], found: Sequence[Judgement]) -> dict[str, Any]:
     """The record with further judgements; its own, which may be JSON in a text, stay."""
     before = record.get("judgments")

@@ -31,6 +31,7 @@ from calipers.runner.judge_models import Pace
 from calipers.runner.judges import WorkingJudge, judged, open_judges, rubrics_of
 from calipers.runner.plan import Plan
 from calipers.runner.pricing import Pricing, price_notices, pricings
+from calipers.runner.rejudging import Rejudging
 from calipers.runner.state import State
 from calipers.runner.tally import Tally
 from calipers.suites import Suite, read_suite
@@ -101,10 +102,11 @@ class _Run:
             journal = Journal(self._folder.journal)
             try:
                 state = self._state(journal)
-                failed_before = state.tally.errors
+                failed_before = state.tally.errors or state.unjudged
                 stopped = self._calls_made(state, journal)
                 if failed_before:
                     state = self._state(journal)  # what was called anew has replaced its line
+                self._notices += unjudged_notice(state)
             finally:
                 journal.close()
             return ended(
@@ -154,7 +156,7 @@ class _Run:
     def _calls_made(self, state: State, journal: Journal) -> str | None:
         """Make the calls that are open; say why, if some are left."""
         of = self._of
-        if state.tally.done - state.tally.errors == of.plan.calls:
+        if state.tally.done - state.tally.errors == of.plan.calls and not state.unjudged:
             return None
         in_journal = state.tally.cost_usd + self._manifest["replaced_usd"]
         budget = Budget(
@@ -163,6 +165,7 @@ class _Run:
             spent_usd=max(in_journal, self._manifest["spent_usd"]),
             spent_calls=state.tally.done,
             dearest=state.dearest,
+            judging=state.dearest_judging if of.suite.judges else None,
         )
 
         async def calls() -> None:
@@ -170,6 +173,9 @@ class _Run:
                 open_systems(of.suite, of.base) as systems,
                 self._open_judges() as judges,
             ):
+                if state.unjudged:
+                    again = Rejudging(judges, journal, budget, mask_of(of.suite), state.systems)
+                    await again.all(of.suite.concurrency)
                 calling = Calling(
                     of.plan,
                     systems,
@@ -207,6 +213,12 @@ class _Run:
             mask=mask_of(suite),
             cache=None if suite.cache is None else self._of.base / suite.cache,
         )
+
+
+def unjudged_notice(state: State) -> Iterator[str]:
+    """Say how many answers a judge owes a judgement to."""
+    if count := len(state.unjudged):
+        yield f"judges failed on {count:,} answers: run again to have these judged, and only judged"
 
 
 def run_to_end(calls: Coroutine[Any, Any, None]) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from calipers.errors import DataError
 from calipers.runner.journal import Journal
+from calipers.runner.judges import FAILED as FAILED_JUDGEMENT
+from calipers.runner.judges import judging_cost, judgments_in
 from calipers.runner.plan import Key, Plan
 from calipers.runner.tally import Tally
 
@@ -18,11 +20,13 @@ class State:
 
     def __init__(self, plan: Plan, journal: Journal) -> None:
         self._plan = plan
-        self._systems = {system.name: at for at, system in enumerate(plan.suite.systems)}
+        self.systems = {system.name: at for at, system in enumerate(plan.suite.systems)}
         self.calls = [bytearray(plan.per_system) for _ in plan.suite.systems]
         self.tally = Tally(plan.calls)
         self.replaced_usd = 0.0
         self.dearest: dict[int, float] = {}  # what a system's dearest call cost
+        self.dearest_judging: dict[int, float] = {}  # the same of its judges
+        self.unjudged: set[tuple[int, int]] = set()  # done, but a judge failed
         self._read(journal)
         self.tally.begin()
 
@@ -43,8 +47,12 @@ class State:
         for start, end, record in journal.lines():
             system, number = self._place(record, journal)
             states = self.calls[system]
+            self._note_judges(system, record)
             if states[number] == DONE:
                 doubles = True
+                if (system, number) in self.unjudged:  # the later one has more judgements
+                    lines[system][number] = (start, end)
+                    self.note_judgements(system, number, record)
                 continue
             if (before := failed.pop((system, number), None)) is not None:
                 doubles = True
@@ -55,15 +63,27 @@ class State:
                 self.dearest[system] = max(cost, self.dearest.get(system, 0.0))
             lines[system][number] = (start, end)
             states[number] = DONE
+            self.note_judgements(system, number, record)
             if record.get("error") is not None:
                 states[number] = FAILED
                 failed[system, number] = record
         if doubles:
             journal.keep_only(iter(sorted(span for each in lines for span in each.values())))
 
+    def _note_judges(self, system: int, record: Mapping[str, Any]) -> None:
+        cost = judging_cost(record)
+        self.dearest_judging[system] = max(cost, self.dearest_judging.get(system, 0.0))
+
+    def note_judgements(self, system: int, number: int, record: Mapping[str, Any]) -> None:
+        """Keep in mind whether a judge of a call's record failed."""
+        if any(each.get(FAILED_JUDGEMENT) for each in judgments_in(record)):
+            self.unjudged.add((system, number))
+        else:
+            self.unjudged.discard((system, number))
+
     def _place(self, record: dict[str, Any], journal: Journal) -> tuple[int, int]:
         key = key_of(record)
-        system = self._systems.get(key[1])
+        system = self.systems.get(key[1])
         number = self._plan.number(key)
         if system is None or number is None:
             raise DataError(
