@@ -38,6 +38,7 @@ from calipers.stats.paired import mean_and_error, student
 
 _TELLS_APART = ("model", "tier", "run")
 _SCORES = ("weighted_score", "overall_score")
+_PANELS = 20  # the most frequent ones: members that fall silent leave many small ones
 _NONE_SHARED = "no record was judged by both"
 
 Key = tuple[str, ...]
@@ -104,7 +105,8 @@ def _judges(
                 _add_names(panel, [each for who in together for each in own[who]])
                 said_of_it = [_rated(each) for who in together for each in own[who]]
                 panel.rated.setdefault(key, {})[aspect] = _together(said_of_it, median)[aspect]
-    return judges | panels
+    common = sorted(panels, key=lambda members: -len(panels[members].rated))[:_PANELS]
+    return judges | {members: panels[members] for members in common}
 
 
 def _add_names(judge: _Judge, judgments: Iterable[Mapping[str, Any]]) -> None:
