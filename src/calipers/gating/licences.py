@@ -20,6 +20,7 @@ from calipers.results import JudgedBy
 from calipers.stats.influence import Estimate
 
 SCENARIOS = ("required_scenarios", "optional_scenarios")  # checks of single ones
+_TOLD = 3  # reasons in a check
 _SILENT = 0.05  # of the rows: so few may lack a member of a panel that has a licence
 HOW = f"{CALIBRATE}, then judges: {{calibrations: [calibration.json]}} in the policy"
 
@@ -65,7 +66,7 @@ class Licences:
         found = [self.evidence(each) for each in self.judges if each.value in values]
         if not found:
             return check
-        lacking = dict.fromkeys(each.reason for each in found if each.reason)
+        lacking = [each for each in found if not each.licensed]
         check = replace(check, evidence=tuple(each.to_dict() for each in found))
         if not lacking:
             return check
@@ -73,7 +74,7 @@ class Licences:
         verdict: Verdict = "fail"
         if warns and check.verdict != "fail":
             verdict = "warn" if check.verdict == "pass" else check.verdict
-        said = f"no licence: {'; '.join(filter(None, lacking))}"
+        said = f"no licence: {'; '.join(_reasons(lacking))}"
         reason = said if check.reason is None else f"{check.reason}; {said}"
         return replace(check, verdict=verdict, reason=reason)
 
@@ -133,7 +134,7 @@ class Licences:
             for model, rubric_hash in each.members:
                 if rubric_hash and rubric_hash == who[1]:
                     return f"with this rubric {model} was calibrated, and not {who[0]}"
-        return f"{_names(unknown)} was never calibrated with people"
+        return f"never calibrated with people: {_names(unknown)}"
 
 
 def licence_notice(checks: Iterable[Check]) -> Iterator[str]:
@@ -178,4 +179,14 @@ def _too_weak(members: tuple[Member, ...], kappa: Estimate, floor: float) -> str
 
 
 def _names(members: Sequence[Member]) -> str:
-    return " and ".join(f"{model} (rubric {of or 'unknown'})" for model, of in members)
+    return " and ".join(f"{model} (rubric {of})" if of else model for model, of in members)
+
+
+def _reasons(lacking: Sequence[Evidence]) -> Iterator[str]:
+    """The first few, each once; what holds for a panel need not be said of a part of it."""
+    bigger = [set(each.by) for each in lacking]
+    whole = (e for e in lacking if not e.by or not any(set(e.by) < other for other in bigger))
+    found = list(dict.fromkeys(each.reason for each in whole if each.reason is not None))
+    yield from found[:_TOLD]
+    if len(found) > _TOLD:
+        yield f"and {len(found) - _TOLD:,} more"

@@ -107,20 +107,23 @@ def _cohen(ratings: Floats) -> Point | str:
 
 
 def _weighted(ratings: Floats) -> Point | str:
-    largest = float(np.abs(ratings).max()) or 1.0
-    first, second = (ratings / largest).T
-    apart, n = (first - second) ** 2, len(first)
+    codes, n = coded(ratings), len(ratings)
+    if (labels := int(codes.max()) + 1) == 1:
+        return _ONE_RATING
+    numbers = ratings / np.abs(ratings).max()  # no square overflows
+    first, second = (numbers - numbers.mean()).T
+    apart = (first - second) ** 2
     crossed = (first - second.mean()) ** 2 + (second - first.mean()) ** 2
     chance = float(first.var() + second.var() + (first.mean() - second.mean()) ** 2)
-    if (ratings == ratings[0, 0]).all():
-        return _ONE_RATING
     kappa = 1 - float(apart.mean()) / chance
     added = apart - apart.mean() - (1 - kappa) * (crossed - crossed.mean())
+    p, q = (np.bincount(column, minlength=labels) / n for column in codes.T)
     return Point(
         value=kappa,
         influence=-added / chance / n,
         textbook=1 / sqrt(n),
         source="chance_z",
+        disagreement=1 - float(p @ q),  # of full agreement it tells how little else there may be
     )
 
 
