@@ -74,23 +74,20 @@ def corrected(
     aspect = ASPECTS[value]
     found = _calibration(who, measured.n, calibrations, aspect)
     if isinstance(found, str):
-        return Corrected(value=None, interval="none", n=0, reason=found)
+        return Corrected(value=None, n=0, reason=found)
     spread, clusters = spread_of(metric.influence.name, totals)
     if aspect == PASSED:
         assert found.verdicts is not None
         size = effective_size(measured.value, measured.n, spread, clusters)
         size = float(measured.n) if clusters == measured.n else size
         return misclassified(measured.value, size, found.verdicts, confidence=confidence)
-    return _within(
-        metric,
-        prediction_powered(
-            measured.value,
-            measured.stderr or 0.0,
-            clusters,
-            found.moments[aspect],
-            confidence=confidence,
-        ),
+    rated = found.moments[aspect]
+    if measured.stderr is None:
+        return Corrected(value=None, n=rated.n, reason="the judged mean has no standard error")
+    around = prediction_powered(
+        measured.value, measured.stderr, clusters, rated, confidence=confidence
     )
+    return _within(metric, around)
 
 
 def _calibration(

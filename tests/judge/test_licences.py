@@ -394,3 +394,12 @@ def test_a_correction_is_the_same_on_every_engine(tmp_path: Path, engine: str) -
     assert found is not None
     assert found.low == pytest.approx(expected.low)
     assert found.high == pytest.approx(expected.high)
+
+
+def test_one_task_alone_gives_no_corrected_score(tmp_path: Path) -> None:
+    calibrated(tmp_path, *records())
+    rows = [{**row, "id": "t", "run": n} for n, row in enumerate(records(5)[0])]
+    score = calipers.score(rows, calibration=tmp_path / "calibration.json")
+    found = score.groups[0].metrics["impl_rate"].corrected
+    assert found is not None
+    assert found.reason == "the judged mean has no standard error"

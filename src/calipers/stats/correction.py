@@ -60,9 +60,13 @@ class Corrected:
     low: float | None = None
     high: float | None = None
     stderr: float | None = None
-    interval: str
+    interval: str | None = None
     n: int  # records that people rated as well
     reason: str | None = None
+
+    def __post_init__(self) -> None:
+        if (self.value is None) != (self.reason is not None):
+            raise ValueError("a null needs a reason, and only a null has one")
 
 
 def moments(judge: Floats, people: Floats, clusters: Whole) -> Moments:
@@ -119,11 +123,8 @@ def prediction_powered(
     >>> round(found.value, 3), round(found.low, 3), round(found.high, 3)
     (0.694, 0.672, 0.716)
     """
-    method = "prediction-powered"
     if rated.clusters < _FEWEST:
-        return Corrected(
-            value=None, n=rated.n, interval=method, reason=f"people rated {rated.n} records"
-        )
+        return Corrected(value=None, n=rated.n, reason=f"people rated {rated.n} records only")
     few = rated.clusters / (rated.clusters - 1)
     own = stderr**2
     known = own + few * rated.judge_spread
@@ -134,7 +135,7 @@ def prediction_powered(
     parts = ((power**2 * own, clusters - 1), (tuned * max(0.0, left), rated.clusters - 2))
     variance = sum(part for part, _ in parts)
     if not variance:
-        return Corrected(value=value, n=rated.n, interval=method)
+        return Corrected(value=value, n=rated.n)
     freedom = variance**2 / sum(part**2 / max(1, free) for part, free in parts)
     reach = float(stdtrit(freedom, (1 + confidence) / 2)) * sqrt(variance)
     return Corrected(
@@ -142,7 +143,7 @@ def prediction_powered(
         low=value - reach,
         high=value + reach,
         stderr=sqrt(variance),
-        interval=method,
+        interval="prediction-powered",
         n=rated.n,
     )
 
@@ -156,11 +157,11 @@ def misclassified(share: float, size: float, rated: Verdicts, *, confidence: flo
     >>> round(found.value, 3), round(found.low, 3), round(found.high, 3)
     (0.571, 0.49, 0.655)
     """
-    method, n = "Rogan–Gladen, Lang–Reiczigel", rated.passed + rated.failed
+    n = rated.passed + rated.failed
     if not (rated.passed_size and rated.failed_size):
         kind = "passed" if not rated.passed_size else "failed"
         why = f"people {kind} none of the records that they rated, or all of one task"
-        return Corrected(value=None, n=n, interval=method, reason=why)
+        return Corrected(value=None, n=n, reason=why)
     sensitivity, specificity = rated.both_passed / rated.passed, rated.both_failed / rated.failed
     informed = sensitivity + specificity - 1
     z = normal_quantile(confidence)
@@ -169,7 +170,7 @@ def misclassified(share: float, size: float, rated: Verdicts, *, confidence: flo
     sens = (sensitivity * rated.passed_size + 1) / of_passed
     spec = (specificity * rated.failed_size + 1) / of_failed
     if informed <= 0 or sens + spec <= 1:
-        return Corrected(value=None, n=n, interval=method, reason=_NO_BETTER)
+        return Corrected(value=None, n=n, reason=_NO_BETTER)
     middle = (share_ + spec - 1) / (sens + spec - 1)
     of_sens, of_spec = sens * (1 - sens) / of_passed, spec * (1 - spec) / of_failed
     shift = 2 * z * z * (middle * of_sens - (1 - middle) * of_spec)
@@ -183,6 +184,6 @@ def misclassified(share: float, size: float, rated: Verdicts, *, confidence: flo
         low=min(value, max(0.0, middle + shift - reach)),
         high=max(value, min(1.0, middle + shift + reach)),
         stderr=sqrt(variance),
-        interval=method,
+        interval="Rogan–Gladen, Lang–Reiczigel",
         n=n,
     )
