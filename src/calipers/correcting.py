@@ -104,9 +104,11 @@ def _calibration(
         if aspect == PASSED
         else (lambda each: aspect in each.moments)
     )
-    for each in calibrations:
-        if members_of(judged.members) == each.members and has(each):
-            return each
+    bound = [each for each in calibrations if members_of(judged.members) == each.members]
+    if (found := next(filter(has, bound), None)) is not None:
+        return found
+    if bound:
+        return f"people gave no {aspect} when the judge was calibrated"
     names = ", ".join(f"{model} with rubric {of or 'unknown'}" for model, of in judged.members)
     return f"no calibration is of {names or 'these judges'}"
 

@@ -396,6 +396,17 @@ def test_a_correction_is_the_same_on_every_engine(tmp_path: Path, engine: str) -
     assert found.high == pytest.approx(expected.high)
 
 
+def test_a_calibration_may_say_nothing_of_scores(tmp_path: Path) -> None:
+    machine, human = records()
+    calibrated(tmp_path, machine, [{"id": row["id"], "passed": row["passed"]} for row in human])
+    score = calipers.score(machine, calibration=tmp_path / "calibration.json")
+    found = score.groups[0].metrics["impl_rate"].corrected
+    assert found is not None
+    assert found.reason == "people gave no score when the judge was calibrated"
+    policy = {"thresholds": {"blocking": {"impl_rate": 0.1}}} | CALIBRATED
+    assert "says nothing of score" in check(tmp_path, machine, policy)["reason"]
+
+
 def test_one_task_alone_gives_no_corrected_score(tmp_path: Path) -> None:
     calibrated(tmp_path, *records())
     rows = [{**row, "id": "t", "run": n} for n, row in enumerate(records(5)[0])]

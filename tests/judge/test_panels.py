@@ -233,8 +233,8 @@ def test_a_dry_run_counts_what_is_left_and_calls_nobody(tmp_path: Path) -> None:
         write_lines(tmp_path / "records.jsonl", reviews(4))
         left = ask(tmp_path, url, "biased", *more, "--dry-run")
     rows = [line.split() for line in dry.stdout.splitlines() if line.startswith(" judge-biased")]
-    assert [row[1] for row in rows] == ["6", "where"]
-    assert "judge-biased, where unsure" in dry.stdout
+    assert [row[1] for row in rows] == ["6"]
+    assert "openai:judge-good, where unsure" in dry.stdout
     assert "nothing was called" in dry.stdout
     assert "$" in dry.stdout
     rows = [line.split() for line in left.stdout.splitlines() if line.startswith(" judge-biased")]

@@ -204,7 +204,7 @@ def test_a_dry_run_counts_judges_too(tmp_path: Path) -> None:
         result = folder.run("--dry-run")
     assert result.exit_code == 0, result.stderr
     assert "biased (judge)" in result.stdout
-    assert "biased (where unsure)" in result.stdout
+    assert "openai:judge-good, where unsure" in result.stdout
     assert f"{4 + 12 + 12} calls in all" in result.stdout
 
 

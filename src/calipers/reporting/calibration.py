@@ -37,7 +37,8 @@ def _show(found: Calibrations, out: Console) -> None:
 def _name(each: Calibration) -> str:
     by = " ".join(filter(None, (each.rubric, each.rubric_hash))) or "no rubric named"
     panel = "panel of " if len(each.members) > 1 else ""
-    return printable(f"{panel}{each.judge} ({each.model}), {by}")
+    who = ", ".join(model for model, _ in each.members)
+    return printable(f"{panel}{each.judge} ({who}), {by}")
 
 
 def _table(each: Calibration) -> Table:

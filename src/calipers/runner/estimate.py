@@ -54,7 +54,7 @@ def _of_judges(plan: Plan) -> Iterator[SystemEstimate]:
         for at, model in enumerate(judge.models):
             pricing = pricing_of(model)
             yield SystemEstimate(
-                name=f"{judge.name} ({'judge' if not at else 'where unsure'})",
+                name=f"{model.model}, where unsure" if at else f"{judge.name} (judge)",
                 calls=plan.calls * judge.samples,
                 price=None if pricing is None else pricing.source,
             )

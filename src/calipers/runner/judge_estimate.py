@@ -65,7 +65,7 @@ def _estimate(judge: Judge, prompts: Sequence[int], *, is_second: bool) -> Syste
     calls, tokens = len(prompts), sum(prompts)
     output = None if most is None else most * calls
     return SystemEstimate(
-        name=f"{judge.name}, where unsure" if is_second else judge.name,
+        name=f"{judge.model}, where unsure" if is_second else judge.name,
         calls=calls,
         input_tokens=tokens,
         output_tokens=output,
