@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from calipers.judge.answers import BadAnswer, read_answer
@@ -132,6 +132,7 @@ def test_the_plan_is_summarised() -> None:
 
 
 @settings(deadline=None)
+@example(2, 300)
 @given(st.integers(0, 300), st.integers(200, 4000))
 def test_a_summary_keeps_to_its_length(calls: int, limit: int) -> None:
     trace = {
