@@ -13,7 +13,7 @@ from calipers.agreeing import Agreement, agree_data
 from calipers.agreeing import Options as AgreeOptions
 from calipers.auditing import audit_data
 from calipers.audits import Audit
-from calipers.calibrations import Calibration, Calibrations, read_calibrations
+from calipers.calibrations import Calibration, Calibrations, read_all
 from calipers.choices import Choices, with_choices
 from calipers.comparing import CompareOptions, compare_data
 from calipers.comparisons import Compared
@@ -422,8 +422,7 @@ def read(data: Any, *, rename: Mapping[str, str] | None = None) -> pl.DataFrame:
 
 
 def _calibrations(files: str | Path | Sequence[str | Path]) -> tuple[Calibration, ...]:
-    paths = [files] if isinstance(files, str | Path) else files
-    return tuple(each for path in paths for each in read_calibrations(path))
+    return read_all([files] if isinstance(files, str | Path) else files)
 
 
 def _path(path: str | Path | None) -> Path | None:

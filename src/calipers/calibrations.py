@@ -104,6 +104,11 @@ def read_calibrations(path: str | Path) -> tuple[Calibration, ...]:
         ) from error
 
 
+def read_all(paths: Iterable[str | Path]) -> tuple[Calibration, ...]:
+    """The calibrations in several files."""
+    return tuple(each for path in paths for each in read_calibrations(path))
+
+
 def _refused(_: str) -> float:
     raise ValueError("not a finite number")
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from calipers.baseline_files import RECORD_FIRST, read_baseline, write_baseline
-from calipers.calibrations import Calibration, read_calibrations
+from calipers.calibrations import Calibration, read_all
 from calipers.errors import UsageError
 from calipers.gating.baselines import Recorded, RecordedGroup, changes, ratcheted
 from calipers.gating.checks import PASS_RATE, checks_of
@@ -79,9 +79,7 @@ def gate_data(
     settings = read.applied(options.settings)
     if asked.latency_budget_ms is not None:
         settings = replace(settings, latency_budget_ms=asked.latency_budget_ms)
-    calibrations = tuple(
-        each for path in read.judges.calibrations for each in read_calibrations(path)
-    )
+    calibrations = read_all(read.judges.calibrations)
     options = replace(options, metrics=names, settings=settings, who_judged=True)
     if read.judges.corrected:
         options = replace(options, calibrations=calibrations)

@@ -8,9 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 import calipers
 from benchmarks.model_server import ModelServer
+from calipers.cli import app
+from tests.files import write_lines
 from tests.judge.test_rubrics import rubric_file
 from tests.runner.suites_at_hand import SuiteFolder, chat, suite_folder
 
@@ -258,3 +261,40 @@ def test_without_judges_the_rest_carries_on(tmp_path: Path, kind: str) -> None:
     calipers.score(records, metrics=names, per_sample=samples, **choices)
     row = json.loads(samples.read_text().splitlines()[0])
     assert "planning_rational" in row["agent_composite_missing"]
+
+
+def test_a_run_is_gated_by_the_judges_licence(tmp_path: Path) -> None:
+    """Judge, calibrate, and run again elsewhere with the licence; without the file nothing runs."""
+    rubric_file(tmp_path)
+    (tmp_path / "policy.yaml").write_text(
+        "thresholds: {blocking: {pass_rate: 1%}}\njudges: {calibrations: [calibration.json]}\n"
+    )
+    server = ModelServer()
+    with server.in_thread() as url:
+        tasks = [{"id": f"t{n}", "input": f"[[say Fine {n}. QUALITY={n % 5}]]"} for n in range(60)]
+        judges = [judge_in(url, rubric="rubric.yaml")]
+        folder = suite_folder(tmp_path, tasks, [chat(url)], judges=judges)
+        assert folder.run().exit_code == 0
+        records = folder.records()
+        people = [
+            {"id": r["id"], **{k: r["judgments"][0][k] for k in ("passed", "weighted_score")}}
+            for r in records
+        ]
+        write_lines(tmp_path / "human.jsonl", people)
+        files = [folder.results / "records.jsonl", tmp_path / "human.jsonl"]
+        again = folder.write(policy="policy.yaml")
+        asked = sum(server.asked.values())
+        lacking = CliRunner().invoke(app, ["run", str(tmp_path / "suite.yaml"), "-o", "nowhere"])
+        assert lacking.exit_code == 2
+        assert "calibration.json" in lacking.stderr
+        assert sum(server.asked.values()) == asked
+        (tmp_path / "calibration.json").write_text(calipers.calibrate_judges(*files).to_json())
+        other = ["run", str(tmp_path / "suite.yaml"), "-o", str(tmp_path / "other")]
+        result = CliRunner().invoke(app, other)
+        assert result.exit_code == 0, result.output
+        assert "without the judge's error" in result.stdout
+        path = tmp_path / "rubric.yaml"
+        path.write_text(path.read_text().replace("It runs.", "It runs well."), encoding="utf-8")
+        changed = again.run("-o", str(tmp_path / "third"))
+    assert changed.exit_code == 1
+    assert "not the one that was calibrated" in " ".join(changed.stdout.split())

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from calipers.calibrations import Calibration, read_all
 from calipers.deciding import GateOptions, gate_data
 from calipers.errors import EXIT_INCOMPLETE, EXIT_PASS
 from calipers.gating.policy import read_policy
@@ -57,7 +58,11 @@ def ended(
     for name in (SCORE, GATE):
         folder.remove(name)  # of another state of the journal
     if state.tally.done and not interrupted:
-        options = Options(by=_by(suite, least=1), settings=_settings(suite, base))
+        options = Options(
+            by=_by(suite, least=1),
+            settings=_settings(suite, base),
+            calibrations=_calibrations(suite, base),
+        )
         score = score_data(str(folder.journal), options)
         folder.write(SCORE, score.to_json() + "\n")
         if suite.policy is not None:
@@ -85,6 +90,13 @@ def _settings(suite: Suite, base: Path) -> Settings:
     if suite.policy is None:
         return Settings()
     return read_policy(base / suite.policy).applied(Settings())
+
+
+def _calibrations(suite: Suite, base: Path) -> tuple[Calibration, ...]:
+    """Those of the policy: the score shows judged means without the judge's error too."""
+    if suite.policy is None:
+        return ()
+    return read_all(read_policy(base / suite.policy).judges.calibrations)
 
 
 def _by(suite: Suite, *, least: int) -> tuple[str, ...]:

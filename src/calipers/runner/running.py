@@ -19,6 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from calipers.calibrations import read_all
 from calipers.gating.policy import read_policy
 from calipers.judge.rubrics import Rubric
 from calipers.runner.budget import Budget
@@ -61,7 +62,7 @@ def prepared(path: str | Path) -> Prepared:
     suite, base = read_suite(path), Path(path).parent
     rubrics = rubrics_of(suite.judges, base)
     if suite.policy is not None:
-        read_policy(base / suite.policy)
+        read_all(read_policy(base / suite.policy).judges.calibrations)
     tasks = read_tasks(base / suite.data)
     prices = pricings(suite)
     return Prepared(
