@@ -201,6 +201,20 @@ def test_several_models_are_a_panel(tmp_path: Path) -> None:
     assert metrics["impl_rate"].value == pytest.approx(0.6)  # the median too
 
 
+def test_of_a_panel_only_who_failed_is_asked_again(tmp_path: Path) -> None:
+    write_lines(tmp_path / "records.jsonl", reviews(3))
+    server = ModelServer()
+    with server.in_thread() as url:
+        first = ask(tmp_path, url, "good,slow", "--timeout", "0.2", "--retries", "0")
+        assert first.exit_code == 3
+        assert "3 of 3 records judged, 3 judgements failed" in first.stderr
+        assert [bool(each["scores"]) for each in judgments(tmp_path)] == [True, False] * 3
+        again = ask(tmp_path, url, "good,slow")
+    assert again.exit_code == 0, again.stderr
+    assert asked(server) == {"good": 3, "slow": 6}
+    assert all(each["scores"] for each in judgments(tmp_path))
+
+
 def test_a_judge_may_be_asked_several_times(tmp_path: Path) -> None:
     write_lines(tmp_path / "records.jsonl", reviews(2))
     server = ModelServer()
