@@ -232,6 +232,7 @@ def test_a_judge_may_be_asked_several_times(tmp_path: Path) -> None:
     files = [str(tmp_path / name) for name in ("judged.jsonl", "human.jsonl")]
     found = calipers.calibrate_judges(*files).judges
     assert [each.n for each in found] == [2]  # samples are one judge's
+    assert found[0].members[0][0] == "openai:judge-good × 3"  # and another's than a single one
 
 
 def test_a_dry_run_counts_what_is_left_and_calls_nobody(tmp_path: Path) -> None:

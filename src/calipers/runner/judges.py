@@ -40,7 +40,7 @@ class WorkingJudge:
             found = await self._settled(record, sample, first, then)
             found.fields["cascade"] = self.judge.answerable
         if self.judge.samples > 1:
-            found.fields["sample"] = sample
+            found.fields.update(sample=sample, samples=self.judge.samples)
         if found.failed:
             found.fields[FAILED] = True
         return found
