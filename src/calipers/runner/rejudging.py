@@ -9,7 +9,8 @@ from typing import Any
 from calipers.runner.budget import Budget
 from calipers.runner.journal import Journal, encoded
 from calipers.runner.judges import FAILED, WorkingJudge, judging_cost, judgments_in
-from calipers.systems import Mask
+from calipers.suites import Suite
+from calipers.systems import mask_of
 
 Record = dict[str, Any]
 
@@ -22,14 +23,13 @@ class Rejudging:
         judges: Sequence[WorkingJudge],
         journal: Journal,
         budget: Budget,
-        mask: Mask,
-        systems: Mapping[str, int],
+        suite: Suite,
     ) -> None:
         self._judges = {judge.judge.name: judge for judge in judges}
         self._journal = journal
         self._budget = budget
-        self._mask = mask
-        self._systems = systems
+        self._mask = mask_of(suite)
+        self._systems = {system.name: at for at, system in enumerate(suite.systems)}
 
     async def all(self, concurrency: int) -> None:
         """Judge them, many at a time."""

@@ -175,7 +175,7 @@ class _Run:
                 self._open_judges() as judges,
             ):
                 if state.unjudged:
-                    again = Rejudging(judges, journal, budget, mask_of(of.suite), state.systems)
+                    again = Rejudging(judges, journal, budget, of.suite)
                     await again.all(of.suite.concurrency)
                 calling = Calling(
                     of.plan,

@@ -20,7 +20,7 @@ class State:
 
     def __init__(self, plan: Plan, journal: Journal) -> None:
         self._plan = plan
-        self.systems = {system.name: at for at, system in enumerate(plan.suite.systems)}
+        self._systems = {system.name: at for at, system in enumerate(plan.suite.systems)}
         self.calls = [bytearray(plan.per_system) for _ in plan.suite.systems]
         self.tally = Tally(plan.calls)
         self.replaced_usd = 0.0
@@ -83,7 +83,7 @@ class State:
 
     def _place(self, record: dict[str, Any], journal: Journal) -> tuple[int, int]:
         key = key_of(record)
-        system = self.systems.get(key[1])
+        system = self._systems.get(key[1])
         number = self._plan.number(key)
         if system is None or number is None:
             raise DataError(
