@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from calipers.calibrations import Calibration, read_all
 from calipers.deciding import GateOptions, gate_data
 from calipers.errors import EXIT_INCOMPLETE, EXIT_PASS
 from calipers.gating.early import Early
@@ -65,7 +66,11 @@ def ended(
     for name in (SCORE, GATE):
         folder.remove(name)  # of another state of the journal
     if state.tally.done and not interrupted:
-        options = Options(by=_by(suite, least=1), settings=_settings(suite, base))
+        options = Options(
+            by=_by(suite, least=1),
+            settings=_settings(suite, base),
+            calibrations=_calibrations(suite, base),
+        )
         score = score_data(str(folder.journal), options)
         folder.write(SCORE, score.to_json() + "\n")
         if suite.policy is not None:
@@ -106,6 +111,13 @@ def _of_a_part(early: Early | None) -> Iterator[str]:
 def gate_fields(suite: Suite) -> tuple[str, ...]:
     """The fields whose groups the gate decides on one by one."""
     return _by(suite, least=2)
+
+
+def _calibrations(suite: Suite, base: Path) -> tuple[Calibration, ...]:
+    """Those of the policy: the score shows judged means without the judge's error too."""
+    if suite.policy is None:
+        return ()
+    return read_all(read_policy(base / suite.policy).judges.calibrations)
 
 
 def _by(suite: Suite, *, least: int) -> tuple[str, ...]:
