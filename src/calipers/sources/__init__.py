@@ -24,6 +24,7 @@ __all__ = [
     "Source",
     "UnusualRows",
     "Wanted",
+    "is_readable",
     "open_sources",
 ]
 
@@ -59,6 +60,11 @@ def open_sources(data: Any) -> list[Source]:
         f"cannot read records from a {type(data).__name__}",
         fix="give a path, a list of dicts, or a Polars, pandas or Arrow table",
     )
+
+
+def is_readable(path: Path) -> bool:
+    """Say whether a file's name is one of a format that is read."""
+    return _suffix(path) in _READERS
 
 
 def _as_polars(data: Any) -> pl.LazyFrame | None:

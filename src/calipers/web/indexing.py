@@ -140,10 +140,8 @@ def _mean_length(texts: pl.Series) -> float:
 def write_orders(folder: Path, summary: Summary) -> None:
     """Sort by each narrow column once, so that no page has to."""
     index = Index(folder, summary)
-    for name, dtype in summary.values.items():
-        if dtype != pl.String():
-            order = ascending(index.column(name)).to_frame("row")
-            order.write_ipc(folder / order_name(name))
+    for name in summary.values:
+        ascending(index.column(name)).to_frame("row").write_ipc(folder / order_name(name))
 
 
 def _write(rows: pl.DataFrame, path: Path, *, batch_rows: int | None = None) -> None:
