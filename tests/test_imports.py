@@ -11,7 +11,7 @@ import calipers
 
 PACKAGE = Path(calipers.__file__).parent
 
-_SHOWS = {"api", "cli", "reporting"}
+_SHOWS = {"api", "cli", "pages", "reporting"}
 _SIZES = {"sizing", "powering"}
 _AUDITS = {"rubric_items", "judgements", "audits", "auditing"}
 _ASKS = {"scoring", "thresholds", "explaining", "results", "sinks", "agreeing", "ratings", "tasks"}
@@ -64,13 +64,17 @@ FORBIDDEN = {
     "deciding": {"explaining", "agreeing", "tasks", "suites", *_SIZES, *_SHOWS, *_CALLS},
     "reporting": {
         *("engines", "sources", "scoring", "sinks", "ratings", "tasks", "judgements", "auditing"),
-        *("api", "cli", "systems", "judge"),
+        *("api", "cli", "pages", "systems", "judge"),
+    },
+    "pages": {
+        *("engines", "sources", "scoring", "sinks", "ratings", "tasks", "judgements", "auditing"),
+        *("explaining", "api", "cli", "systems", "judge", "runner"),
     },
     "rubric_items": {"engines", "sources", "metrics", "stats", *_ASKS} - {"rubric_items"},
     "judgements": {"engines", "metrics", "stats", *_ASKS} - {"rubric_items", "scoring"},
     "audits": {"engines", "sources", "metrics", "scoring", "judgements", "auditing", "api", "cli"},
     "auditing": {"engines", "sources", "explaining", "agreeing", "ratings", *_SHOWS},
-    "api": {"cli", "reporting"},
+    "api": {"cli", "pages", "reporting"},
 }
 
 

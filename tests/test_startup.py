@@ -11,7 +11,7 @@ import calipers
 
 HEAVY = {
     *("polars", "narwhals", "rich", "pyspark", "numpy", "pandas", "pyarrow", "zstandard"),
-    *("altair", "vl_convert"),
+    *("altair", "vl_convert", "jinja2"),
     *("pydantic", "yaml"),
     *("torch", "transformers", "huggingface_hub", "calipers.semantic"),
 }
