@@ -41,7 +41,12 @@ _READERS: dict[str, Callable[[Path], Source]] = {
 
 
 def open_sources(data: Any) -> list[Source]:
-    """Sources of a path, a glob, a folder, `-`, a list of these, a list of dicts, or a table."""
+    """Sources of a path, a glob, a folder, `-`, a list of these, a list of dicts, or a table.
+
+    A source is one already.
+    """
+    if isinstance(data, Source):
+        return [data]
     if isinstance(data, str | Path):
         return list(_of_path(str(data)))
     if isinstance(data, Mapping):

@@ -1,0 +1,147 @@
+"""The indexes of all sources: opened where they are, built in the background where they are not."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Event, Lock
+from time import monotonic
+
+from calipers.errors import CalipersError, DataError
+from calipers.web.cache_folder import (
+    META,
+    building_folder,
+    index_folder,
+    prune,
+    settle,
+    touch,
+)
+from calipers.web.catalog import Entry
+from calipers.web.index import Index
+from calipers.web.indexing import build
+from calipers.web.selection import Kept, Selector
+
+WAIT = 1.0  # seconds in which small sources are indexed before anybody has to be told
+_AT_ONCE = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """An index to look into; of one that is still built, as much as is there."""
+
+    selector: Selector
+    share: float = 1.0
+    key: str = ""
+
+    @property
+    def index(self) -> Index:
+        """The index."""
+        return self.selector.index
+
+    @property
+    def complete(self) -> bool:
+        """Say whether every record is in it."""
+        return self.share >= 1
+
+
+@dataclass
+class _Job:
+    """An index that is being built."""
+
+    share: float = 0.0
+    index: Index | None = None
+    error: CalipersError | None = None
+    begun: Event = field(default_factory=Event)  # there is something to look at
+    done: Event = field(default_factory=Event)
+
+    def wait(self, seconds: float) -> None:
+        """Until it is done; or until something can be seen of what takes longer."""
+        until = monotonic() + seconds
+        self.done.wait(seconds)
+        if not self.done.is_set():
+            self.begun.wait(max(0.0, until + 4 * seconds - monotonic()))
+
+
+class Indexes:
+    """Opens the index of an entry."""
+
+    def __init__(self) -> None:
+        self._open: Kept[Selector] = Kept()
+        self._jobs: dict[Path, _Job] = {}
+        self._lock = Lock()
+        self._pool = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="index")
+        self._pool.submit(prune)
+
+    def place(self, entry: Entry) -> Path:
+        """Where the index of an entry, as it is now, belongs."""
+        try:
+            return index_folder(entry.records, entry.files())
+        except OSError as error:
+            raise DataError(
+                f"{entry.name}: {error.strerror}", fix="a run writes it with its first call"
+            ) from error
+
+    def is_there(self, entry: Entry) -> bool:
+        """Say whether the entry is indexed already."""
+        return (self.place(entry) / META).exists()
+
+    def open(self, entry: Entry, *, wait: float = WAIT) -> Opened:
+        """The index, or what there is of it by now."""
+        place = self.place(entry)
+        if (place / META).exists():
+            return Opened(self._open.get(place, lambda: _opened(place)), key=str(place))
+        job = self._job(entry, place)
+        job.wait(wait)
+        if job.error is not None:
+            raise job.error
+        if job.done.is_set():
+            return Opened(self._open.get(place, lambda: _opened(place)), key=str(place))
+        index = job.index
+        if index is None:
+            raise NotYet(entry.name)
+        return Opened(Selector(index), share=min(job.share, 0.99), key=f"{place} {index.rows}")
+
+    def close(self) -> None:
+        """Begin nothing more."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _job(self, entry: Entry, place: Path) -> _Job:
+        with self._lock:
+            job = self._jobs.get(place)
+            if job is None:
+                job = self._jobs[place] = _Job()
+                self._pool.submit(self._build, entry, place, job)
+            return job
+
+    def _build(self, entry: Entry, place: Path, job: _Job) -> None:
+        def progress(share: float, index: Index) -> None:
+            job.share, job.index = share, index
+            job.begun.set()
+
+        try:
+            folder = building_folder(place)
+            build(entry.records, folder, progress)
+            settle(folder, place)
+        except CalipersError as error:
+            job.error = error
+        except Exception as error:  # noqa: BLE001 (told to whoever waits, as one line)
+            job.error = DataError(f"{entry.name}: {error}", fix="see: calipers score on this file")
+        finally:
+            job.done.set()
+            job.begun.set()
+            with self._lock:
+                if job.error is None:
+                    self._jobs.pop(place, None)
+
+
+def _opened(place: Path) -> Selector:
+    touch(place)
+    return Selector(Index.open(place))
+
+
+class NotYet(DataError):  # noqa: N818 (reads as a sentence: "raise NotYet")
+    """Nothing of the index is there so far."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"{name} is being indexed", fix="the page looks again by itself")
