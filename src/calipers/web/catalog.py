@@ -17,6 +17,7 @@ from time import monotonic
 from typing import Any
 
 from calipers.errors import DataError
+from calipers.records import FIELDS
 from calipers.runner import journal
 from calipers.runner.folder import MANIFEST, SCHEMA
 from calipers.sources import is_readable
@@ -166,4 +167,4 @@ def _holds_records(path: Path) -> bool:
             first = json.loads(file.readline(_FIRST_LINE))
     except (OSError, ValueError, RecursionError):
         return False
-    return isinstance(first, dict) and "schema" not in first
+    return isinstance(first, dict) and not FIELDS.keys().isdisjoint(first)

@@ -45,6 +45,10 @@ class Guard:
         self._hosts = None if hosts is None else frozenset(hosts)  # None: any, the token decides
         self._token = token
 
+    def close(self) -> None:
+        """Let go of what the app holds."""
+        self._app.state.site.close()  # type: ignore[attr-defined]
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request through, or say why not."""
         if scope["type"] == "lifespan":

@@ -1,0 +1,103 @@
+"""Judges, definitions, exports, figures as files, and the scripts and styles of all pages."""
+
+from __future__ import annotations
+
+import io
+
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import StreamingResponse
+
+from calipers.metrics import catalogue, metric_named
+from calipers.pages.families import families_of
+from calipers.reporting.charts import charts_of
+from calipers.web.assets import ASSETS, asset_text
+from calipers.web.catalog import NotHere
+from calipers.web.exports import as_csv, as_json
+from calipers.web.measuring import with_groups
+from calipers.web.routes.shared import filter_form, nav
+from calipers.web.site import SiteHere, query_of
+from calipers.web.stored import stored_calibrations
+
+_PIXELS = 2
+_FOR_A_YEAR = {"cache-control": "private, max-age=31536000, immutable"}
+
+router = APIRouter()
+
+
+@router.get("/runs/{id_}/judges")
+def judges(site: SiteHere, request: Request, id_: str) -> Response:
+    """How far judges agree, and which way each leans."""
+    found, query = site.run(id_), query_of(request)
+    opened = site.indexes.open(found.entry)
+    judged = "judgments" in opened.index.summary.fields
+    return site.page(
+        "judges.html",
+        **nav(found, query, "judges"),
+        **filter_form(query, opened),
+        audit=site.measuring.audit(opened, query, found.name) if judged else None,
+        calibrations=stored_calibrations(found.entry.folder, site.catalog.root),
+        opened=opened,
+    )
+
+
+@router.get("/metrics")
+def metrics(site: SiteHere) -> Response:
+    """What every number means."""
+    return site.page("metrics.html", families=list(families_of(list(catalogue()))), name=None)
+
+
+@router.get("/metrics/{name}")
+def metric(site: SiteHere, name: str) -> Response:
+    """What one number means."""
+    if name not in catalogue() and not name.startswith("pass_"):
+        raise NotHere(f"no metric is called {name}")
+    return site.page("metric.html", metric=metric_named(name), name=name)
+
+
+@router.get("/runs/{id_}/export.{kind}")
+def export(site: SiteHere, request: Request, id_: str, kind: str) -> Response:
+    """The rows of the view as a file, written as they are read."""
+    found, query = site.run(id_), query_of(request)
+    opened = site.indexes.open(found.entry)
+    if kind not in ("csv", "json"):
+        raise NotHere("an export is csv or json")
+    opened.selector.whole(query)  # a search goes on to its end
+    rows = opened.selector.select(query, seconds=float("inf")).rows
+    parts = as_csv(opened.index, rows) if kind == "csv" else as_json(opened.index, rows)
+    name = f"{found.id}.{kind}"
+    return StreamingResponse(
+        parts,
+        media_type="text/csv; charset=utf-8" if kind == "csv" else "application/json",
+        headers={"content-disposition": f'attachment; filename="{name}"'},
+    )
+
+
+@router.get("/runs/{id_}/figures/{name}.{kind}")
+def figure(site: SiteHere, request: Request, id_: str, name: str, kind: str) -> Response:
+    """A figure of the view, as SVG or PNG."""
+    found, query = site.run(id_), query_of(request)
+    if query.narrows or query.by or found.score is None:
+        opened = site.indexes.open(found.entry)
+        grouped = with_groups(query, opened.index)
+        score = site.measuring.score(opened, grouped, found.name)
+    else:
+        score = found.score
+    charts, _ = charts_of(score)
+    if name not in charts or kind not in ("svg", "png"):
+        raise NotHere(f"there is no figure {name}.{kind} of this view")
+    drawn: io.StringIO | io.BytesIO = io.StringIO() if kind == "svg" else io.BytesIO()
+    options = {} if kind == "svg" else {"scale_factor": _PIXELS}
+    charts[name].save(drawn, format=kind, **options)
+    headers = {"content-disposition": f'attachment; filename="{name}.{kind}"'}
+    media = "image/svg+xml" if kind == "svg" else "image/png"
+    return Response(drawn.getvalue(), media_type=media, headers=headers)
+
+
+@router.get("/static/{version}/{name}")
+def asset_file(version: str, name: str) -> Response:
+    """A script or a style; another version has another address."""
+    del version
+    if name not in ASSETS:
+        raise NotHere("no such file")
+    media = "text/css" if name.endswith(".css") else "text/javascript"
+    return Response(asset_text(name), media_type=media, headers=_FOR_A_YEAR)

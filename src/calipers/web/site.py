@@ -1,0 +1,182 @@
+"""What all pages share: the folder, the indexes, the measurements, and how a page is made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any
+from urllib.parse import parse_qsl, quote, urlencode
+
+from fastapi import Depends, Request
+from fastapi.responses import HTMLResponse
+from jinja2 import Environment, PackageLoader
+
+from calipers.gating.result import GateResult
+from calipers.pages.environment import environment
+from calipers.results import Score
+from calipers.runner.folder import GATE, MANIFEST, SCORE
+from calipers.version import __version__
+from calipers.web.assets import asset
+from calipers.web.cache_folder import META
+from calipers.web.catalog import Catalog, Entry, read_json
+from calipers.web.filters import OPERATORS, Query, read_query, shown
+from calipers.web.indexes import Indexes
+from calipers.web.live import Followed, is_running
+from calipers.web.measuring import Measuring
+from calipers.web.stored import stored_gate, stored_score
+
+_KEPT_SCORE = "score.json"  # beside the index: what was measured once
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """An entry, and what its folder says about it."""
+
+    entry: Entry
+    manifest: Mapping[str, Any] | None
+    score: Score | None
+    gate: GateResult | None
+    running: bool
+
+    @property
+    def id(self) -> str:
+        """Its id in addresses."""
+        return self.entry.id
+
+    @property
+    def name(self) -> str:
+        """Its place in the folder."""
+        return self.entry.name
+
+    @property
+    def records(self) -> int | None:
+        """How many there are, where that is known without counting."""
+        return None if self.score is None else self.score.records
+
+    @cached_property
+    def when(self) -> str:
+        """When the records were last written to."""
+        stamp = self.entry.changed()
+        return datetime.fromtimestamp(stamp, UTC).strftime("%Y-%m-%d %H:%M") if stamp else ""
+
+    @property
+    def tags(self) -> list[str]:
+        """The systems and tiers, as far as they are known."""
+        suite = (self.manifest or {}).get("suite") or {}
+        named = [*suite.get("systems", ()), *suite.get("tiers", ()), *suite.get("judges", ())]
+        found = [str(each.get("name")) for each in named if isinstance(each, dict)]
+        if not found and self.score is not None:
+            found = [shown(v) for group in self.score.groups for v in group.by.values()]
+        return list(dict.fromkeys(found))
+
+
+class Site:
+    """Everything that requests need."""
+
+    def __init__(self, root: Path) -> None:
+        self.catalog = Catalog(root)
+        self.indexes = Indexes()
+        self.measuring = Measuring()
+        self._followed: dict[str, Followed] = {}
+
+    def close(self) -> None:
+        """Begin nothing more."""
+        self.indexes.close()
+
+    def run(self, id_: str) -> Run:
+        """The run, or the file of records, of that id."""
+        return self.run_of(self.catalog.entry(id_))
+
+    def run_of(self, entry: Entry) -> Run:
+        """What an entry's folder says about it."""
+        folder = entry.folder
+        if folder is None:
+            return Run(
+                entry=entry, manifest=None, score=self._kept(entry), gate=None, running=False
+            )
+        return Run(
+            entry=entry,
+            manifest=read_json(folder / MANIFEST),
+            score=stored_score(read_json(folder / SCORE)),
+            gate=stored_gate(read_json(folder / GATE)),
+            running=is_running(folder),
+        )
+
+    def _kept(self, entry: Entry) -> Score | None:
+        """What was measured of a file when it was last looked at, in the state it is in."""
+        place = self.indexes.place(entry)
+        return stored_score(read_json(place / _KEPT_SCORE)) if (place / META).exists() else None
+
+    def keep(self, entry: Entry, score: Score) -> None:
+        """Keep the score of all records beside their index, for the list and the next start."""
+        place = self.indexes.place(entry)
+        if entry.folder is None and (place / META).exists():
+            beside = place / f".{_KEPT_SCORE}.new"
+            beside.write_text(score.to_json(), encoding="utf-8")
+            beside.replace(place / _KEPT_SCORE)
+
+    def followed(self, entry: Entry) -> Followed:
+        """The journal of a run, read as far as it was before."""
+        return self._followed.setdefault(entry.id, Followed(entry))
+
+    def page(self, template: str, status: int = 200, /, **values: Any) -> HTMLResponse:
+        """A page of a template."""
+        text = self.templates.get_template(template).render(**values)
+        return HTMLResponse(text, status)
+
+    @cached_property
+    def templates(self) -> Environment:
+        """The templates of the dashboard before those that all pages share."""
+        made = environment(PackageLoader("calipers.web"))
+        made.globals |= {
+            "definition": lambda name: f"/metrics/{quote(name, safe='')}",
+            "asset": asset,
+            "version": __version__,
+            "operators": OPERATORS,
+            "site_name": self.catalog.root.name or str(self.catalog.root),
+        }
+        made.filters |= {"cell": cell, "size": size, "in_query": in_query}
+        return made
+
+
+def site_of(request: Request) -> Site:
+    """The site that answers a request."""
+    found: Site = request.app.state.site
+    return found
+
+
+SiteHere = Annotated[Site, Depends(site_of)]
+
+
+def query_of(request: Request) -> Query:
+    """What the address asks for."""
+    return read_query(parse_qsl(request.url.query, keep_blank_values=True))
+
+
+def in_query(pairs: Mapping[str, str]) -> str:
+    """Some names and values as a part of an address."""
+    return urlencode(pairs)
+
+
+def cell(value: Any) -> str:
+    """A value as a table shows it."""
+    if value is None:
+        return "—"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int) or (isinstance(value, float) and value.is_integer()):
+        return f"{int(value):,}"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def size(count: int) -> str:
+    """Bytes as people say them."""
+    amount = float(count)
+    for unit in ("B", "kB", "MB"):
+        if amount < 1000:  # noqa: PLR2004
+            return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
+        amount /= 1000
+    return f"{amount:.1f} GB"
