@@ -7,7 +7,6 @@ from importlib.metadata import version
 from importlib.resources import files
 
 from calipers.pages.inlining import static
-from calipers.pages.vega import drawing_script
 from calipers.version import __version__
 from calipers.web.cache_folder import cache_home
 
@@ -39,6 +38,8 @@ def _drawing_script() -> str:
     try:
         return path.read_text(encoding="utf-8")
     except OSError:
+        from calipers.pages.vega import drawing_script  # noqa: PLC0415 (loads Altair)
+
         script = drawing_script()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -19,7 +19,6 @@ from calipers.web.cache_folder import (
 )
 from calipers.web.catalog import Entry
 from calipers.web.index import Index
-from calipers.web.indexing import build
 from calipers.web.selection import Kept, Selector
 
 WAIT = 1.0  # seconds in which small sources are indexed before anybody has to be told
@@ -115,6 +114,8 @@ class Indexes:
             return job
 
     def _build(self, entry: Entry, place: Path, job: _Job) -> None:
+        from calipers.web.indexing import build  # noqa: PLC0415 (loads what measures)
+
         def progress(share: float, index: Index) -> None:
             job.share, job.index = share, index
             job.begun.set()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -27,8 +27,6 @@ from calipers.web.index import Index
 from calipers.web.indexes import Opened
 from calipers.web.plans import ViewOptions
 from calipers.web.selection import Kept
-
-_FEW = 12  # groups that fit on a page
 
 
 class IndexedRecords:
@@ -143,17 +141,3 @@ def _flip(found: Mapping[str, Any]) -> Flip:
         base=found["base"],
         candidate=found["candidate"],
     )
-
-
-def few_values(index: Index, name: str, most: int = _FEW) -> bool:
-    """Say whether a column has several values, and not too many to be groups."""
-    return name in index.columns and 1 < index.column(name).drop_nulls().n_unique() <= most
-
-
-def with_groups(query: Query, index: Index) -> Query:
-    """The view grouped by what tells its records apart, where it does not say by what."""
-    if query.by:
-        return query
-    pinned = {each.field for each in query.filters if each.operator == "="}
-    by = [name for name in ("model", "tier") if name not in pinned and few_values(index, name)]
-    return replace(query, by=tuple(by[:1]))

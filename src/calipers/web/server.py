@@ -6,12 +6,15 @@ import os
 import secrets
 import socket
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
+from threading import Thread
 
 import uvicorn
 
 from calipers.errors import UsageError
 from calipers.web.app import create_app
+from calipers.web.assets import asset_text
 from calipers.web.safety import LOOPBACK, TOKEN
 
 
@@ -54,6 +57,14 @@ class _Server(uvicorn.Server):
         """Begin to answer, then say so."""
         await super().startup(sockets)
         self._ready()
+        Thread(target=_warm_up, daemon=True).start()
+
+
+def _warm_up() -> None:
+    """Load what the first numbers and figures need while somebody reads the first page."""
+    for name in ("calipers.web.measuring", "calipers.web.indexing", "calipers.reporting.charts"):
+        import_module(name)
+    asset_text("vega.js")
 
 
 def _address(host: str, port: int, token: str | None) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import parse_qsl, quote, urlencode
 
 from fastapi import Depends, Request
@@ -25,8 +25,10 @@ from calipers.web.catalog import Catalog, Entry, read_json
 from calipers.web.filters import OPERATORS, Query, read_query, shown
 from calipers.web.indexes import Indexes
 from calipers.web.live import Followed, is_running
-from calipers.web.measuring import Measuring
 from calipers.web.stored import stored_gate, stored_score
+
+if TYPE_CHECKING:
+    from calipers.web.measuring import Measuring
 
 _KEPT_SCORE = "score.json"  # beside the index: what was measured once
 
@@ -79,8 +81,14 @@ class Site:
     def __init__(self, root: Path) -> None:
         self.catalog = Catalog(root)
         self.indexes = Indexes()
-        self.measuring = Measuring()
         self._followed: dict[str, Followed] = {}
+
+    @cached_property
+    def measuring(self) -> Measuring:
+        """What gives numbers; loaded when the first is asked for."""
+        from calipers.web.measuring import Measuring  # noqa: PLC0415
+
+        return Measuring()
 
     def close(self) -> None:
         """Begin nothing more."""

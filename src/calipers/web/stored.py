@@ -9,7 +9,6 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from calipers.calibrating import SCHEMA as CALIBRATIONS
 from calipers.errors import UsageError
 from calipers.gating.result import SCHEMA as GATE_SCHEMA
 from calipers.gating.result import Check, GateResult, Ids
@@ -186,6 +185,8 @@ def _scale(name: str) -> Scale:
 
 def stored_calibrations(folder: Path | None, root: Path) -> list[dict[str, Any]]:
     """What calibration files in a run's folder say of its judges."""
+    from calipers.calibrating import SCHEMA as CALIBRATIONS  # noqa: PLC0415 (loads much)
+
     found = []
     for path in sorted(folder.glob("*.json")) if folder is not None else ():
         try:

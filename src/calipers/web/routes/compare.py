@@ -12,9 +12,9 @@ from calipers.errors import UsageError
 from calipers.metrics import metric_named
 from calipers.web.catalog import NotHere
 from calipers.web.filters import Query, read_query
+from calipers.web.grouping import few_values
 from calipers.web.indexes import Opened
 from calipers.web.marks import marked
-from calipers.web.measuring import few_values
 from calipers.web.site import Run, Site, SiteHere
 from calipers.web.words import side_by_side
 

@@ -9,11 +9,10 @@ from fastapi.responses import StreamingResponse
 
 from calipers.metrics import catalogue, metric_named
 from calipers.pages.families import families_of
-from calipers.reporting.charts import charts_of
 from calipers.web.assets import ASSETS, asset_text
 from calipers.web.catalog import NotHere
 from calipers.web.exports import as_csv, as_json
-from calipers.web.measuring import with_groups
+from calipers.web.grouping import with_groups
 from calipers.web.routes.shared import filter_form, nav
 from calipers.web.site import SiteHere, query_of
 from calipers.web.stored import stored_calibrations
@@ -75,6 +74,8 @@ def export(site: SiteHere, request: Request, id_: str, kind: str) -> Response:
 @router.get("/runs/{id_}/figures/{name}.{kind}")
 def figure(site: SiteHere, request: Request, id_: str, name: str, kind: str) -> Response:
     """A figure of the view, as SVG or PNG."""
+    from calipers.reporting.charts import charts_of  # noqa: PLC0415 (loads Altair)
+
     found, query = site.run(id_), query_of(request)
     if query.narrows or query.by or found.score is None:
         opened = site.indexes.open(found.entry)

@@ -11,14 +11,12 @@ from fastapi import APIRouter, Request, Response
 from calipers.metrics import metric_named
 from calipers.metrics.declaration import Feature, Metric, Rank
 from calipers.pages.families import families_of
-from calipers.pages.vega import page_figure
-from calipers.reporting.charts import charts_of
 from calipers.reporting.gate import gate_summary
 from calipers.results import Group, Score
 from calipers.web.catalog import NotHere
 from calipers.web.filters import NONE, Filter, Query, shown
+from calipers.web.grouping import few_values, with_groups
 from calipers.web.index import Index
-from calipers.web.measuring import few_values, with_groups
 from calipers.web.routes.shared import filter_form, nav
 from calipers.web.site import Run, SiteHere, query_of
 
@@ -132,6 +130,9 @@ def _groupings(index: Index) -> list[str]:
 
 def _score_view(run: Run, query: Query, score: Score) -> dict[str, Any]:
     """What the template shows of a score."""
+    from calipers.pages.vega import page_figure  # noqa: PLC0415 (loads Altair)
+    from calipers.reporting.charts import charts_of  # noqa: PLC0415
+
     names = list(dict.fromkeys(name for group in score.groups for name in group.metrics))
     charts, _ = charts_of(score)
     return {

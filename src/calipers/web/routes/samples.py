@@ -11,7 +11,9 @@ import polars as pl
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import RedirectResponse
 
-from calipers.api import trace_svg
+from calipers.errors import DataError
+from calipers.records import BadValue
+from calipers.traces import trace_picture
 from calipers.web.catalog import NotHere
 from calipers.web.filters import Query, shown
 from calipers.web.index import Index
@@ -110,7 +112,10 @@ def trace(site: SiteHere, id_: str, row: int, graph: str = "tools") -> Response:
     if not record.get("trace"):
         raise NotHere("the record has no trace")
     chosen = "agents" if graph == "agents" else "tools"
-    picture = trace_svg(record["trace"], graph=chosen)
+    try:
+        picture = trace_picture(record["trace"], graph=chosen)  # type: ignore[arg-type]
+    except BadValue as problem:
+        raise DataError(f"trace: {problem}", fix="mend the trace") from None
     headers = {"content-security-policy": _PICTURE_POLICY}
     return Response(picture, media_type="image/svg+xml", headers=headers)
 
