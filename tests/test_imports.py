@@ -43,6 +43,7 @@ FORBIDDEN = {
     "results": {"engines", "sources", "metrics", "scoring", "explaining", "sinks", "api", "cli"},
     "json_lines": {"engines", "sources", "metrics", *_ASKS} - {"results"},
     "task_file": {"scoring", "explaining", "agreeing", "ratings", "tasks", *_SIZES, *_SHOWS},
+    "picturing": {"sources", *_ASKS} - {"results"},
     "scoring": {"explaining", "api", "cli", "reporting"},
     "thresholds": {"explaining", "results", "sinks", "agreeing", "ratings", *_SIZES, *_SHOWS},
     "choices": {"explaining", "results", "sinks", "agreeing", "ratings", *_SIZES, *_SHOWS},

@@ -96,7 +96,7 @@ def score(
     measured = score_data(data, with_choices(options, choices, policy), progress)
     if options.figures is None or not measured.records:
         return measured
-    left_out = measured.save_figures(options.figures)
+    left_out = measured.save_figures(options.figures, profile)
     notices = (f"no figure {name}: {reason}" for name, reason in left_out.items())
     return replace(measured, notices=(*measured.notices, *notices))
 

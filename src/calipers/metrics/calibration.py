@@ -102,7 +102,7 @@ def _noise(design: int) -> str:
     return f"ece__noise_{design}"
 
 
-_bins = Aggregate(
+BINNED = Aggregate(
     features=(confidence_bin, confidence, correct, squared_error),
     keys=("confidence_bin",),
     where=lambda: ~nw.col("confidence_bin").is_null(),
@@ -134,7 +134,7 @@ _gap_influence = Influence(
     centre=_ece,
     effect=_bin_effect(),
     squares=lambda totals: totals["ece__squares"] - totals["ece__n"] * _ece(totals) ** 2,
-    keyed=_bins,
+    keyed=BINNED,
     keyed_reads=("bin_confidence", "bin_right"),
 )
 
@@ -173,7 +173,7 @@ ece = Metric(
     unit=None,
     range=(0, 1),
     better="lower",
-    aggregate=_bins,
+    aggregate=BINNED,
     rows="ece__n",
     value=_ece,
     empty="no record has prob_correct and correct, or answer and target",

@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING
 
 from calipers.reporting.charts.composite import composite_by_tier
 from calipers.reporting.charts.cost import cost_pass_rate
+from calipers.reporting.charts.distribution import latency, tokens
+from calipers.reporting.charts.forest import main_by_group
+from calipers.reporting.charts.reliability import reliability
 from calipers.reporting.charts.saving import save_charts
 from calipers.reporting.charts.style import Drawing, styled
 
@@ -22,7 +25,19 @@ __all__ = ["FIGURES", "charts_of", "save_charts"]
 Figure = Callable[["Score"], Drawing | str]
 
 FIGURES: Mapping[str, Mapping[str, Figure]] = {
-    "tiers": {"composite_by_tier": composite_by_tier, "cost_pass_rate": cost_pass_rate},
+    "reasoning": {
+        "accuracy": main_by_group("accuracy"),
+        "reliability": reliability,
+        "latency": latency,
+        "tokens": tokens,
+    },
+    "tiers": {
+        "composite_by_tier": composite_by_tier,
+        "cost_pass_rate": cost_pass_rate,
+        "pass_rate": main_by_group("pass_rate"),
+    },
+    "scenarios": {"pass_rate": main_by_group("pass_rate"), "latency": latency},
+    "agents": {"agent_composite": main_by_group("agent_composite")},
 }
 """By profile, every figure under the name of its files."""
 
