@@ -97,8 +97,8 @@ class Measuring:
         self._comparisons: Kept[Comparison] = Kept()
 
     def score(self, opened: Opened, query: Query, name: str) -> Score:
-        """The score of the records in a view, grouped as it says."""
-        options = ViewOptions(by=query.by, on_bad="skip")
+        """The score of the records in a view, grouped as it says, with all that figures need."""
+        options = ViewOptions(by=query.by, on_bad="skip", for_report=True)
         data = partial(records_of, opened, query, name)
         key = opened.key, query.rows, query.by
         return self._scores.get(key, lambda: score_data(data(), options))

@@ -24,6 +24,7 @@ from calipers.results import (
     Measured,
     OnFrontier,
     PerTask,
+    ReliabilityBin,
     Score,
     Tiers,
 )
@@ -68,6 +69,7 @@ def _group(found: Mapping[str, Any]) -> Group:
             name: None if each is None else _histogram(each)
             for name, each in (found.get("histograms") or {}).items()
         },
+        reliability=tuple(ReliabilityBin(**each) for each in found.get("reliability", ())),
     )
 
 

@@ -77,13 +77,9 @@ def figure(site: SiteHere, request: Request, id_: str, name: str, kind: str) -> 
     from calipers.reporting.charts import charts_of  # noqa: PLC0415 (loads Altair)
 
     found, query = site.run(id_), query_of(request)
-    if query.narrows or query.by or found.score is None:
-        opened = site.indexes.open(found.entry)
-        grouped = with_groups(query, opened.index)
-        score = site.measuring.score(opened, grouped, found.name)
-    else:
-        score = found.score
-    charts, _ = charts_of(score)
+    opened = site.indexes.open(found.entry)
+    grouped = with_groups(query, opened.index)
+    charts, _ = charts_of(site.measuring.score(opened, grouped, found.name))
     if name not in charts or kind not in ("svg", "png"):
         raise NotHere(f"there is no figure {name}.{kind} of this view")
     drawn: io.StringIO | io.BytesIO = io.StringIO() if kind == "svg" else io.BytesIO()

@@ -11,6 +11,7 @@ from fastapi import APIRouter, Request, Response
 from calipers.metrics import metric_named
 from calipers.metrics.declaration import Feature, Metric, Rank
 from calipers.pages.families import families_of
+from calipers.pages.vega import PageFigure
 from calipers.reporting.gate import gate_summary
 from calipers.results import Group, Score
 from calipers.web.catalog import NotHere
@@ -77,6 +78,16 @@ def score(site: SiteHere, request: Request, id_: str) -> Response:
     return site.page("_score.html", run=found, view=view, opened=opened)
 
 
+@router.get("/runs/{id_}/figures")
+def figures(site: SiteHere, request: Request, id_: str) -> Response:
+    """The figures of a view: a part of the page that comes when it is ready."""
+    found = site.run(id_)
+    opened = site.indexes.open(found.entry)
+    query = with_groups(query_of(request), opened.index)
+    measured = site.measuring.score(opened, query, found.name)
+    return site.page("_figures.html", run=found, query=query, figures=_figures(measured))
+
+
 @router.get("/runs/{id_}/progress")
 def progress(site: SiteHere, id_: str, short: bool = False) -> Response:  # noqa: FBT001, FBT002
     """How far a run is: a part of the page that is asked for again and again."""
@@ -129,19 +140,24 @@ def _groupings(index: Index) -> list[str]:
 
 
 def _score_view(run: Run, query: Query, score: Score) -> dict[str, Any]:
-    """What the template shows of a score."""
-    from calipers.pages.vega import page_figure  # noqa: PLC0415 (loads Altair)
-    from calipers.reporting.charts import charts_of  # noqa: PLC0415
-
+    """What the template shows of a score; figures come behind where it has not what they need."""
     names = list(dict.fromkeys(name for group in score.groups for name in group.metrics))
-    charts, _ = charts_of(score)
+    whole = any(group.histograms or group.reliability for group in score.groups)
     return {
         "score": score,
         "families": list(families_of(names)),
-        "figures": [page_figure(name, chart) for name, chart in charts.items()],
+        "figures": _figures(score) if whole else None,
         "rows": lambda name, group: rows_behind(run, query, name, group.by),
         "query": query,
     }
+
+
+def _figures(score: Score) -> list[PageFigure]:
+    from calipers.pages.vega import page_figure  # noqa: PLC0415 (loads Altair)
+    from calipers.reporting.charts import charts_of  # noqa: PLC0415
+
+    charts, _ = charts_of(score)
+    return [page_figure(name, chart) for name, chart in charts.items()]
 
 
 def rows_behind(run: Run, query: Query, name: str, by: Mapping[str, Any]) -> str:
