@@ -10,7 +10,11 @@ from calipers.pages.inlining import static
 from calipers.version import __version__
 from calipers.web.cache_folder import cache_home
 
-ASSETS = ("style.css", "view.css", "theme.js", "figures.js", "view.js", "vega.js", "htmx.js")
+ASSETS = (
+    *("style.css", "view.css", "view.svg"),
+    *("theme.js", "figures.js", "view.js", "vega.js", "htmx.js"),
+)
+MEDIA = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 
 
 def asset(name: str) -> str:

@@ -16,6 +16,7 @@ from jinja2 import Environment, PackageLoader
 
 from calipers.gating.result import GateResult
 from calipers.pages.environment import environment
+from calipers.reporting.figures import figure
 from calipers.results import Score
 from calipers.runner.folder import GATE, MANIFEST, SCORE
 from calipers.version import __version__
@@ -146,7 +147,7 @@ class Site:
             "operators": OPERATORS,
             "site_name": self.catalog.root.name or str(self.catalog.root),
         }
-        made.filters |= {"cell": cell, "size": size, "in_query": in_query}
+        made.filters |= {"cell": cell, "size": size, "in_query": in_query, "signed": signed}
         return made
 
 
@@ -167,6 +168,12 @@ def query_of(request: Request) -> Query:
 def in_query(pairs: Mapping[str, str]) -> str:
     """Some names and values as a part of an address."""
     return urlencode(pairs)
+
+
+def signed(value: float, unit: str | None) -> str:
+    """A difference, with its sign."""
+    text = figure(abs(value), unit)
+    return text if value == 0 else f"{'+' if value > 0 else '−'}{text}"
 
 
 def cell(value: Any) -> str:

@@ -7,9 +7,10 @@ import io
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
 
+from calipers.audits import AuditGroup
 from calipers.metrics import catalogue, metric_named
 from calipers.pages.families import families_of
-from calipers.web.assets import ASSETS, asset_text
+from calipers.web.assets import ASSETS, MEDIA, asset_text
 from calipers.web.catalog import NotHere
 from calipers.web.exports import as_csv, as_json
 from calipers.web.grouping import with_groups
@@ -34,9 +35,20 @@ def judges(site: SiteHere, request: Request, id_: str) -> Response:
         **nav(found, query, "judges"),
         **filter_form(query, opened),
         audit=site.measuring.audit(opened, query, found.name) if judged else None,
+        names_of=_measures_of,
         calibrations=stored_calibrations(found.entry.folder, site.catalog.root),
         opened=opened,
     )
+
+
+def _measures_of(group: AuditGroup) -> list[str]:
+    """The measures that any judge has a value of."""
+    every = dict.fromkeys(name for judge in group.judges for name in judge.measures)
+    return [
+        name
+        for name in every
+        if any(judge.measures[name].value is not None for judge in group.judges)
+    ]
 
 
 @router.get("/metrics")
@@ -96,5 +108,5 @@ def asset_file(version: str, name: str) -> Response:
     del version
     if name not in ASSETS:
         raise NotHere("no such file")
-    media = "text/css" if name.endswith(".css") else "text/javascript"
+    media = MEDIA[name.rpartition(".")[2]]
     return Response(asset_text(name), media_type=media, headers=_FOR_A_YEAR)

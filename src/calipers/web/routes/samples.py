@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 import polars as pl
@@ -132,10 +133,12 @@ def _table(query: Query, opened: Opened) -> dict[str, Any]:
     page = min(query.page, selected.pages) if selected.complete else query.page
     rows = selected.page(page)
     index = opened.index
-    shown_columns = _columns(index)
+    heads = _heads(index)
     texts = [name for name in _TEXTS if name in index.summary.fields]
     previews = index.records(rows, texts)
-    cells = {name: _gathered(index, name, rows) for name in (*shown_columns, "id", "error")}
+    cells = {
+        name: _gathered(index, name, rows) for name in ("id", "error", *chain(*heads.values()))
+    }
     lines = [
         {
             "row": row,
@@ -148,7 +151,7 @@ def _table(query: Query, opened: Opened) -> dict[str, Any]:
         "selected": selected,
         "page": page,
         "lines": lines,
-        "heads": shown_columns,
+        "heads": heads,
         "texts": texts,
         "sort_url": lambda name: _sorted(query, name).to_url(),
         "page_url": lambda number: replace(query, page=number).to_url(),
@@ -164,12 +167,11 @@ def _going_on(query: Query, selected: Selected) -> bool:
     return not (selected.complete or enough)
 
 
-def _columns(index: Index) -> list[str]:
-    """What a table shows of each record: who, right or wrong, and some numbers."""
-    first = [name for name in _FIRST if name in index.columns]
-    verdicts = [name for name in _VERDICTS if name in index.columns]
-    numbers = [name for name in _NUMBERS if name in index.columns][:_MOST_NUMBERS]
-    return [*verdicts, *first, *numbers]
+def _heads(index: Index) -> dict[str, list[str]]:
+    """What a table shows of each record: right or wrong, of whom, and some numbers."""
+    first = [name for name in (*_VERDICTS, *_FIRST) if name in index.columns]
+    numbers = [name for name in _NUMBERS if name in index.columns and name not in first]
+    return {"first": first, "numbers": numbers[:_MOST_NUMBERS]}
 
 
 def _gathered(index: Index, name: str, rows: list[int]) -> list[Any]:
@@ -191,29 +193,34 @@ def _sorted(query: Query, name: str) -> Query:
 
 
 def _facets(query: Query, opened: Opened) -> list[dict[str, Any]]:
+    """Fields of few values, each value with its records under the filters on other fields."""
     index = opened.index
     named = [n for n in (*_VERDICTS, *_FIRST, "failed") if n in index.columns]
-    others = [n for n, t in index.columns.items() if t == pl.String and n not in named]
-    found = []
-    rows = opened.selector.whole(query) if query.narrows else None
-    for name in (*named, *(n for n in others if n not in ("id", "answer", "target", "error"))):
-        column = index.column(name)
-        if len(found) < _MOST_FACETS and column.n_unique() <= _MOST_VALUES:
-            counts = (column if rows is None else column.gather(rows)).value_counts(
-                sort=True, name="_count"
-            )
-            if counts.height > 1 or query.narrows:
-                found.append({"name": name, "values": _values(query, name, counts)})
+    texts = [
+        n for n, kind in index.columns.items() if kind == pl.String and n in index.summary.values
+    ]
+    others = [n for n in texts if n not in (*named, "id", "answer", "target", "error")]
+    found: list[dict[str, Any]] = []
+    for name in (*named, *others):
+        if len(found) < _MOST_FACETS and index.column(name).n_unique() <= _MOST_VALUES:
+            values = _values(query, name, opened)
+            if len(values) > 1:
+                found.append({"name": name, "values": values})
     return found
 
 
-def _values(query: Query, name: str, counts: pl.DataFrame) -> list[dict[str, Any]]:
+def _values(query: Query, name: str, opened: Opened) -> list[dict[str, Any]]:
     chosen = {each.value for each in query.filters if each.field == name}
+    others = replace(query, filters=tuple(f for f in query.filters if f.field != name))
+    column = opened.index.column(name)
+    if others.narrows:
+        column = column.gather(opened.selector.whole(others))
+    counts = column.value_counts(sort=True, name="_count")
     return [
         {
             "value": shown(value),
             "count": count,
-            "url": query.only(name, value).to_url(),
+            "url": (others if shown(value) in chosen else others.only(name, value)).to_url(),
             "chosen": shown(value) in chosen,
         }
         for value, count in counts.iter_rows()
