@@ -22,6 +22,7 @@ from calipers.web.index import Index
 from calipers.web.selection import Kept, Selector
 
 WAIT = 1.0  # seconds in which small sources are indexed before anybody has to be told
+_MOST_WAITS = 5  # so long for the first records of a large one
 _AT_ONCE = 2
 
 
@@ -53,13 +54,14 @@ class _Job:
     error: CalipersError | None = None
     begun: Event = field(default_factory=Event)  # there is something to look at
     done: Event = field(default_factory=Event)
+    since: float = field(default_factory=monotonic)
 
     def wait(self, seconds: float) -> None:
-        """Until it is done; or until something can be seen of what takes longer."""
-        until = monotonic() + seconds
-        self.done.wait(seconds)
+        """A moment for it to be done; a few more for something to be seen of what takes longer."""
+        spent = monotonic() - self.since
+        self.done.wait(max(0.0, seconds - spent))
         if not self.done.is_set():
-            self.begun.wait(max(0.0, until + 4 * seconds - monotonic()))
+            self.begun.wait(max(0.0, _MOST_WAITS * seconds - spent))
 
 
 class Indexes:

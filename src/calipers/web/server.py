@@ -8,7 +8,7 @@ import socket
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
-from threading import Thread
+from threading import Timer
 
 import uvicorn
 
@@ -16,6 +16,8 @@ from calipers.errors import UsageError
 from calipers.web.app import create_app
 from calipers.web.assets import asset_text
 from calipers.web.safety import LOOPBACK, TOKEN
+
+WARM_UP_AFTER = 2.0  # seconds, in which the first page is asked for
 
 
 def serve(root: Path, *, host: str, port: int, ready: Callable[[str], None]) -> None:
@@ -57,7 +59,9 @@ class _Server(uvicorn.Server):
         """Begin to answer, then say so."""
         await super().startup(sockets)
         self._ready()
-        Thread(target=_warm_up, daemon=True).start()
+        later = Timer(WARM_UP_AFTER, _warm_up)
+        later.daemon = True
+        later.start()
 
 
 def _warm_up() -> None:

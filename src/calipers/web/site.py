@@ -16,6 +16,7 @@ from jinja2 import Environment, PackageLoader
 
 from calipers.gating.result import GateResult
 from calipers.pages.environment import environment
+from calipers.pages.vega import PageFigure, page_figure
 from calipers.reporting.figures import figure
 from calipers.results import Score
 from calipers.runner.folder import GATE, MANIFEST, SCORE
@@ -24,8 +25,10 @@ from calipers.web.assets import asset
 from calipers.web.cache_folder import META
 from calipers.web.catalog import Catalog, Entry, read_json
 from calipers.web.filters import OPERATORS, Query, read_query, shown
+from calipers.web.grouping import with_groups
 from calipers.web.indexes import Indexes
 from calipers.web.live import Followed, is_running
+from calipers.web.selection import Kept
 from calipers.web.stored import stored_gate, stored_score
 
 if TYPE_CHECKING:
@@ -83,6 +86,7 @@ class Site:
         self.catalog = Catalog(root)
         self.indexes = Indexes()
         self._followed: dict[str, Followed] = {}
+        self._figures: Kept[Mapping[str, PageFigure]] = Kept()
 
     @cached_property
     def measuring(self) -> Measuring:
@@ -127,6 +131,19 @@ class Site:
             beside.write_text(score.to_json(), encoding="utf-8")
             beside.replace(place / _KEPT_SCORE)
 
+    def pictured_score(self, run: Run, query: Query) -> Score:
+        """The score of a view with what figures need: as it was kept, else measured now."""
+        kept = run.score
+        whole = kept and any(group.histograms or group.reliability for group in kept.groups)
+        if kept is not None and whole and not (query.narrows or query.by):
+            return kept
+        opened = self.indexes.open(run.entry)
+        return self.measuring.score(opened, with_groups(query, opened.index), run.name)
+
+    def figures(self, score: Score) -> Mapping[str, PageFigure]:
+        """The figures of a score by name; drawn once."""
+        return self._figures.get(score.to_json(), lambda: _figures(score))
+
     def followed(self, entry: Entry) -> Followed:
         """The journal of a run, read as far as it was before."""
         return self._followed.setdefault(entry.id, Followed(entry))
@@ -149,6 +166,13 @@ class Site:
         }
         made.filters |= {"cell": cell, "size": size, "in_query": in_query, "signed": signed}
         return made
+
+
+def _figures(score: Score) -> dict[str, PageFigure]:
+    from calipers.reporting.charts import charts_of  # noqa: PLC0415 (loads Altair)
+
+    charts, _ = charts_of(score)
+    return {name: page_figure(name, chart) for name, chart in charts.items()}
 
 
 def site_of(request: Request) -> Site:

@@ -13,7 +13,6 @@ from calipers.pages.families import families_of
 from calipers.web.assets import ASSETS, MEDIA, asset_text
 from calipers.web.catalog import NotHere
 from calipers.web.exports import as_csv, as_json
-from calipers.web.grouping import with_groups
 from calipers.web.routes.shared import filter_form, nav
 from calipers.web.site import SiteHere, query_of
 from calipers.web.stored import stored_calibrations
@@ -89,9 +88,7 @@ def figure(site: SiteHere, request: Request, id_: str, name: str, kind: str) -> 
     from calipers.reporting.charts import charts_of  # noqa: PLC0415 (loads Altair)
 
     found, query = site.run(id_), query_of(request)
-    opened = site.indexes.open(found.entry)
-    grouped = with_groups(query, opened.index)
-    charts, _ = charts_of(site.measuring.score(opened, grouped, found.name))
+    charts, _ = charts_of(site.pictured_score(found, query))
     if name not in charts or kind not in ("svg", "png"):
         raise NotHere(f"there is no figure {name}.{kind} of this view")
     drawn: io.StringIO | io.BytesIO = io.StringIO() if kind == "svg" else io.BytesIO()

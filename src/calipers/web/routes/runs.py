@@ -11,7 +11,6 @@ from fastapi import APIRouter, Request, Response
 from calipers.metrics import metric_named
 from calipers.metrics.declaration import Feature, Metric, Rank
 from calipers.pages.families import families_of
-from calipers.pages.vega import PageFigure
 from calipers.reporting.gate import gate_summary
 from calipers.results import Group, Score
 from calipers.web.catalog import NotHere
@@ -81,11 +80,9 @@ def score(site: SiteHere, request: Request, id_: str) -> Response:
 @router.get("/runs/{id_}/figures")
 def figures(site: SiteHere, request: Request, id_: str) -> Response:
     """The figures of a view: a part of the page that comes when it is ready."""
-    found = site.run(id_)
-    opened = site.indexes.open(found.entry)
-    query = with_groups(query_of(request), opened.index)
-    measured = site.measuring.score(opened, query, found.name)
-    return site.page("_figures.html", run=found, query=query, figures=_figures(measured))
+    found, query = site.run(id_), query_of(request)
+    drawn = site.figures(site.pictured_score(found, query))
+    return site.page("_figures.html", run=found, query=query, figures=list(drawn.values()))
 
 
 @router.get("/runs/{id_}/progress")
@@ -140,24 +137,14 @@ def _groupings(index: Index) -> list[str]:
 
 
 def _score_view(run: Run, query: Query, score: Score) -> dict[str, Any]:
-    """What the template shows of a score; figures come behind where it has not what they need."""
+    """What the template shows of a score; its figures come behind, for they take longer."""
     names = list(dict.fromkeys(name for group in score.groups for name in group.metrics))
-    whole = any(group.histograms or group.reliability for group in score.groups)
     return {
         "score": score,
         "families": list(families_of(names)),
-        "figures": _figures(score) if whole else None,
         "rows": lambda name, group: rows_behind(run, query, name, group.by),
         "query": query,
     }
-
-
-def _figures(score: Score) -> list[PageFigure]:
-    from calipers.pages.vega import page_figure  # noqa: PLC0415 (loads Altair)
-    from calipers.reporting.charts import charts_of  # noqa: PLC0415
-
-    charts, _ = charts_of(score)
-    return [page_figure(name, chart) for name, chart in charts.items()]
 
 
 def rows_behind(run: Run, query: Query, name: str, by: Mapping[str, Any]) -> str:
