@@ -32,7 +32,7 @@ def create_app(
     app.add_exception_handler(HTTPException, _not_found)
     app.add_exception_handler(RequestValidationError, _not_found)
     app.add_exception_handler(Exception, _unforeseen)
-    return Guard(app, hosts=hosts, token=token)  # type: ignore[arg-type]
+    return Guard(app, hosts=hosts, token=token)
 
 
 def _told(request: Request, error: Exception) -> Response:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from typing import TYPE_CHECKING
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
@@ -16,6 +17,9 @@ from calipers.web.exports import as_csv, as_json
 from calipers.web.routes.shared import filter_form, nav
 from calipers.web.site import SiteHere, query_of
 from calipers.web.stored import stored_calibrations
+
+if TYPE_CHECKING:
+    from calipers.reporting.charts.style import Drawing
 
 _PIXELS = 2
 _FOR_A_YEAR = {"cache-control": "private, max-age=31536000, immutable"}
@@ -91,12 +95,19 @@ def figure(site: SiteHere, request: Request, id_: str, name: str, kind: str) -> 
     charts, _ = charts_of(site.pictured_score(found, query))
     if name not in charts or kind not in ("svg", "png"):
         raise NotHere(f"there is no figure {name}.{kind} of this view")
-    drawn: io.StringIO | io.BytesIO = io.StringIO() if kind == "svg" else io.BytesIO()
-    options = {} if kind == "svg" else {"scale_factor": _PIXELS}
-    charts[name].save(drawn, format=kind, **options)
     headers = {"content-disposition": f'attachment; filename="{name}.{kind}"'}
     media = "image/svg+xml" if kind == "svg" else "image/png"
-    return Response(drawn.getvalue(), media_type=media, headers=headers)
+    return Response(_saved(charts[name], kind), media_type=media, headers=headers)
+
+
+def _saved(chart: Drawing, kind: str) -> bytes:
+    if kind == "svg":
+        text = io.StringIO()
+        chart.save(text, format="svg")
+        return text.getvalue().encode()
+    data = io.BytesIO()
+    chart.save(data, format="png", scale_factor=_PIXELS)
+    return data.getvalue()
 
 
 @router.get("/static/{version}/{name}")

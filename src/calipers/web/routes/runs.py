@@ -39,7 +39,7 @@ router = APIRouter()
 def runs(site: SiteHere, q: str = "", verdict: str = "") -> Response:
     """Everything in the folder, or what a search leaves of it."""
     every = site.catalog.entries()
-    found = []
+    found: list[dict[str, Any]] = []
     for entry in every:
         if len(found) < LISTED and _is_meant(run := site.run_of(entry), q, verdict):
             found.append({"run": run, "headline": _headline(run.score)})
