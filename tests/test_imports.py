@@ -17,6 +17,8 @@ _AUDITS = {"rubric_items", "judgements", "audits", "auditing"}
 _ASKS = {"scoring", "thresholds", "explaining", "results", "sinks", "agreeing", "ratings", "tasks"}
 _DECIDES = {"gating", "deciding", "scenario_table", "baseline_files", "suites", "starter"}
 _CALLS = {"systems", "runner", "judge", "calibrating"}
+_REPORTS = {"reports", "sampling", "presenting"}
+_ASKS |= _REPORTS
 _ASKS |= _SHOWS | _SIZES | _AUDITS | _DECIDES | _CALLS
 _MEASURES = {"engines", "sources", "metrics", "stats", "prices", "records"}
 FORBIDDEN = {
@@ -71,6 +73,10 @@ FORBIDDEN = {
         *("engines", "sources", "scoring", "sinks", "ratings", "tasks", "judgements", "auditing"),
         *("explaining", "api", "cli", "systems", "judge", "runner"),
     },
+    "result_folder": {"*"},
+    "reports": {"engines", "sources", "metrics", "scoring", "sampling", "presenting", "api", "cli"},
+    "sampling": {"explaining", "agreeing", "tasks", *_SIZES, *_SHOWS, *_CALLS} | {"presenting"},
+    "presenting": {"explaining", "agreeing", "tasks", "suites", *_SIZES, *_SHOWS, *_CALLS},
     "rubric_items": {"engines", "sources", "metrics", "stats", *_ASKS} - {"rubric_items"},
     "judgements": {"engines", "metrics", "stats", *_ASKS} - {"rubric_items", "scoring"},
     "audits": {"engines", "sources", "metrics", "scoring", "judgements", "auditing", "api", "cli"},

@@ -16,6 +16,7 @@ from calipers.cli.init import init
 from calipers.cli.judge import judge
 from calipers.cli.metrics import list_metrics
 from calipers.cli.power import power
+from calipers.cli.report import report
 from calipers.cli.run import run
 from calipers.cli.schema import schema
 from calipers.cli.score import score
@@ -66,8 +67,8 @@ def app() -> None:
 
 
 _COMMANDS = (
-    *(score, run, gate, compare, power, explain, agree, judge),
-    *(view, list_metrics, init, schema),
+    *(score, run, gate, compare, report, view, power, explain, agree, judge),
+    *(list_metrics, init, schema),
 )
 for command in _COMMANDS:
     app.add_command(command)

@@ -13,6 +13,7 @@ from calipers.pages.texts import clipped, shown
 from calipers.pages.vega import page_json
 from calipers.reporting.figures import figure, group_name, reach
 from calipers.reporting.gate import check_reason, check_value, listed
+from calipers.reporting.report import failure_name
 
 if TYPE_CHECKING:
     from calipers.metrics import Metric
@@ -33,10 +34,12 @@ def environment(*others: BaseLoader) -> Environment:
         "check_reason": check_reason,
         "check_value": check_value,
         "clipped": clipped,
+        "failure_name": failure_name,
         "figure": figure,
         "group_name": group_name,
         "ids": listed,
         "page_json": page_json,
+        "plain": _plain,
         "reach": _reach,
         "shown": shown,
         "unit": _unit,
@@ -60,6 +63,11 @@ def _reach(measured: Measured, unit: str | None = None) -> str:
     if measured.value is None or (measured.low is None and measured.high is None):
         return ""
     return reach(measured.value, measured.low, measured.high, unit)
+
+
+def _plain(number: float) -> str:
+    """A number as it was recorded: 1234.5, not 1,234.5000."""
+    return f"{number:.12g}"
 
 
 def _unit(metric: Metric) -> str:

@@ -42,14 +42,14 @@ def family_title(name: str) -> str:
 
 
 def families_of(names: Collection[str]) -> Iterator[Family]:
-    """The metrics by family, each of them once: in that of which it comes first, or the first."""
+    """The metrics by family, each once; where its main ones are not there, none comes first."""
     home = {name: _home(name) for name in names}
     for profile in PROFILES:
         own = [name for name in names if home[name] == profile]
         first = tuple(name for name in _FIRST[profile] if name in own)
         others = tuple(name for name in own if name not in first)
         if own:
-            yield Family(profile, first or others[:3], others if first else others[3:])
+            yield Family(profile, first, others)
 
 
 def _home(name: str) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
@@ -41,20 +40,9 @@ class PageFigure:
     spec: Mapping[str, Any]
 
 
-@cache
-def drawing_script() -> str:
-    """Vega, Vega-Lite and vega-embed in one script that needs no network."""
-    from vl_convert import javascript_bundle  # noqa: PLC0415 (loads a large library)
-
-    script: str = javascript_bundle()  # type: ignore[call-arg]
-    if "</script" in script.lower() or "<!--" in script:  # it could not stand in a page
-        raise ValueError("the drawing script cannot be put into a page")
-    return script
-
-
 def page_figure(name: str, drawing: Drawing) -> PageFigure:
     """A chart with its title and notes as text of the page, its colours those of the page."""
-    spec = drawing.to_dict()
+    spec = drawing.to_dict(validate=False)  # the tests do that, and it takes as long again
     title = spec.pop("title", {})
     spec["background"] = None
     return PageFigure(

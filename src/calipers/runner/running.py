@@ -21,11 +21,12 @@ from typing import Any
 
 from calipers.gating.policy import read_policy
 from calipers.judge.rubrics import Rubric
+from calipers.result_folder import MANIFEST
 from calipers.runner.budget import Budget
 from calipers.runner.calling import Calling
 from calipers.runner.data import read_tasks
 from calipers.runner.ending import RunResult, ended
-from calipers.runner.folder import MANIFEST, Folder, changed_files, new_manifest, refuse_changes
+from calipers.runner.folder import Folder, changed_files, new_manifest, refuse_changes
 from calipers.runner.journal import Journal
 from calipers.runner.judges import Pace, WorkingJudge, judged, open_judges, rubrics_of
 from calipers.runner.plan import Plan

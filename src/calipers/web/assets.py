@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from functools import cache
-from importlib.metadata import version
 from importlib.resources import files
 
+from calipers.pages.drawing_script import drawing_script
 from calipers.pages.inlining import static
 from calipers.version import __version__
-from calipers.web.cache_folder import cache_home
 
 ASSETS = (
     *("style.css", "view.css", "view.svg"),
@@ -26,7 +25,7 @@ def asset(name: str) -> str:
 def asset_text(name: str) -> str:
     """The text of one of them."""
     if name == "vega.js":
-        return _drawing_script()
+        return drawing_script()
     if name == "htmx.js":
         place = files("js_lib_htmx").joinpath("static", "htmx", "htmx.min.js")
         return place.read_text(encoding="utf-8")
@@ -34,22 +33,3 @@ def asset_text(name: str) -> str:
         own = files("calipers.web").joinpath("static", name)
         return own.read_text(encoding="utf-8")
     return static(name)
-
-
-def _drawing_script() -> str:
-    """Bundling it takes a second or more, so that it is kept."""
-    path = cache_home() / f"vega-{version('vl-convert-python')}.js"
-    try:
-        return path.read_text(encoding="utf-8")
-    except OSError:
-        from calipers.pages.vega import drawing_script  # noqa: PLC0415 (loads Altair)
-
-        script = drawing_script()
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        beside = path.with_suffix(".new")
-        beside.write_text(script, encoding="utf-8")
-        beside.replace(path)
-    except OSError:
-        pass  # it is made anew next time
-    return script

@@ -14,16 +14,15 @@ from hashlib import blake2b
 from pathlib import Path
 from threading import Lock
 from time import monotonic
-from typing import Any
 
 from calipers.errors import DataError
 from calipers.records import FIELDS
-from calipers.runner import journal
-from calipers.runner.folder import MANIFEST, SCHEMA
+from calipers.result_folder import MANIFEST, RECORDS, stored_json
 from calipers.sources import is_readable
 from calipers.sources.parquet_folder import parquet_parts
 
 MOST = 5_000  # entries; a folder of more is not one of results
+RUN = "calipers.run/1"  # the manifest's schema
 FRESH = 1.0  # seconds for which a listing is taken to hold
 _FIRST_LINE = 1 << 20
 
@@ -108,7 +107,7 @@ def _found(root: Path) -> Iterator[Entry]:
         here = Path(place)
         if is_run_folder(here, root):
             folders.clear()
-            yield _entry(root, here / journal.NAME, folder=here)
+            yield _entry(root, here / RECORDS, folder=here)
             continue
         if here != root and _is_one_table(here, folders, files):
             folders.clear()
@@ -134,19 +133,10 @@ def is_run_folder(folder: Path, root: Path) -> bool:
     manifest = folder / MANIFEST
     if not (manifest.is_file() and inside(manifest, root)):
         return False
-    found = read_json(manifest)
-    journal_there = folder / journal.NAME
+    found = stored_json(manifest)
+    journal_there = folder / RECORDS
     outside = journal_there.exists() and not inside(journal_there, root)
-    return found is not None and found.get("schema") == SCHEMA and not outside
-
-
-def read_json(path: Path) -> dict[str, Any] | None:
-    """The object in a JSON file; None where there is none, or none that can be read."""
-    try:
-        found = json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError):
-        return None
-    return found if isinstance(found, dict) else None
+    return found is not None and found.get("schema") == RUN and not outside
 
 
 def _is_one_table(folder: Path, folders: list[str], files: list[str]) -> bool:

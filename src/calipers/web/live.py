@@ -10,10 +10,9 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from calipers.runner.folder import MANIFEST
-from calipers.runner.journal import NAME
+from calipers.result_folder import MANIFEST, RECORDS, stored_json
 from calipers.runner.tally import Tally
-from calipers.web.catalog import Entry, read_json
+from calipers.web.catalog import Entry
 
 _LOCK = ".lock"
 _MOST_AT_ONCE = 64 << 20  # bytes of a journal read for one look
@@ -87,7 +86,7 @@ class Followed:
             tally = self._tally
             return Progress(
                 running=is_running(self._folder),
-                calls=planned_calls(read_json(self._folder / MANIFEST)),
+                calls=planned_calls(stored_json(self._folder / MANIFEST)),
                 done=tally.done,
                 errors=tally.errors,
                 right=tally.right,
@@ -97,7 +96,7 @@ class Followed:
 
     def _read_on(self) -> None:
         try:
-            with (self._folder / NAME).open("rb") as file:
+            with (self._folder / RECORDS).open("rb") as file:
                 found = os.fstat(file.fileno())
                 if self._made != (found.st_dev, found.st_ino) or found.st_size < self._at:
                     self._made, self._at = (found.st_dev, found.st_ino), 0

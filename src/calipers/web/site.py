@@ -15,21 +15,22 @@ from fastapi.responses import HTMLResponse
 from jinja2 import Environment, PackageLoader
 
 from calipers.gating.result import GateResult
+from calipers.gating.stored import stored_gate
 from calipers.pages.environment import environment
 from calipers.pages.vega import PageFigure, page_figure
 from calipers.reporting.figures import figure
+from calipers.result_folder import GATE, MANIFEST, SCORE, stored_json
 from calipers.results import Score
-from calipers.runner.folder import GATE, MANIFEST, SCORE
 from calipers.version import __version__
 from calipers.web.assets import asset
 from calipers.web.cache_folder import META
-from calipers.web.catalog import Catalog, Entry, read_json
+from calipers.web.catalog import Catalog, Entry
 from calipers.web.filters import OPERATORS, Query, read_query, shown
 from calipers.web.grouping import with_groups
 from calipers.web.indexes import Indexes
 from calipers.web.live import Followed, is_running
 from calipers.web.selection import Kept
-from calipers.web.stored import stored_gate, stored_score
+from calipers.web.stored import stored_score
 
 if TYPE_CHECKING:
     from calipers.web.measuring import Measuring
@@ -112,16 +113,16 @@ class Site:
             )
         return Run(
             entry=entry,
-            manifest=read_json(folder / MANIFEST),
-            score=stored_score(read_json(folder / SCORE)),
-            gate=stored_gate(read_json(folder / GATE)),
+            manifest=stored_json(folder / MANIFEST),
+            score=stored_score(stored_json(folder / SCORE)),
+            gate=stored_gate(stored_json(folder / GATE) or {}),
             running=is_running(folder),
         )
 
     def _kept(self, entry: Entry) -> Score | None:
         """What was measured of a file when it was last looked at, in the state it is in."""
         place = self.indexes.place(entry)
-        return stored_score(read_json(place / _KEPT_SCORE)) if (place / META).exists() else None
+        return stored_score(stored_json(place / _KEPT_SCORE)) if (place / META).exists() else None
 
     def keep(self, entry: Entry, score: Score) -> None:
         """Keep the score of all records beside their index, for the list and the next start."""

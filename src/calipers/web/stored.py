@@ -1,19 +1,14 @@
-"""What a run's files say, read back: `score.json` and `gate.json` are shown as they stand."""
+"""What a run's files say, read back: `score.json` and calibrations are shown as they stand."""
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from calipers.errors import UsageError
-from calipers.gating.result import SCHEMA as GATE_SCHEMA
-from calipers.gating.result import Check, GateResult, Ids
-from calipers.gating.rules import known_metric, share_scale
-from calipers.gating.thresholds import Scale, Threshold, scale_of
+from calipers.result_folder import stored_json
 from calipers.results import (
     SCHEMA,
     FlakyTask,
@@ -28,6 +23,7 @@ from calipers.results import (
     Score,
     Tiers,
 )
+from calipers.web.catalog import inside
 
 _MEASURED = {each.name for each in fields(Measured)} - {"extras"}
 
@@ -125,77 +121,13 @@ def _frontier(found: Mapping[str, Any] | None) -> Frontier | None:
     )
 
 
-def stored_gate(found: Mapping[str, Any] | None) -> GateResult | None:
-    """The verdict in a parsed `gate.json`; None where it is none, or of another version."""
-    if found is None or found.get("schema") != GATE_SCHEMA:
-        return None
-    try:
-        return GateResult(
-            verdict=found["verdict"],
-            checks=tuple(map(_check, found["checks"])),
-            records=found["records"],
-            errors=found["errors"],
-            incomplete=tuple(found["incomplete"]),
-            evidence=found["evidence"],
-            confidence=found["confidence"],
-            policy=found["policy"],
-            inputs=tuple(Input(**each) for each in found["inputs"]),
-            release=found.get("release"),
-            notices=tuple(found.get("notices", ())),
-            seed=found["seed"],
-        )
-    except (KeyError, TypeError, ValueError, AttributeError):
-        return None
-
-
-def _check(found: Mapping[str, Any]) -> Check:
-    failing = found.get("failing") or {"count": 0, "ids": []}
-    return Check(
-        name=found["name"],
-        level=found["level"],
-        source=found["source"],
-        verdict=found["verdict"],
-        value=_number(found["value"]),
-        low=_number(found["low"]),
-        high=_number(found["high"]),
-        threshold=_threshold(found),
-        reason=found["reason"],
-        by=found.get("by") or {},
-        risk=found.get("risk"),
-        description=found.get("description"),
-        thin=bool(found.get("thin")),
-        further_scenarios=found.get("further_scenarios"),
-        failing=Ids(failing["count"], tuple(failing["ids"])),
-    )
-
-
-def _threshold(found: Mapping[str, Any]) -> Threshold | None:
-    if found["threshold"] is None:
-        return None
-    return Threshold(
-        operator=found["operator"], value=found["threshold"], scale=_scale(found["name"])
-    )
-
-
-def _scale(name: str) -> Scale:
-    """Of a metric; what is none is a category's, or the whole's, pass rate."""
-    try:
-        return scale_of(known_metric(name))
-    except UsageError:
-        return share_scale(name)
-
-
 def stored_calibrations(folder: Path | None, root: Path) -> list[dict[str, Any]]:
     """What calibration files in a run's folder say of its judges."""
     from calipers.calibrating import SCHEMA as CALIBRATIONS  # noqa: PLC0415 (loads much)
 
     found = []
     for path in sorted(folder.glob("*.json")) if folder is not None else ():
-        try:
-            if path.resolve(strict=True).is_relative_to(root):
-                content = json.loads(path.read_bytes())
-                if isinstance(content, dict) and content.get("schema") == CALIBRATIONS:
-                    found += content["judges"]
-        except (OSError, ValueError, RecursionError, KeyError, TypeError):
-            continue
+        content = stored_json(path) if inside(path, root) else None
+        if content is not None and content.get("schema") == CALIBRATIONS:
+            found += [each for each in content.get("judges", ()) if isinstance(each, dict)]
     return found

@@ -20,7 +20,10 @@
     if (spec.concat) {
       const panel = Math.max(...spec.concat.map((each) => each.width || 200)) + PANEL_AXES;
       const most = spec.columns || spec.concat.length;
-      return { ...spec, columns: Math.max(1, Math.min(most, Math.floor(room / panel))) };
+      const columns = Math.max(1, Math.min(most, Math.floor(room / panel)));
+      const widest = Math.max(NARROWEST - PANEL_AXES, room - PANEL_AXES);
+      const concat = spec.concat.map((each) => ({ ...each, width: Math.min(each.width || 200, widest) }));
+      return { ...spec, columns, concat };
     }
     if (typeof spec.width !== "number") return spec;
     const width = Math.max(NARROWEST, Math.min(spec.width, room));

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from calipers.reporting.charts.composite import composite_by_tier
 from calipers.reporting.charts.cost import cost_pass_rate
 from calipers.reporting.charts.distribution import latency, tokens
-from calipers.reporting.charts.forest import main_by_group
+from calipers.reporting.charts.forest import main_by_group, metric_by_group
 from calipers.reporting.charts.reliability import reliability
 from calipers.reporting.charts.saving import save_charts
 from calipers.reporting.charts.style import Drawing, styled
@@ -20,7 +20,7 @@ from calipers.reporting.charts.style import Drawing, styled
 if TYPE_CHECKING:
     from calipers.results import Score
 
-__all__ = ["FIGURES", "charts_of", "save_charts"]
+__all__ = ["FIGURES", "charts_of", "metric_by_group", "save_charts"]
 
 Figure = Callable[["Score"], Drawing | str]
 
@@ -46,11 +46,11 @@ def charts_of(score: Score) -> tuple[dict[str, Drawing], dict[str, str]]:
     """Every chart that can be drawn of the score, and why the others cannot."""
     charts: dict[str, Drawing] = {}
     left_out: dict[str, str] = {}
-    for figures in FIGURES.values():
-        for name, figure in figures.items():
-            drawn = figure(score)
-            if isinstance(drawn, str):
-                left_out[name] = drawn
-            else:
-                charts[name] = styled(drawn)
+    every = {name: figure for figures in FIGURES.values() for name, figure in figures.items()}
+    for name, figure in every.items():
+        drawn = figure(score)
+        if isinstance(drawn, str):
+            left_out[name] = drawn
+        else:
+            charts[name] = styled(drawn)
     return charts, left_out
