@@ -14,6 +14,7 @@ from hashlib import blake2b
 from pathlib import Path
 from threading import Lock
 from time import monotonic
+from typing import Any
 
 from calipers.errors import DataError
 from calipers.records import FIELDS
@@ -79,9 +80,19 @@ class Catalog:
             known = self._entries.get(id_)
         if known is None:
             known = next((entry for entry in self.entries() if entry.id == id_), None)
-        if known is None or not inside(known.records, self.root):
+        if known is None or not self._holds(known):
             raise NotHere("nothing of that name is in the folder")
         return known
+
+    def _holds(self, entry: Entry) -> bool:
+        """Say whether an entry is still in the folder; a run may not have a journal yet."""
+        if entry.folder is not None and not entry.records.exists():
+            return inside(entry.folder, self.root)
+        return all(inside(file, self.root) for file in (entry.records, *entry.files()))
+
+    def stored(self, path: Path) -> dict[str, Any] | None:
+        """The object in a JSON file, if it is in the folder."""
+        return stored_json(path) if inside(path, self.root) else None
 
 
 class NotHere(DataError):  # noqa: N818 (reads as a sentence: "raise NotHere")
@@ -111,13 +122,14 @@ def _found(root: Path) -> Iterator[Entry]:
             continue
         if here != root and _is_one_table(here, folders, files):
             folders.clear()
-            yield _entry(root, here)
+            if all(inside(part, root) for part in parquet_parts(here)):
+                yield _entry(root, here)
             continue
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in files:
             path = here / name
             listed = not name.startswith(".") and is_readable(path)
-            if listed and inside(path, root) and _holds_records(path):
+            if listed and inside(path, root) and path.is_file() and _holds_records(path):
                 yield _entry(root, path)
 
 

@@ -44,7 +44,7 @@ class Progress:
 def is_running(folder: Path) -> bool:
     """Say whether a run holds the folder now; it is asked without keeping any run out."""
     try:
-        lock = os.open(folder / _LOCK, os.O_RDONLY | os.O_CLOEXEC)
+        lock = os.open(folder / _LOCK, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError:
         return False
     try:
@@ -96,6 +96,8 @@ class Followed:
 
     def _read_on(self) -> None:
         try:
+            if not (self._folder / RECORDS).is_file():
+                return
             with (self._folder / RECORDS).open("rb") as file:
                 found = os.fstat(file.fileno())
                 if self._made != (found.st_dev, found.st_ino) or found.st_size < self._at:

@@ -113,9 +113,9 @@ class Site:
             )
         return Run(
             entry=entry,
-            manifest=stored_json(folder / MANIFEST),
-            score=stored_score(stored_json(folder / SCORE)),
-            gate=stored_gate(stored_json(folder / GATE) or {}),
+            manifest=self.catalog.stored(folder / MANIFEST),
+            score=stored_score(self.catalog.stored(folder / SCORE)),
+            gate=stored_gate(self.catalog.stored(folder / GATE) or {}),
             running=is_running(folder),
         )
 

@@ -8,7 +8,6 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from calipers.result_folder import stored_json
 from calipers.results import (
     SCHEMA,
     FlakyTask,
@@ -23,7 +22,7 @@ from calipers.results import (
     Score,
     Tiers,
 )
-from calipers.web.catalog import inside
+from calipers.web.catalog import Catalog
 
 _MEASURED = {each.name for each in fields(Measured)} - {"extras"}
 
@@ -121,13 +120,13 @@ def _frontier(found: Mapping[str, Any] | None) -> Frontier | None:
     )
 
 
-def stored_calibrations(folder: Path | None, root: Path) -> list[dict[str, Any]]:
+def stored_calibrations(folder: Path | None, catalog: Catalog) -> list[dict[str, Any]]:
     """What calibration files in a run's folder say of its judges."""
     from calipers.calibrating import SCHEMA as CALIBRATIONS  # noqa: PLC0415 (loads much)
 
     found = []
     for path in sorted(folder.glob("*.json")) if folder is not None else ():
-        content = stored_json(path) if inside(path, root) else None
+        content = catalog.stored(path)
         if content is not None and content.get("schema") == CALIBRATIONS:
             found += [each for each in content.get("judges", ()) if isinstance(each, dict)]
     return found

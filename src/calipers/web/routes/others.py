@@ -39,7 +39,7 @@ def judges(site: SiteHere, request: Request, id_: str) -> Response:
         **filter_form(query, opened),
         audit=site.measuring.audit(opened, query, found.name) if judged else None,
         names_of=_measures_of,
-        calibrations=stored_calibrations(found.entry.folder, site.catalog.root),
+        calibrations=stored_calibrations(found.entry.folder, site.catalog),
         opened=opened,
     )
 
