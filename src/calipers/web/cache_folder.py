@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from hashlib import blake2b
 from pathlib import Path
 
@@ -17,7 +17,6 @@ from calipers.version import __version__
 FORMAT = "1"  # of the index: another one is built anew
 MOST_BYTES = 20 << 30  # of all indexes together: the longest unused go first
 _KEPT_STATES = 2  # of a source: somebody may still read the last one
-_BUILDING = ".building-"
 META = "index.json"
 
 
@@ -36,20 +35,20 @@ def index_folder(path: Path, files: Iterable[Path]) -> Path:
     return cache_home() / _digest(str(path.resolve())) / _digest("\n".join(state))
 
 
-def building_folder(place: Path) -> Path:
-    """Where it is built, before it is moved to its place."""
-    folder = place.with_name(f"{_BUILDING}{os.getpid()}-{place.name}")
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True, mode=0o700)
-    return folder
+def begin(place: Path) -> None:
+    """Make room for an index. It counts as built once its last file, META, is there."""
+    place.mkdir(parents=True, exist_ok=True, mode=0o700)
 
 
-def settle(built: Path, place: Path) -> None:
-    """Move an index to its place, unless another process was faster; older states go."""
-    try:
-        built.rename(place)
-    except OSError:
-        shutil.rmtree(built, ignore_errors=True)
+def write_whole(path: Path, write: Callable[[Path], object]) -> None:
+    """Write a file that is whole or not there; two who build the same index write the same."""
+    beside = path.with_name(f".{os.getpid()}-{path.name}")
+    write(beside)
+    beside.replace(path)
+
+
+def forget_older(place: Path) -> None:
+    """Of the states of a source only the last ones stay."""
     states = sorted(_indexes(place.parent), key=_last_used, reverse=True)
     for old in states[_KEPT_STATES:]:
         shutil.rmtree(old, ignore_errors=True)

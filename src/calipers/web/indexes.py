@@ -9,14 +9,7 @@ from threading import Event, Lock
 from time import monotonic
 
 from calipers.errors import CalipersError, DataError
-from calipers.web.cache_folder import (
-    META,
-    building_folder,
-    index_folder,
-    prune,
-    settle,
-    touch,
-)
+from calipers.web.cache_folder import META, begin, forget_older, index_folder, prune, touch
 from calipers.web.catalog import Entry
 from calipers.web.index import Index
 from calipers.web.selection import Kept, Selector
@@ -123,9 +116,9 @@ class Indexes:
             job.begun.set()
 
         try:
-            folder = building_folder(place)
-            build(entry.records, folder, progress)
-            settle(folder, place)
+            begin(place)
+            build(entry.records, place, progress)
+            forget_older(place)
         except CalipersError as error:
             job.error = error
         except Exception as error:  # noqa: BLE001 (told to whoever waits, as one line)

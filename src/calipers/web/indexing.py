@@ -13,7 +13,7 @@ from calipers.engines.plan import FAILED, Plan, kept
 from calipers.engines.polars import measured_batches
 from calipers.records import FIELDS
 from calipers.sources import BadRow, Batch, Chunk, Source, UnusualRows, Wanted, open_sources
-from calipers.web.cache_folder import META
+from calipers.web.cache_folder import META, write_whole
 from calipers.web.index import (
     LONG_TEXTS,
     Index,
@@ -90,7 +90,7 @@ def build(path: Path, folder: Path, progress: Progress) -> None:
         else:
             break
     write_orders(folder, summary)
-    (folder / META).write_text(summary.to_json(), encoding="utf-8")
+    write_whole(folder / META, lambda path: path.write_text(summary.to_json(), encoding="utf-8"))
 
 
 def _build(source: Source, folder: Path, left_out: tuple[str, ...], progress: Progress) -> Summary:
@@ -141,15 +141,15 @@ def write_orders(folder: Path, summary: Summary) -> None:
     """Sort by each narrow column once, so that no page has to."""
     index = Index(folder, summary)
     for name in summary.values:
-        ascending(index.column(name)).to_frame("row").write_ipc(folder / order_name(name))
+        order = ascending(index.column(name)).to_frame("row")
+        write_whole(folder / order_name(name), order.write_ipc)
 
 
 def _write(rows: pl.DataFrame, path: Path, *, batch_rows: int | None = None) -> None:
     """The rows as an Arrow file; a column without any value takes no room in it."""
     empty = (column.name for column in rows.iter_columns() if column.null_count() == len(column))
-    rows.with_columns(pl.lit(None).alias(name) for name in empty).write_ipc(
-        path, record_batch_size=batch_rows
-    )
+    lean = rows.with_columns(pl.lit(None).alias(name) for name in empty)
+    write_whole(path, lambda beside: lean.write_ipc(beside, record_batch_size=batch_rows))
 
 
 def _values_of(plan: Plan) -> dict[str, str]:
