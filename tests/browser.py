@@ -71,7 +71,7 @@ class Watched:
         """Wait until every figure that can be seen is drawn."""
         pending = "figure.vega[data-spec]:not([data-drawn])"
         self.page.wait_for_function(
-            f"[...document.querySelectorAll('{pending}')].every(e => !e.offsetParent)",
+            f"() => [...document.querySelectorAll('{pending}')].every(e => !e.offsetParent)",
             timeout=timeout,
         )
 
