@@ -17,7 +17,7 @@ from calipers.errors import DataError, UsageError
 from calipers.web import cache_folder
 from calipers.web.catalog import Catalog
 from calipers.web.exports import as_csv, as_json
-from calipers.web.filters import OPERATORS, Filter, Query, read_query
+from calipers.web.filters import OPERATORS, RESERVED, Filter, Query, read_query
 from calipers.web.index import Index
 from calipers.web.indexes import Indexes, Opened
 from calipers.web.measuring import Measuring
@@ -163,8 +163,9 @@ def test_what_makes_no_sense_is_told(tmp_path: Path, asked: str) -> None:
     assert told.value.fix
 
 
-NAMES = st.text(min_size=1, max_size=8).filter(lambda n: n[-1] not in "!<>~" and n not in _RESERVED)
-_RESERVED = ("q", "sort", "page", "by", "columns", "metric", "add_field", "add_op", "add_value")
+NAMES = st.text(min_size=1, max_size=8).filter(
+    lambda name: name[-1] not in "!<>~" and name not in RESERVED
+)
 
 
 @given(

@@ -12,7 +12,8 @@ from calipers.errors import CalipersError, DataError
 from calipers.web.cache_folder import META, begin, forget_older, index_folder, prune, touch
 from calipers.web.catalog import Entry
 from calipers.web.index import Index
-from calipers.web.selection import Kept, Selector
+from calipers.web.kept import Kept
+from calipers.web.selection import Selector
 
 WAIT = 1.0  # seconds in which small sources are indexed before anybody has to be told
 _MOST_WAITS = 5  # so long for the first records of a large one

@@ -25,8 +25,8 @@ from calipers.sources.columns import conformed
 from calipers.web.filters import Query
 from calipers.web.index import Index
 from calipers.web.indexes import Opened
+from calipers.web.kept import Kept
 from calipers.web.plans import ViewOptions
-from calipers.web.selection import Kept
 
 
 class IndexedRecords:

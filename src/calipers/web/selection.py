@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Callable
 from dataclasses import dataclass
-from threading import Lock
-from typing import Generic, TypeVar
 
 import polars as pl
 
 from calipers.web.filters import Query, checked_column, mask
 from calipers.web.index import Index
+from calipers.web.kept import Kept
 from calipers.web.search import Search
 
 PAGE_ROWS = 50
 SEARCH_SECONDS = 0.25  # of one request; the page asks for the rest by itself
-_MOST_HELD = 24
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,28 +45,6 @@ class Selected:
         before = self.rows[found - 1] if found else None
         behind = self.rows[found + 1] if found + 1 < len(self.rows) else None
         return found + 1, before, behind
-
-
-class Kept(Generic[T]):
-    """The last few results of something that takes a while."""
-
-    def __init__(self, most: int = _MOST_HELD) -> None:
-        self._most = most
-        self._held: OrderedDict[object, T] = OrderedDict()
-        self._lock = Lock()
-
-    def get(self, key: object, make: Callable[[], T]) -> T:
-        """What was made before, else made now."""
-        with self._lock:
-            if key in self._held:
-                self._held.move_to_end(key)
-                return self._held[key]
-        made = make()
-        with self._lock:
-            found = self._held.setdefault(key, made)
-            while len(self._held) > self._most:
-                self._held.popitem(last=False)
-        return found
 
 
 class Selector:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
+from math import isinf
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import parse_qsl, quote, urlencode
@@ -28,8 +29,8 @@ from calipers.web.catalog import Catalog, Entry
 from calipers.web.filters import OPERATORS, Query, read_query, shown
 from calipers.web.grouping import with_groups
 from calipers.web.indexes import Indexes
+from calipers.web.kept import Kept
 from calipers.web.live import Followed, is_running
-from calipers.web.selection import Kept
 from calipers.web.stored import stored_score
 
 if TYPE_CHECKING:
@@ -207,6 +208,8 @@ def cell(value: Any) -> str:
         return "—"
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if isinstance(value, float) and isinf(value):
+        return figure(value)
     if isinstance(value, int) or (isinstance(value, float) and value.is_integer()):
         return f"{int(value):,}"
     return f"{value:.4g}" if isinstance(value, float) else str(value)

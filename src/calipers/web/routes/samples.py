@@ -98,6 +98,7 @@ def sample(site: SiteHere, request: Request, id_: str, row: int) -> Response:
         judgments=_listed(record.get("judgments")),
         timeline=timeline(record.get("trace")),
         graphs=_graphs(record.get("trace")),
+        tags=_listed(record.get("tags")),
         names={name: _listed(record.get(name)) for name in _NAMES if record.get(name)},
         raw=json.dumps(_unpacked(record), indent=2, ensure_ascii=False),
         known=_KNOWN,
