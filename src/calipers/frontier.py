@@ -19,6 +19,7 @@ from calipers.results import Frontier, OnFrontier
 from calipers.stats.intervals import Interval, t_interval
 
 _COST, _BEST, _NEXT = "cost_of_pass", "_best", "_next"
+_NO_TASK = {"tasks": 0, "best": 0, "only": 0, "saves": None}
 
 
 def cost_frontier(
@@ -30,37 +31,38 @@ def cost_frontier(
     """
     if attempts[GROUP].n_unique() < 2:  # noqa: PLR2004 (nothing to choose from)
         return None
-    tasks = attempts.sort(ID, GROUP).with_columns(
-        pl.col(_COST).min().over(ID).alias(_BEST),
-        # The best of the others, for the one that is best alone.
-        pl.col(_COST).sort().get(1, null_on_oob=True).over(ID).fill_null(inf).alias(_NEXT),
+    cost, best = pl.col(_COST), pl.col(_BEST)
+    # The best, and the best of the others for the one that is best alone.
+    bests = (
+        attempts.sort(ID, _COST)
+        .group_by(ID, maintain_order=True)
+        .agg(cost.first().alias(_BEST), cost.get(1, null_on_oob=True).fill_null(inf).alias(_NEXT))
     )
-    bests = tasks.group_by(ID, maintain_order=True).agg(pl.first(_BEST))[_BEST]
-    solved = bests.filter(bests.is_finite())
+    solved = bests.filter(best.is_finite())[_BEST]
     around = _interval(solved, confidence)
+    found = _by_group(attempts.sort(ID, GROUP).join(bests, on=ID, maintain_order="left"))
     return Frontier(
-        tasks=len(bests),
+        tasks=bests.height,
         solved=len(solved),
-        cost_of_pass=inf if len(solved) < len(bests) else _mean(solved),
+        cost_of_pass=inf if len(solved) < bests.height else _mean(solved),
         solved_cost_of_pass=_mean(solved),
         low=None if around.low is None else max(0.0, around.low),
         high=around.high,
-        groups=tuple(
-            _of_group(tasks.filter(pl.col(GROUP) == text), by) for text, by in groups.items()
-        ),
+        groups=tuple(OnFrontier(by=by, **found.get(text, _NO_TASK)) for text, by in groups.items()),
     )
 
 
-def _of_group(tasks: pl.DataFrame, by: Mapping[str, Any]) -> OnFrontier:
+def _by_group(tasks: pl.DataFrame) -> dict[str, dict[str, Any]]:
+    """Of each group its tasks, those it is best at, alone or not, and what that saves each."""
     cost, best, others = pl.col(_COST), pl.col(_BEST), pl.col(_NEXT)
-    on = tasks.filter(cost.is_finite() & (cost == best))
-    return OnFrontier(
-        by=by,
-        tasks=tasks.height,
-        best=on.height,
-        only=on.filter(others.is_infinite()).height,
-        saves=_mean(on.filter(others.is_finite()).select(others - best).to_series()),
+    leads = cost.is_finite() & (cost == best)
+    table = tasks.group_by(GROUP, maintain_order=True).agg(
+        tasks=pl.len(),
+        best=leads.sum(),
+        only=(leads & others.is_infinite()).sum(),
+        saves=(others - best).filter(leads & others.is_finite()).mean(),
     )
+    return {row.pop(GROUP): row for row in table.iter_rows(named=True)}
 
 
 def _mean(values: pl.Series) -> float | None:

@@ -18,6 +18,7 @@ from calipers.result_folder import GATE, MANIFEST, RECORDS, SCORE, result_folder
 from calipers.results import Group, Score
 from calipers.sampling import SampleTable
 from calipers.scoring import Options, Progress, score_data
+from calipers.sources import STDIN
 from calipers.version import __version__
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ _SYSTEM = ("model", "tier")  # what tells systems apart, where nothing else is a
 _PARTS = ("category", "capability")  # what tells tasks apart
 _MOST_CELLS = 400  # of a breakdown
 _BROKEN_DOWN = ("accuracy", "pass_rate", "agent_composite", "cost_usd", "latency_p95_ms")
-_NAMED = 6  # models, or files, on a line
+_NAMED = 4  # models, or files, on a line
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +49,7 @@ def report_data(
     gate: GateResult | None = None,
 ) -> Report:
     """The report on the records in `data`, or in the result folder that it names."""
+    _refuse_what_is_read_once(data)
     folder = result_folder(data)
     manifest = None if folder is None else stored_json(folder / MANIFEST)
     records = data if folder is None else str(folder / RECORDS)
@@ -75,6 +77,15 @@ def report_data(
         kinds=table.kinds(),
         notices=score.notices,
     )
+
+
+def _refuse_what_is_read_once(data: Any) -> None:
+    named = data if isinstance(data, list | tuple) else [data]
+    if any(isinstance(each, str) and each == STDIN for each in named):
+        raise UsageError(
+            "a report reads its records several times, and standard input can be read once",
+            fix="write the records to a file first",
+        )
 
 
 def _as_scored(folder: Path, settings: Settings) -> Settings:
@@ -137,7 +148,8 @@ def _facts(
     for field in _SYSTEM:
         values = {str(group.by[field]) for group in score.groups if group.by.get(field) is not None}
         if values:
-            yield f"{field.capitalize()}s", _some(sorted(values))
+            counted = f"{len(values)}: " if len(values) > _NAMED else ""
+            yield f"{field.capitalize()}s", f"{counted}{_some(sorted(values))}"
     yield "Read from", _some([each.path for each in score.inputs])
     if (when := _when(records)) is not None:
         yield "Records written", when

@@ -325,8 +325,9 @@ class Score:
 
     def _repr_html_(self) -> str:
         from calipers.reporting.html import score_html  # noqa: PLC0415 (only in notebooks)
+        from calipers.reporting.notebook import score_figures  # noqa: PLC0415
 
-        return score_html(self)
+        return score_html(self) + score_figures(self)
 
 
 def need_figures(what: str) -> None:

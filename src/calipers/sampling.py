@@ -35,6 +35,7 @@ _TOLD = (*FIELDS, "run")
 _WHOLE = r"\.0$"  # of a number that is read as a fraction
 _LISTED = 50  # ids of what failed
 _SHARES: Mapping[SampleKind, float] = {"wrong": 0.7, "failed": 0.2, "right": 0.1, "unknown": 0.0}
+_FILLING: tuple[SampleKind, ...] = ("wrong", "failed", "unknown")
 _FAULT_KIND = r"^([a-z][a-z_]{2,30}):"
 
 
@@ -159,13 +160,13 @@ def _fault() -> pl.Expr:
 
 
 def _shared_out(there: Mapping[SampleKind, int], most: int) -> dict[SampleKind, int]:
-    """How many samples of each kind: its share, and what others leave, those first that are wrong.
+    """How many samples of each kind: its share, and of what is not right what others leave too.
 
     >>> _shared_out({"wrong": 100, "failed": 1, "right": 50, "unknown": 0}, 10)
     {'wrong': 8, 'failed': 1, 'right': 1, 'unknown': 0}
     """
     found = {kind: min(there[kind], round(share * most)) for kind, share in _SHARES.items()}
-    for kind in _SHARES:
+    for kind in _FILLING:
         found[kind] += min(there[kind] - found[kind], most - sum(found.values()))
     return found
 

@@ -28,7 +28,6 @@ from calipers.metrics.declaration import (
 )
 from calipers.metrics.description import mode_of
 from calipers.metrics.histogram import histogram_of
-from calipers.metrics.reliability import reliability_of
 from calipers.metrics.wide_histogram import wide_bin_of, wide_histogram_of
 
 FAILED = "_failed"
@@ -62,7 +61,7 @@ class Plan:
     described: tuple[Feature, ...] = ()  # features whose seven statistics are wanted
     binned: tuple[Feature, ...] = ()  # features in [0, 1] whose histograms are wanted
     widely_binned: tuple[Feature, ...] = ()  # features without an end whose histograms are
-    reliability: bool = False  # whether the bins of confidence are wanted one by one
+    reliability: bool = False  # whether the bins of confidence are shown one by one
     per_task: bool = False  # whether tasks are told apart by their ids, not by hashes alone
     cluster: str | None = None  # a field; else the rows of a task are a cluster
     confidence: float = 0.95
@@ -118,7 +117,6 @@ class Plan:
         every += (sums(feature) for feature in self.described)
         every += map(histogram_of, self.binned)
         every += map(wide_histogram_of, self.widely_binned)
-        every += [reliability_of(self.settings.bins)] if self.reliability else []
         return tuple(dict.fromkeys(every))
 
     @cached_property

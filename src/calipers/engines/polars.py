@@ -39,8 +39,12 @@ from calipers.engines.spreads import (
 from calipers.engines.store import Store
 from calipers.engines.totals import (
     GroupTotals,
+    Sum,
+    add_kept,
     add_task_spreads,
     add_totals,
+    alike,
+    are_counted_alike,
     clustered_positions,
     described_positions,
     housekeeping,
@@ -181,27 +185,41 @@ def _first_pass(
     """All additive totals of the groups, and the tables of those that are kept per key."""
     groups: GroupTotals = {}
     aggregates = merged((*housekeeping(plan), *plan.aggregates, *modes), plan)
-    parts: list[list[list[pl.DataFrame]]] = [[] for _ in aggregates]
+    sums = {each: Sum([GROUP, *each.keys]) for each in aggregates if _is_kept(each)}
+    parts: dict[Aggregate, list[list[pl.DataFrame]]] = {
+        each: [] for each in aggregates if each not in sums
+    }
     for part in store.parts():
         repeated = _repeated(part, TASK)
         shares = [_share(part, repeated, aggregate) for aggregate in aggregates]
         with ThreadPoolExecutor() as pool:
             work = pool.map(partial(_of_part, plan=plan), shares, aggregates)
-            for found, counted in zip(parts, work, strict=True):
-                found.append([store.named(table) for table in counted])
-    keyed_tables: dict[Aggregate, pl.DataFrame] = {}
-    for aggregate, found in zip(aggregates, parts, strict=True):
-        if TASK in aggregate.keys:
-            tables = list(_of_tasks(found, aggregate, plan))
+            for aggregate, tables in zip(aggregates, work, strict=True):
+                if aggregate in sums:
+                    sums[aggregate].add(tables[0])
+                else:
+                    parts[aggregate].append([store.named(table) for table in tables])
+    keyed_tables = {
+        aggregate: store.named(each.table).sort(GROUP, *aggregate.keys)
+        for aggregate, each in sums.items()
+    }
+    for aggregate in aggregates:
+        if aggregate in sums:
+            finished = _stepped(keyed_tables[aggregate], aggregate.finish)
+            if aggregate.kept_as is not None:
+                add_kept(groups, keyed_tables[aggregate], aggregate)
         elif aggregate.keys:
-            table = summed((tables[0] for tables in found), [GROUP, *aggregate.keys])
-            tables = _stepped(table, aggregate.finish)
-            keyed_tables[aggregate] = table
+            finished = list(_of_tasks(parts[aggregate], aggregate, plan))
         else:
-            tables = [pooled((tables[0] for tables in found), plan)]
-        for finished in tables:
-            add_totals(groups, finished)
+            finished = [pooled((tables[0] for tables in parts[aggregate]), plan)]
+        for table in finished:
+            add_totals(groups, table)
     return groups, keyed_tables
+
+
+def _is_kept(aggregate: Aggregate) -> bool:
+    """Whether its totals stay apart by key: a task's are finished within its part."""
+    return bool(aggregate.keys) and TASK not in aggregate.keys
 
 
 def _share(part: pl.DataFrame, repeated: pl.DataFrame, aggregate: Aggregate) -> pl.DataFrame:
@@ -226,6 +244,9 @@ def _of_part(part: pl.DataFrame, aggregate: Aggregate, *, plan: Plan) -> list[pl
     if TASK not in aggregate.keys:
         return [table]
     tables = _stepped(table, aggregate.finish)
+    if aggregate.tasks and are_counted_alike(aggregate, plan):
+        counted = alike(nw.from_native(table.lazy()), aggregate)
+        return [*tables, _collected(counted, *aggregate.totals)]
     for values in aggregate.tasks:
         per_cluster, per_group = task_steps(values)
         tasks = _collected(values.step(nw.from_native(table.lazy())))
@@ -243,7 +264,13 @@ def _of_tasks(
     """The groups' totals from the finished tables of all parts."""
     plain = len(aggregate.finish)
     for number, tables in enumerate(zip(*parts, strict=True)):
-        if number < plain or plan.cluster is None:
+        if number < plain:
+            yield summed(tables, [GROUP])
+        elif are_counted_alike(aggregate, plan):
+            tasks = summed(tables, [GROUP, *aggregate.totals])
+            for values in aggregate.tasks:
+                yield _after(tasks, values.step, *task_steps(values))
+        elif plan.cluster is None:
             yield summed(tables, [GROUP])
         else:
             _, per_group = task_steps(aggregate.tasks[number - plain])

@@ -18,8 +18,8 @@ import polars as pl
 from calipers.metrics.declaration import GROUP, TASK
 
 HELD_BYTES = 160 << 20
-SPILL_BYTES = 32 << 20  # so much at a time once the rows no longer fit
-PARTS = 32
+SPILL_BYTES = 96 << 20  # so much at a time once the rows no longer fit
+PARTS = 48
 
 
 class Store:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -21,6 +21,7 @@ from calipers.metrics.declaration import (
     Rank,
     Step,
     TaskValues,
+    kept_total,
     spread_of,
 )
 from calipers.metrics.description import positions
@@ -30,7 +31,8 @@ RECORDS = "records"
 ERRORS = "errors"
 REPEATED = "repeated_identity"
 
-_TASKS = "_tasks"
+_TASKS, _ALIKE = "_tasks", "_alike"
+_FEW = 50_000  # so many rows more may wait to be added up
 
 GroupTotals = dict[str, dict[str, float]]
 
@@ -138,6 +140,15 @@ def _mean(name: str) -> str:
     return f"{name}__mean"
 
 
+def add_kept(groups: GroupTotals, table: pl.DataFrame, aggregate: Aggregate) -> None:
+    """Put each key's totals into the groups', under the key; the keys are few."""
+    prefix, [key] = aggregate.kept_as, aggregate.keys
+    assert prefix is not None
+    for row in table.iter_rows(named=True):
+        totals = groups.setdefault(row[GROUP], {})
+        totals |= {kept_total(prefix, row[key], name): row[name] for name in aggregate.totals}
+
+
 def add_totals(groups: GroupTotals, table: pl.DataFrame) -> None:
     """Put a table with one row per group into the groups' totals."""
     for row in table.iter_rows(named=True):
@@ -145,10 +156,50 @@ def add_totals(groups: GroupTotals, table: pl.DataFrame) -> None:
         totals.update((name, 0 if total is None else total) for name, total in row.items())
 
 
-def summed(tables: Iterable[pl.DataFrame], keys: list[str]) -> pl.DataFrame:
-    """The sum of additive tables, always in the same order."""
-    rows = pl.concat(tables)
-    return rows.group_by(keys, maintain_order=True).agg(pl.exclude(keys).sum()).sort(keys)
+class Sum:
+    """Additive tables, added up as they come: never many more rows are held than it has."""
+
+    def __init__(self, keys: Sequence[str]) -> None:
+        self._keys = list(keys)
+        self._held: list[pl.DataFrame] = []
+        self._added_up = 0
+
+    def add(self, table: pl.DataFrame) -> None:
+        """Take one more."""
+        self._held.append(table)
+        if sum(each.height for each in self._held) > 2 * self._added_up + _FEW:
+            self._held = [self._sum()]
+            self._added_up = self._held[0].height
+
+    @property
+    def table(self) -> pl.DataFrame:
+        """A row per key, always in the same order."""
+        return self._sum().sort(self._keys)
+
+    def _sum(self) -> pl.DataFrame:
+        by_key = pl.concat(self._held).group_by(self._keys, maintain_order=True)
+        return by_key.agg(pl.exclude(self._keys).sum())
+
+
+def summed(tables: Iterable[pl.DataFrame], keys: Sequence[str]) -> pl.DataFrame:
+    """The sum of additive tables, a row per key, always in the same order."""
+    sums = Sum(keys)
+    for table in tables:
+        sums.add(table)
+    return sums.table
+
+
+def alike(tasks: Frame, aggregate: Aggregate) -> Frame:
+    """Tasks of the same totals counted, so that what follows from these is worked out once.
+
+    For tasks that are clusters of their own, and totals per task alone.
+    """
+    return tasks.group_by(GROUP, *aggregate.totals).agg(nw.len().cast(nw.Int64).alias(_ALIKE))
+
+
+def are_counted_alike(aggregate: Aggregate, plan: Plan) -> bool:
+    """Whether `alike` can stand in for its tasks."""
+    return plan.cluster is None and aggregate.keys == (TASK,)
 
 
 def task_steps(values: TaskValues) -> tuple[Step, Step]:
@@ -159,13 +210,17 @@ def task_steps(values: TaskValues) -> tuple[Step, Step]:
     names = values.values
 
     def per_cluster(tasks: Frame) -> Frame:
+        columns = tasks.collect_schema().names()
         tasks = tasks.with_columns(
             nw.lit(1.0).alias(_TASKS), *(nw.col(name).cast(nw.Float64) for name in names)
         )
-        if CLUSTER not in tasks.collect_schema().names():
-            return tasks.select(GROUP, nw.col(TASK).alias(CLUSTER), RUNS, _TASKS, *names)
-        sums = (nw.col(name).sum() for name in (RUNS, _TASKS, *names))
-        return tasks.group_by(GROUP, CLUSTER).agg(*sums)
+        if CLUSTER in columns:
+            sums = (nw.col(name).sum() for name in (RUNS, _TASKS, *names))
+            tasks = tasks.group_by(GROUP, CLUSTER).agg(*sums)
+        if _ALIKE not in columns:
+            tasks = tasks.with_columns(nw.lit(1).alias(_ALIKE))
+        kept = (CLUSTER,) if CLUSTER in columns else ()
+        return tasks.select(GROUP, *kept, RUNS, _TASKS, *names, _ALIKE)
 
     def per_group(clusters: Frame) -> Frame:
         size = nw.col(_TASKS)
@@ -182,15 +237,14 @@ def task_steps(values: TaskValues) -> tuple[Step, Step]:
             f"{values.name}__rows": nw.col(RUNS),
             f"{values.name}__tasks": size,
             f"{values.name}__task_squares": size * size,
+            f"{values.name}__clusters": nw.lit(1),
             **squares,
         }
+        counted = {name: column * nw.col(_ALIKE) for name, column in columns.items()}
         return (
-            clusters.with_columns(**columns)
+            clusters.with_columns(**counted)
             .group_by(GROUP)
-            .agg(
-                nw.len().cast(nw.Int64).alias(f"{values.name}__clusters"),
-                *(nw.col(column).sum() for column in columns),
-            )
+            .agg(*(nw.col(column).sum() for column in columns))
         )
 
     return per_cluster, per_group

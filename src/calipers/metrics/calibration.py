@@ -30,6 +30,7 @@ _DESIGNS = (1, 2, 4, 8, 16, 32, 64)  # how many times larger clusters may make t
 _ROUNDING = 1e-9
 _MEAN_OF_FOLDED = sqrt(2 / pi)  # the mean distance from 0 of a standard normal
 
+RELIABILITY = "reliability"
 UNUSED = "a row without prob_correct, or whose correctness cannot be decided, is left out"
 
 squared_error = Feature(
@@ -113,6 +114,7 @@ BINNED = Aggregate(
         "bin_squares": nw.col("squared_error").sum(),
     },
     finish=(_gaps,),
+    kept_as=RELIABILITY,
 )
 
 

@@ -12,10 +12,11 @@ from functools import cache
 import narwhals as nw
 import polars as pl
 
-from calipers.metrics.declaration import GROUP, Aggregate, Feature, Frame, Totals
+from calipers.metrics.declaration import Aggregate, Feature, Totals, kept_total
 
 _PREFERRED = ("1", "1.25", "1.6", "2", "2.5", "3.15", "4", "5", "6.3", "8")
 _DECADES = range(-1, 9)
+_COUNT = "values"
 EDGES = (
     0.0,
     *(float(f"{number}e{decade}") for decade in _DECADES for number in _PREFERRED),
@@ -41,31 +42,23 @@ def wide_bin_of(feature: Feature) -> Feature:
 
 @cache
 def wide_histogram_of(feature: Feature) -> Aggregate:
-    """How many values each bin holds; the totals are `{feature}__wide_0` and so on."""
+    """How many values each bin holds."""
     key = wide_bin_of(feature)
-
-    def finish(bins: Frame) -> Frame:
-        columns = {
-            _total(feature.name, place): nw.when(nw.col(key.name) == place)
-            .then(nw.col("bin_n"))
-            .otherwise(0)
-            for place in range(len(EDGES) - 1)
-        }
-        sums = (nw.col(name).sum() for name in columns)
-        return bins.with_columns(**columns).group_by(GROUP).agg(*sums)
-
     return Aggregate(
         features=(key,),
         keys=(key.name,),
         where=lambda: ~nw.col(key.name).is_null(),
-        totals={"bin_n": nw.len().cast(nw.Int64)},
-        finish=(finish,),
+        totals={_COUNT: nw.len().cast(nw.Int64)},
+        kept_as=key.name,
     )
 
 
 def widely_binned(name: str, totals: Totals) -> tuple[tuple[float, ...], tuple[int, ...]] | None:
     """The edges and counts from the first bin with a value to the last; None without a value."""
-    counts = [int(totals.get(_total(name, place), 0)) for place in range(len(EDGES) - 1)]
+    prefix = _bin_name(name)
+    counts = [
+        int(totals.get(kept_total(prefix, place, _COUNT), 0)) for place in range(len(EDGES) - 1)
+    ]
     held = [place for place, count in enumerate(counts) if count]
     if not held:
         return None
@@ -75,7 +68,3 @@ def widely_binned(name: str, totals: Totals) -> tuple[tuple[float, ...], tuple[i
 
 def _bin_name(name: str) -> str:
     return f"_wide_bin_{name}"
-
-
-def _total(name: str, place: int) -> str:
-    return f"{name}__wide_{place}"

@@ -11,7 +11,7 @@ from calipers.pages.bars import bar_of, scale_of
 from calipers.pages.families import family_title
 from calipers.pages.texts import clipped, shown
 from calipers.pages.vega import page_json
-from calipers.reporting.figures import figure, group_name, reach
+from calipers.reporting.figures import NOTHING, figure, group_name, reach
 from calipers.reporting.gate import check_reason, check_value, listed
 from calipers.reporting.report import failure_name
 
@@ -39,6 +39,7 @@ def environment(*others: BaseLoader) -> Environment:
         "group_name": group_name,
         "ids": listed,
         "page_json": page_json,
+        "percent": _percent,
         "plain": _plain,
         "reach": _reach,
         "shown": shown,
@@ -63,6 +64,11 @@ def _reach(measured: Measured, unit: str | None = None) -> str:
     if measured.value is None or (measured.low is None and measured.high is None):
         return ""
     return reach(measured.value, measured.low, measured.high, unit)
+
+
+def _percent(share: float | None) -> str:
+    """A change as people say it: +12.30 %."""
+    return NOTHING if share is None else f"{100 * share:+.2f} %".replace("-", "−")
 
 
 def _plain(number: float) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from calipers.metrics import PROFILES, metric_named
@@ -14,11 +14,14 @@ _TITLES = {
     "agents": "Agents",
 }
 _FIRST = {
-    "reasoning": ("accuracy", "ece", "brier", "stability", "latency_p95_ms", "total_tokens_mean"),
+    "reasoning": (
+        *("accuracy", "ece", "brier", "math_usr", "stability"),
+        *("latency_p95_ms", "total_tokens_mean", "cot_tokens_mean"),
+    ),
     "tiers": ("pass_rate", "composite_score", "impl_rate", "cost_of_pass", "cost_usd"),
     "scenarios": (
-        *("final_score", "safety_rate", "weighted_pass_rate", "behavior_coverage"),
-        *("precision", "recall"),
+        *("pass_rate", "weighted_pass_rate", "safety_rate", "behavior_coverage"),
+        *("final_score", "precision", "recall"),
     ),
     "agents": (
         *("agent_composite", "task_success", "output_similarity", "technical_accuracy"),
@@ -43,7 +46,8 @@ def family_title(name: str) -> str:
 
 def families_of(names: Collection[str]) -> Iterator[Family]:
     """The metrics by family, each once; where its main ones are not there, none comes first."""
-    home = {name: _home(name) for name in names}
+    told = {profile: len({*names}.intersection(first)) for profile, first in _FIRST.items()}
+    home = {name: _home(name, told) for name in names}
     for profile in PROFILES:
         own = [name for name in names if home[name] == profile]
         first = tuple(name for name in _FIRST[profile] if name in own)
@@ -52,6 +56,8 @@ def families_of(names: Collection[str]) -> Iterator[Family]:
             yield Family(profile, first, others)
 
 
-def _home(name: str) -> str:
+def _home(name: str, told: Mapping[str, int]) -> str:
+    """The family of which it is a main metric, the one with most of these; else its first."""
     profiles = metric_named(name).profiles
-    return next((each for each in profiles if name in _FIRST[each]), profiles[0])
+    main = [each for each in profiles if name in _FIRST[each]]
+    return max(main, key=lambda each: told[each]) if main else profiles[0]

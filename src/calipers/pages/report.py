@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
@@ -18,16 +19,18 @@ from calipers.reporting.charts.style import styled
 from calipers.reporting.figures import group_name, reasons, with_interval
 from calipers.reporting.frontiers import frontier_lines
 from calipers.reporting.gate import gate_summary
+from calipers.tiering import TIER
 from calipers.version import __version__
 
 if TYPE_CHECKING:
     from calipers.reports import Report
-    from calipers.results import Group, Score
+    from calipers.results import Group, Score, Tiers
 
 _MAIN = ("accuracy", "pass_rate", "agent_composite", "final_score")
 _ON_CARDS = 8  # groups whose bars already show what a figure of one metric would
 _ORDER = ("reliability", "cost_pass_rate", "composite_by_tier", "latency", "tokens")
-_SIDE_BY_SIDE = 4  # groups that have a column each; more have a row
+_TOLD = 4  # groups that are told one by one
+_SIDE_BY_SIDE = 7  # groups that have a column each; more have a row
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +78,7 @@ def report_html(report: Report) -> str:
             families=list(families_of([name for name in names if _any_value(report.score, name)])),
             names=names,
             nulls=reasons(report.score.groups),
+            tier_groups=partial(_tier_groups, report.score.groups),
             wide=len(report.score.groups) > _SIDE_BY_SIDE,
             breakdowns=breakdowns,
             figures=figures,
@@ -91,6 +95,15 @@ def report_html(report: Report) -> str:
 def _names(score: Score) -> list[str]:
     """Every metric that any group has."""
     return list(dict.fromkeys(name for group in score.groups for name in group.metrics))
+
+
+def _tier_groups(groups: Sequence[Group], tiers: Tiers) -> list[Group]:
+    """The groups whose tiers are compared: those that are alike in all else."""
+    return [
+        group
+        for group in groups
+        if {name: value for name, value in group.by.items() if name != TIER} == dict(tiers.by)
+    ]
 
 
 def _any_value(score: Score, name: str) -> bool:
@@ -125,18 +138,24 @@ def _why(report: Report) -> Iterator[str]:
 def _main_numbers(score: Score) -> Iterator[str]:
     names = [name for name in _MAIN if _any_value(score, name)][:2]
     for name in names:
-        told = [
-            f"{group_name(group.by)}: {with_interval(group.metrics[name])}"
-            if group.by
-            else with_interval(group.metrics[name])
-            for group in score.groups[:_ON_CARDS]
-            if _has(group, name)
-        ]
-        more = len(score.groups) - _ON_CARDS
-        yield f"{name}: {'; '.join(told)}{f'; and {more} more' if more > 0 else ''}"
+        yield f"{name}: {'; '.join(_told(score, name))}"
     errors = sum(group.errors for group in score.groups)
     if errors:
         yield f"{errors:,} of {score.records:,} calls failed"
+
+
+def _told(score: Score, name: str) -> Iterator[str]:
+    """A metric of every group, or, of many, of the best and of the worst."""
+    known = [group for group in score.groups if _has(group, name)]
+    if len(known) > _TOLD:
+        ordered = sorted(known, key=lambda group: group.metrics[name].value or 0.0)
+        best, worst = ordered[-1], ordered[0]  # of each main metric more is better
+        yield f"best {group_name(best.by)}, {with_interval(best.metrics[name])}"
+        yield f"worst of {len(known)} {group_name(worst.by)}, {with_interval(worst.metrics[name])}"
+        return
+    for group in known:
+        of = f"{group_name(group.by)} " if group.by else ""
+        yield f"{of}{with_interval(group.metrics[name])}"
 
 
 def _figures(score: Score) -> Iterator[PageFigure]:

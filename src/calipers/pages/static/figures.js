@@ -38,6 +38,7 @@
     widths.set(figure, room);
     try {
       await vegaEmbed(canvas, fitted(JSON.parse(source.textContent), room), OPTIONS);
+      canvas.querySelector("svg").setAttribute("aria-hidden", "true"); // the canvas has a label
     } catch (error) {
       canvas.textContent = `This figure could not be drawn: ${error.message}`;
     }

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _SIZE = 190
 _MOST_PANELS = 12
-_COLUMNS = 3
+_COLUMNS = 4
 _HOW_TO_READ = (
     "Each point is a bin of confidence: on the dashed line answers are right as often as they are "
     "said to be, below it they are overconfident. Larger points hold more answers."
