@@ -46,6 +46,12 @@ def test_it_only_reads(tmp_path: Path, serving: Serving, method: str) -> None:
     assert serving(tmp_path).get("/", method=method).status == 405
 
 
+def test_a_head_is_an_answer_without_its_body(tmp_path: Path, serving: Serving) -> None:
+    answer = serving(tmp_path).get("/", method="HEAD")
+    assert answer.status == 200
+    assert answer.body == b""
+
+
 def test_other_sites_may_link_and_not_load(tmp_path: Path, serving: Serving) -> None:
     site = serving(tmp_path)
     elsewhere = {"Sec-Fetch-Site": "cross-site"}

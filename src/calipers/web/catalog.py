@@ -11,6 +11,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
+from itertools import islice
 from pathlib import Path
 from threading import Lock
 from time import monotonic
@@ -23,8 +24,10 @@ from calipers.sources import is_readable
 from calipers.sources.parquet_folder import parquet_parts
 
 MOST = 5_000  # entries; a folder of more is not one of results
+MOST_FOLDERS = 20_000  # that are looked into, should somebody start in a home folder
 RUN = "calipers.run/1"  # the manifest's schema
-FRESH = 1.0  # seconds for which a listing is taken to hold
+FRESH = 1.0  # seconds for which a listing is taken to hold, or ten times what it took
+_PASSED_BY = ("node_modules", "site-packages", "__pycache__")
 _FIRST_LINE = 1 << 20
 
 
@@ -62,22 +65,26 @@ class Catalog:
     def __init__(self, root: Path) -> None:
         self.root = root.resolve()
         self._entries: dict[str, Entry] = {}
-        self._at = 0.0
+        self._until = 0.0
         self._lock = Lock()
 
     def entries(self) -> list[Entry]:
         """All there is, by name."""
         with self._lock:
-            if not self._entries or monotonic() - self._at > FRESH:
-                found = sorted(_found(self.root), key=lambda entry: entry.name)
-                self._entries = {entry.id: entry for entry in found[:MOST]}
-                self._at = monotonic()
+            began = monotonic()
+            if began > self._until:
+                found = sorted(islice(_found(self.root), MOST), key=lambda entry: entry.name)
+                self._entries = {entry.id: entry for entry in found}
+                ended = monotonic()
+                self._until = ended + max(FRESH, 10 * (ended - began))
             return list(self._entries.values())
 
     def entry(self, id_: str) -> Entry:
         """The entry of that id."""
         with self._lock:
             known = self._entries.get(id_)
+            if known is None:
+                self._until = 0.0  # it may have come just now
         if known is None:
             known = next((entry for entry in self.entries() if entry.id == id_), None)
         if known is None or not self._holds(known):
@@ -114,7 +121,7 @@ def _found(root: Path) -> Iterator[Entry]:
     if root.is_file():
         yield _entry(root.parent, root)
         return
-    for place, folders, files in os.walk(root):
+    for place, folders, files in islice(os.walk(root), MOST_FOLDERS):
         here = Path(place)
         if is_run_folder(here, root):
             folders.clear()
@@ -125,7 +132,9 @@ def _found(root: Path) -> Iterator[Entry]:
             if all(inside(part, root) for part in parquet_parts(here)):
                 yield _entry(root, here)
             continue
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        folders[:] = sorted(
+            name for name in folders if not name.startswith(".") and name not in _PASSED_BY
+        )
         for name in files:
             path = here / name
             listed = not name.startswith(".") and is_readable(path)

@@ -122,6 +122,11 @@ class Indexes:
             forget_older(place)
         except CalipersError as error:
             job.error = error
+        except OSError as error:
+            job.error = DataError(
+                f"the index of {entry.name}: {error.strerror or error}",
+                fix="make room, or name another place for it: XDG_CACHE_HOME=FOLDER",
+            )
         except Exception as error:  # noqa: BLE001 (told to whoever waits, as one line)
             job.error = DataError(f"{entry.name}: {error}", fix="see: calipers score on this file")
         finally:

@@ -84,7 +84,8 @@ class Guard:
         self, scope: Scope, receive: Receive, send: Send, headers: dict[str, str]
     ) -> None:
         if self._token is None or _same(_cookie(headers.get("cookie", "")), self._token):
-            await self._app(scope, receive, _with_headers(send))
+            # The server leaves the body of an answer to HEAD out.
+            await self._app({**scope, "method": "GET"}, receive, _with_headers(send))
             return
         pairs = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
         given = next((value for name, value in pairs if name == TOKEN), "")

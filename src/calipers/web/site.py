@@ -21,7 +21,7 @@ from calipers.pages.environment import environment
 from calipers.pages.vega import PageFigure, page_figure
 from calipers.reporting.figures import figure
 from calipers.result_folder import GATE, MANIFEST, SCORE, stored_json
-from calipers.results import Score
+from calipers.results import FlakyTask, Score
 from calipers.version import __version__
 from calipers.web.assets import asset
 from calipers.web.cache_folder import META
@@ -164,6 +164,7 @@ class Site:
             "asset": asset,
             "version": __version__,
             "operators": OPERATORS,
+            "task_url": task_url,
             "site_name": self.catalog.root.name or str(self.catalog.root),
         }
         made.filters |= {"cell": cell, "size": size, "in_query": in_query, "signed": signed}
@@ -189,6 +190,13 @@ SiteHere = Annotated[Site, Depends(site_of)]
 def query_of(request: Request) -> Query:
     """What the address asks for."""
     return read_query(parse_qsl(request.url.query, keep_blank_values=True))
+
+
+def task_url(query: Query, task: FlakyTask) -> str:
+    """The runs of one task in a view."""
+    for field, value in {**task.by, "id": task.id}.items():
+        query = query.only(field, value)
+    return query.rows.to_url()
 
 
 def in_query(pairs: Mapping[str, str]) -> str:

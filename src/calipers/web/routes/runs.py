@@ -60,6 +60,7 @@ def run(site: SiteHere, request: Request, id_: str) -> Response:
         progress=site.followed(found.entry).progress() if found.running else None,
         view=None if ready is None else _score_view(found, query, ready),
         groupings=_groupings(opened.index) if opened else [],
+        failed=int(opened.index.column("failed").sum()) if opened and opened.index.rows else 0,
         opened=opened,
     )
 
