@@ -19,6 +19,13 @@ def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
     assert "no such folder" in result.output
 
 
+def test_a_file_that_holds_no_records(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("notes")
+    result = CliRunner().invoke(app, ["view", str(tmp_path / "notes.txt"), "--no-open"])
+    assert result.exit_code == 2
+    assert "not a file of records" in result.output
+
+
 def test_a_port_that_is_taken(tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

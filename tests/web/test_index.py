@@ -19,7 +19,7 @@ from calipers.web.catalog import Catalog
 from calipers.web.exports import as_csv, as_json
 from calipers.web.filters import OPERATORS, RESERVED, Filter, Query, read_query
 from calipers.web.index import Index
-from calipers.web.indexes import Indexes, Opened
+from calipers.web.indexes import Indexes, NotYet, Opened
 from calipers.web.measuring import Measuring
 from calipers.web.search import Search
 from calipers.web.selection import Selector
@@ -263,6 +263,36 @@ def test_exports_hold_the_rows_and_no_formula(tmp_path: Path) -> None:
     assert [row["answer"] for row in json.loads("".join(as_json(found.index, every)))] == [
         row["answer"] for row in rows
     ]
+
+
+def test_a_field_that_only_some_parts_have(tmp_path: Path, cache: Path) -> None:
+    del cache
+    parts = tmp_path / "table"
+    parts.mkdir()
+    rows = records(20)
+    late = [
+        row | {"error": "timeout: slow", "tier": "T1", "own": 7.5} for row in records(3, "late")
+    ]
+    pl.DataFrame(rows).write_parquet(parts / "part-0.parquet")
+    pl.DataFrame(late).write_parquet(parts / "part-1.parquet")
+    found = Indexes().open(Catalog(tmp_path).entries()[0], wait=30)
+    assert ids(found, "failed=true") == ["t0", "t1", "t2"]
+    assert len(ids(found, "tier=(none)")) == 20
+    assert len(ids(found, "own=7.5&q=timeout")) == 3
+    score = Measuring().score(found, Query(by=("tier",)), "x")
+    assert [(group.by["tier"], group.errors) for group in score.groups] == [("T1", 3), (None, 0)]
+
+
+def test_what_is_there_is_shown_while_the_rest_is_indexed(tmp_path: Path, cache: Path) -> None:
+    del cache
+    write_lines(tmp_path / "r.jsonl", records(30_000))
+    entry = Catalog(tmp_path).entries()[0]
+    indexes = Indexes()
+    with pytest.raises(NotYet, match="is being indexed"):
+        indexes.open(entry, wait=0)
+    whole = indexes.open(entry, wait=60)
+    assert whole.complete
+    assert whole.index.rows == 30_000
 
 
 def test_where_a_row_stands(tmp_path: Path, cache: Path) -> None:

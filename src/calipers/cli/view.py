@@ -38,7 +38,13 @@ def view(folder: Path, port: int, host: str, *, no_open: bool) -> None:
     if not folder.exists():
         raise UsageError(f"{folder}: no such folder", fix="name a folder with results, or a file")
     need_extra("view: the dashboard is not installed", extra="view", modules=_NEEDED)
-    from calipers.web.server import serve  # noqa: PLC0415 (loads Polars and a web server)
+    from calipers.sources import is_readable  # noqa: PLC0415 (loads Polars)
+    from calipers.web.server import serve  # noqa: PLC0415
+
+    if folder.is_file() and not is_readable(folder):
+        raise UsageError(
+            f"{folder}: not a file of records", fix="name a folder, or a file that score reads"
+        )
 
     def ready(address: str) -> None:
         click.echo(f"{address}")

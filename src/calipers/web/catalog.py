@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import islice
@@ -51,12 +52,16 @@ class Entry:
 
     def changed(self) -> float:
         """When the records were last written to, as a time stamp."""
-        stamps = [file.stat().st_mtime for file in self.files() if file.exists()]
-        return max(stamps, default=0.0)
+        return max((found.st_mtime for found in self._stats()), default=0.0)
 
     def size(self) -> int:
-        """How many bytes the records take."""
-        return sum(file.stat().st_size for file in self.files() if file.exists())
+        """How many bytes the records take; none where they are not there, or no longer."""
+        return sum(found.st_size for found in self._stats())
+
+    def _stats(self) -> Iterator[os.stat_result]:
+        for file in self.files():
+            with suppress(OSError):
+                yield file.stat()
 
 
 class Catalog:

@@ -88,6 +88,7 @@ class Index:
         self._ends = list(accumulate(summary.parts))
         self._held: OrderedDict[str, pl.Series] = OrderedDict()
         self._lock = Lock()
+        self._distinct: dict[str, int] = {}
 
     @staticmethod
     def open(folder: Path) -> Index:
@@ -118,6 +119,12 @@ class Index:
             while len(self._held) > 1 and self._size() > HELD_BYTES:
                 self._held.popitem(last=False)
         return column
+
+    def distinct(self, name: str) -> int:
+        """How many values a column has, a null among them; counted once."""
+        if name not in self._distinct:
+            self._distinct[name] = self.column(name).n_unique()
+        return self._distinct[name]
 
     def order(self, name: str) -> pl.Series:
         """The rows from the smallest value of a column to the largest, nulls last."""

@@ -18,6 +18,7 @@ from calipers.web.selection import Selector
 WAIT = 1.0  # seconds in which small sources are indexed before anybody has to be told
 _MOST_WAITS = 5  # so long for the first records of a large one
 _AT_ONCE = 2
+_ANOTHER_TRY = 10.0  # seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,11 @@ class _Job:
     done: Event = field(default_factory=Event)
     since: float = field(default_factory=monotonic)
 
+    @property
+    def is_worth_another_try(self) -> bool:
+        """Say whether it failed some time ago: there may be room on the disk by now."""
+        return self.error is not None and monotonic() - self.since > _ANOTHER_TRY
+
     def wait(self, seconds: float) -> None:
         """A moment for it to be done; a few more for something to be seen of what takes longer."""
         spent = monotonic() - self.since
@@ -79,7 +85,7 @@ class Indexes:
 
     def is_there(self, entry: Entry) -> bool:
         """Say whether the entry is indexed already."""
-        return (self.place(entry) / META).exists()
+        return entry.size() > 0 and (self.place(entry) / META).exists()
 
     def open(self, entry: Entry, *, wait: float = WAIT) -> Opened:
         """The index, or what there is of it by now."""
@@ -104,7 +110,7 @@ class Indexes:
     def _job(self, entry: Entry, place: Path) -> _Job:
         with self._lock:
             job = self._jobs.get(place)
-            if job is None:
+            if job is None or job.is_worth_another_try:
                 job = self._jobs[place] = _Job()
                 self._pool.submit(self._build, entry, place, job)
             return job

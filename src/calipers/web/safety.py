@@ -63,7 +63,7 @@ class Guard:
             await _refuse(send, 405, "this app only reads: GET and HEAD")
         elif self._hosts is not None and _host(headers.get("host", "")) not in self._hosts:
             await _refuse(send, 403, "this app does not answer to that name")
-        elif headers.get("sec-fetch-site", "none") not in ("none", "same-origin", "same-site"):
+        elif headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
             await self._from_elsewhere(scope, receive, send, headers)
         else:
             await self._with_token(scope, receive, send, headers)

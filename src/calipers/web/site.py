@@ -24,7 +24,7 @@ from calipers.result_folder import GATE, MANIFEST, SCORE, stored_json
 from calipers.results import FlakyTask, Score
 from calipers.version import __version__
 from calipers.web.assets import asset
-from calipers.web.cache_folder import META
+from calipers.web.cache_folder import write_whole
 from calipers.web.catalog import Catalog, Entry
 from calipers.web.filters import OPERATORS, Query, read_query, shown
 from calipers.web.grouping import with_groups
@@ -122,16 +122,18 @@ class Site:
 
     def _kept(self, entry: Entry) -> Score | None:
         """What was measured of a file when it was last looked at, in the state it is in."""
-        place = self.indexes.place(entry)
-        return stored_score(stored_json(place / _KEPT_SCORE)) if (place / META).exists() else None
+        if not self.indexes.is_there(entry):
+            return None
+        return stored_score(stored_json(self.indexes.place(entry) / _KEPT_SCORE))
 
     def keep(self, entry: Entry, score: Score) -> None:
         """Keep the score of all records beside their index, for the list and the next start."""
-        place = self.indexes.place(entry)
-        if entry.folder is None and (place / META).exists():
-            beside = place / f".{_KEPT_SCORE}.new"
-            beside.write_text(score.to_json(), encoding="utf-8")
-            beside.replace(place / _KEPT_SCORE)
+        if entry.folder is None and self.indexes.is_there(entry):
+            text = score.to_json()
+            write_whole(
+                self.indexes.place(entry) / _KEPT_SCORE,
+                lambda path: path.write_text(text, encoding="utf-8"),
+            )
 
     def pictured_score(self, run: Run, query: Query) -> Score:
         """The score of a view with what figures need: as it was kept, else measured now."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import polars as pl
 from fastapi import APIRouter, Request, Response
+from fastapi.responses import RedirectResponse
 
 from calipers.metrics import metric_named
 from calipers.metrics.declaration import Feature, Metric, Rank
@@ -50,6 +51,8 @@ def runs(site: SiteHere, q: str = "", verdict: str = "") -> Response:
 def run(site: SiteHere, request: Request, id_: str) -> Response:
     """One run: its verdict, its numbers, its figures."""
     found, query = site.run(id_), query_of(request)
+    if "add_field" in request.query_params:  # from the form: the address says it in our way
+        return RedirectResponse(f"/runs/{id_}{query.to_url()}", 303)
     opened = site.indexes.open(found.entry) if found.entry.records.exists() else None
     ready = None if query.narrows or query.by else found.score
     return site.page(

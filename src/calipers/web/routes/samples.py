@@ -203,7 +203,7 @@ def _facets(query: Query, opened: Opened) -> list[dict[str, Any]]:
     others = [n for n in texts if n not in (*named, "id", "answer", "target", "error")]
     found: list[dict[str, Any]] = []
     for name in (*named, *others):
-        if len(found) < _MOST_FACETS and index.column(name).n_unique() <= _MOST_VALUES:
+        if len(found) < _MOST_FACETS and index.distinct(name) <= _MOST_VALUES:
             values = _values(query, name, opened)
             if len(values) > 1:
                 found.append({"name": name, "values": values})
