@@ -15,8 +15,6 @@ import pytest
 
 from tests.files import write_lines
 
-pytest.importorskip("fastapi", reason="the dashboard is an extra")
-
 
 @dataclass(frozen=True)
 class Answer:

@@ -8,11 +8,14 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from time import sleep
 from typing import Any
 from urllib.parse import quote
 
+import polars as pl
 import pytest
 
+from calipers.web import indexing
 from tests.browser import Watched, needs_browser
 from tests.files import write_lines
 from tests.runner.suites_at_hand import ROOT, suite_folder, sums
@@ -246,6 +249,27 @@ def test_a_run_is_watched_while_it_goes_on(
     finally:
         going.terminate()
         going.communicate()
+
+
+def test_a_page_fills_while_its_source_is_indexed(
+    tmp_path: Path, serving: Serving, watched: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = indexing._write
+
+    def slowly(*arguments: Any, **options: Any) -> None:
+        sleep(0.1)
+        write(*arguments, **options)
+
+    monkeypatch.setattr("calipers.sources.tables.CHUNK_ROWS", 100)
+    monkeypatch.setattr(indexing, "_write", slowly)
+    pl.DataFrame(records(3000)).write_parquet(tmp_path / "slow.parquet")
+    site, page = serving(tmp_path), watched.page
+    page.goto(f"{site.url}/runs/{site.ids()['slow.parquet']}/samples")
+    assert "being indexed" in page.inner_text(".state")
+    assert page.locator("tbody tr").count() == 50
+    watched.screenshot("view_indexing")
+    page.locator(".state").wait_for(state="detached", timeout=60_000)
+    assert "of 3,000 records" in page.inner_text(".count")
 
 
 HOSTILE = (

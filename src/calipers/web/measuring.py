@@ -44,9 +44,12 @@ class IndexedRecords:
         return list(self._index.summary.fields)
 
     def chunks(self, wanted: Wanted) -> Iterator[Decoded]:
-        """Part by part, as they were read."""
+        """Part by part, as they were read; those of which nothing is kept are not."""
         starts = self._index.part_starts()
         for part, start in enumerate(starts):
+            rows = self._index.summary.parts[part]
+            if self._kept is not None and not self._kept.slice(start, rows).any():
+                continue
             yield Decoded(partial(self._decode, part, start, wanted), (part + 1) / len(starts))
 
     def _decode(self, part: int, start: int, wanted: Wanted, *, thorough: bool = False) -> Batch:

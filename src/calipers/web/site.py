@@ -222,7 +222,7 @@ def cell(value: Any) -> str:
         return figure(value)
     if isinstance(value, int) or (isinstance(value, float) and value.is_integer()):
         return f"{int(value):,}"
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    return f"{value:,.4g}" if isinstance(value, float) else str(value)
 
 
 def size(count: int) -> str:
