@@ -75,7 +75,7 @@ def report_html(report: Report) -> str:
             verdict="none" if report.gate is None else report.gate.verdict,
             summary=_summary(report),
             why=list(_why(report)),
-            families=list(families_of([name for name in names if _any_value(report.score, name)])),
+            families=list(families_of(_on_cards(report.score, names))),
             names=names,
             nulls=reasons(report.score.groups),
             tier_groups=partial(_tier_groups, report.score.groups),
@@ -95,6 +95,16 @@ def report_html(report: Report) -> str:
 def _names(score: Score) -> list[str]:
     """Every metric that any group has."""
     return list(dict.fromkeys(name for group in score.groups for name in group.metrics))
+
+
+def _on_cards(score: Score, names: Sequence[str]) -> list[str]:
+    """The metrics that may have cards: those with a value, and with something to add."""
+    weighed = score.settings.get("case_weights") is not None
+    return [
+        name
+        for name in names
+        if _any_value(score, name) and (weighed or name != "weighted_pass_rate")
+    ]
 
 
 def _tier_groups(groups: Sequence[Group], tiers: Tiers) -> list[Group]:
