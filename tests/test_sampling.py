@@ -40,8 +40,9 @@ def test_kinds_are_counted_and_samples_bounded(rows: list[dict[str, Any]], most:
     shown = Counter(sample.kind for sample in made.samples)
     assert sum(shown.values()) <= most
     assert all(shown[kind] <= counts[kind] for kind in shown)
-    if counts["wrong"] + counts["failed"] + counts["unknown"] >= most:
-        assert sum(shown.values()) >= most - 1  # shares are rounded
+    assert not shown["right"] + shown["unknown"]  # there is nothing in them to read
+    if counts["wrong"] + counts["failed"] >= most:
+        assert sum(shown.values()) >= 0.7 * most
     wrong = sum(each.records for each in made.failures if each.what == "wrong")
     assert wrong == counts["wrong"]
     failed = sum(each.records for each in made.failures if each.what != "wrong")

@@ -129,11 +129,12 @@ class SampleTable:
         )
         there = {kind: rows.filter(pl.col(_KIND) == kind) for kind in _SHARES}
         wanted = _shared_out({kind: some.height for kind, some in there.items()}, self._most)
-        return tuple(
+        found = (
             _sample(kind, row)
             for kind, some in there.items()
             for row in some.head(wanted[kind]).iter_rows(named=True)
         )
+        return tuple(each for each in found if each.texts or each.kind in ("wrong", "failed"))
 
 
 def _added(rows: pl.DataFrame | None, more: pl.DataFrame) -> pl.DataFrame:
@@ -180,6 +181,10 @@ def _sample(kind: SampleKind, row: Mapping[str, Any]) -> Sample:
         kind=kind,
         id=str(row["id"]),
         by=known(("model", "tier", "run", "category")),
-        texts={name: str(text) for name, text in known(_TEXTS).items()},
+        texts={
+            name: str(text)
+            for name, text in known(_TEXTS).items()
+            if name != "error" or kind == "failed"
+        },
         numbers={name: float(number) for name, number in known(_NUMBERS).items()},
     )
