@@ -16,7 +16,7 @@ from calipers.metrics.declaration import Settings
 from calipers.reports import SAMPLES, Report
 from calipers.result_folder import GATE, MANIFEST, RECORDS, SCORE, result_folder, stored_json
 from calipers.results import Group, Score
-from calipers.sampling import SampleTable
+from calipers.sampling import OUTCOMES, SampleTable
 from calipers.scoring import Options, Progress, score_data
 from calipers.sources import STDIN
 from calipers.version import __version__
@@ -55,13 +55,13 @@ def report_data(
     records = data if folder is None else str(folder / RECORDS)
     if folder is not None and asked.policy is None:
         options = replace(options, settings=_as_scored(folder, options.settings))
-    options = replace(options, for_report=True)
     table = SampleTable(asked.samples)
-    score = score_data(records, options, progress, table.watch)
+    look = replace(options, by=(), metrics=OUTCOMES)
+    score_data(records, look, lambda share: progress(share / 2), table.watch)
     several = table.several()
-    if not options.by and (by := tuple(name for name in _SYSTEM if name in several)):
-        options = replace(options, by=by)
-        score = score_data(records, options)
+    by = options.by or tuple(name for name in _SYSTEM if name in several)
+    options = replace(options, by=by, for_report=True)
+    score = score_data(records, options, lambda share: progress((1 + share) / 2))
     if asked.policy is not None:
         gate = _decided(records, asked.policy, options)
     elif gate is None and folder is not None and (stored := stored_json(folder / GATE)):

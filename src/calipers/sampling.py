@@ -17,6 +17,7 @@ from calipers.reports import WRONG, Failure, Sample, SampleKind
 from calipers.sinks import Watch
 
 FIELDS = ("category", "capability", "model", "tier")  # by which records can be told apart
+OUTCOMES = ("accuracy", "pass_rate")  # the metrics that tell what went wrong
 SEVERAL = 60  # more values than that of a field are too many to show one by one
 
 
@@ -28,7 +29,7 @@ _SYSTEM = ("model", "tier")
 _TEXTS = ("input", "target", "reference", "answer", "cot", "error", "violations")
 _NUMBERS = ("prob_correct", "latency_ms", "prompt_tokens", "completion_tokens", "cost_usd")
 _KEPT = (*FIELDS, "run", *_TEXTS, *_NUMBERS)
-_KIND, _RANK, _FAULT, _AGAIN = "_kind", "_rank", "_fault", "_again"
+_KIND, _RANK, _FAULT, _AGAIN, _ROW = "_kind", "_rank", "_fault", "_again", "_row"
 _SYSTEMS = tuple(map(_own, _SYSTEM))
 _KEYS = (*_SYSTEMS, _KIND, _FAULT)
 _TOLD = (*FIELDS, "run")
@@ -83,13 +84,13 @@ class SampleTable:
 
         Other tasks go before further runs of one.
         """
-        sure = rows.sort(
-            _own("prob_correct"), descending=True, nulls_last=True, maintain_order=True
-        )
+        sure = _own("prob_correct")
+        narrow = rows.select(*_SYSTEMS, _KIND, "id", sure).with_row_index(_ROW)  # without texts
+        narrow = narrow.sort(sure, descending=True, nulls_last=True, maintain_order=True)
         again = pl.int_range(pl.len()).over(*_SYSTEMS, _KIND, "id")
-        ordered = sure.with_columns(again.alias(_AGAIN)).sort(_AGAIN, maintain_order=True)
+        narrow = narrow.with_columns(again.alias(_AGAIN)).sort(_AGAIN, maintain_order=True)
         place = pl.int_range(pl.len()).over(*_SYSTEMS, _KIND)
-        return ordered.drop(_AGAIN).filter(place < self._most)
+        return rows[narrow.filter(place < self._most)[_ROW]]
 
     def several(self) -> dict[str, int]:
         """The fields that take several values, though not too many, and how many."""
@@ -128,11 +129,12 @@ class SampleTable:
         )
         there = {kind: rows.filter(pl.col(_KIND) == kind) for kind in _SHARES}
         wanted = _shared_out({kind: some.height for kind, some in there.items()}, self._most)
-        return tuple(
+        found = (
             _sample(kind, row)
             for kind, some in there.items()
             for row in some.head(wanted[kind]).iter_rows(named=True)
         )
+        return tuple(each for each in found if each.texts or each.kind in ("wrong", "failed"))
 
 
 def _added(rows: pl.DataFrame | None, more: pl.DataFrame) -> pl.DataFrame:
@@ -179,6 +181,10 @@ def _sample(kind: SampleKind, row: Mapping[str, Any]) -> Sample:
         kind=kind,
         id=str(row["id"]),
         by=known(("model", "tier", "run", "category")),
-        texts={name: str(text) for name, text in known(_TEXTS).items()},
+        texts={
+            name: str(text)
+            for name, text in known(_TEXTS).items()
+            if name != "error" or kind == "failed"
+        },
         numbers={name: float(number) for name, number in known(_NUMBERS).items()},
     )

@@ -331,3 +331,55 @@ def test_the_runs_of_scylla() -> None:
     assert not set(left_out) & set(NAMES)
     front = [row["name"] for row in rows_of(charts["cost_pass_rate"]) if row.get("on_front")]
     assert set(front) == {"T2", "T6"}
+
+
+def test_without_a_pass_rate_cost_stands_against_accuracy() -> None:
+    rows = [
+        {"id": str(number), "model": model, "correct": number % 4 < right, "cost_usd": cost}
+        for model, right, cost in (("a", 1, 0.1), ("b", 3, 0.2), ("c", 2, 0.3))
+        for number in range(40)
+    ]
+    score = cal.score(rows, by="model")
+    chart = score.charts()["cost_pass_rate"].to_dict()
+    assert chart["title"]["text"] == "Cost of a run against accuracy, by model"
+    front = [
+        row["name"] for row in rows_of(score.charts()["cost_pass_rate"]) if row.get("on_front")
+    ]
+    assert set(front) == {"a", "b"}
+
+
+def test_every_chart_is_what_the_schema_allows() -> None:
+    rows = [
+        {
+            "id": str(number),
+            "tier": tier,
+            "prob_correct": number % 10 / 10,
+            "correct": number % 3 == 0,
+            "passed": number % 2 == 0,
+            "impl_rate": 0.5,
+            "cost_usd": 0.1 * (number + 1),
+            "latency_ms": 10.0 * (number + 1),
+            "prompt_tokens": 3,
+            "completion_tokens": number,
+        }
+        for tier in ("T0", "T1")
+        for number in range(30)
+    ]
+    charts = cal.score(rows, by="tier").charts()
+    assert "latency" not in charts  # without a profile, nothing is counted for figures
+    options = {"accuracy", "reliability", "latency", "tokens"}
+    drawn = cal.score(rows, by="tier", profile="reasoning").charts()
+    assert options <= set(drawn)
+    for chart in (drawn | cal.score(rows, by="tier", profile="tiers").charts()).values():
+        chart.to_dict()  # Altair checks it against the schema of Vega-Lite
+
+
+def test_the_bars_of_a_histogram_are_the_shares_of_the_calls() -> None:
+    rows = [{"id": str(n), "latency_ms": ms} for n, ms in enumerate([1.0, 1.1, 1.3, 100.0])]
+    chart = cal.score(rows, profile="reasoning").charts()["latency"]
+    bars = [row for row in rows_of(chart) if "share" in row]
+    assert [(row["from"], row["to"], row["share"]) for row in bars] == [
+        (1.0, 1.25, 0.5),
+        (1.25, 1.6, 0.25),
+        (100.0, 125.0, 0.25),
+    ]

@@ -6,6 +6,7 @@ vl-convert takes seconds to put it together, so that it is kept in the user's ca
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -50,4 +51,5 @@ def _keep(script: str, place: Path) -> None:
         beside.write_text(script, encoding="utf-8")
         beside.replace(place)
     except OSError:
-        beside.unlink(missing_ok=True)
+        with suppress(OSError):
+            beside.unlink()

@@ -8,6 +8,7 @@ from jinja2 import BaseLoader, ChoiceLoader, Environment, PackageLoader, StrictU
 
 from calipers.metrics import metric_named
 from calipers.pages.bars import bar_of, scale_of
+from calipers.pages.cards import card_groups
 from calipers.pages.families import family_title
 from calipers.pages.texts import clipped, shown
 from calipers.pages.vega import page_json
@@ -46,6 +47,7 @@ def environment(*others: BaseLoader) -> Environment:
         "unit": _unit,
     }
     made.globals |= {
+        "card_groups": card_groups,
         "definition": definition_here,
         "family_title": family_title,
         "metric_named": metric_named,

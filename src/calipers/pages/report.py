@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
+from calipers.metrics import metric_named
 from calipers.pages.drawing_script import drawing_script
 from calipers.pages.environment import environment
 from calipers.pages.families import families_of
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
     from calipers.results import Group, Score, Tiers
 
 _MAIN = ("accuracy", "pass_rate", "agent_composite", "final_score")
-_ON_CARDS = 8  # groups whose bars already show what a figure of one metric would
+_ELSE = ("cost_usd", "latency_p95_ms")  # that are told where none of these is there
+_ON_CARDS = 12  # groups whose bars already show what a figure of one metric would
 _ORDER = ("reliability", "cost_pass_rate", "composite_by_tier", "latency", "tokens")
 _TOLD = 4  # groups that are told one by one
 _SIDE_BY_SIDE = 7  # groups that have a column each; more have a row
@@ -75,9 +77,10 @@ def report_html(report: Report) -> str:
             verdict="none" if report.gate is None else report.gate.verdict,
             summary=_summary(report),
             why=list(_why(report)),
-            families=list(families_of([name for name in names if _any_value(report.score, name)])),
+            families=list(families_of(_on_cards(report.score, names))),
             names=names,
             nulls=reasons(report.score.groups),
+            on_cards=_ON_CARDS,
             tier_groups=partial(_tier_groups, report.score.groups),
             wide=len(report.score.groups) > _SIDE_BY_SIDE,
             breakdowns=breakdowns,
@@ -95,6 +98,16 @@ def report_html(report: Report) -> str:
 def _names(score: Score) -> list[str]:
     """Every metric that any group has."""
     return list(dict.fromkeys(name for group in score.groups for name in group.metrics))
+
+
+def _on_cards(score: Score, names: Sequence[str]) -> list[str]:
+    """The metrics that may have cards: those with a value, and with something to add."""
+    weighed = score.settings.get("case_weights") is not None
+    return [
+        name
+        for name in names
+        if _any_value(score, name) and (weighed or name != "weighted_pass_rate")
+    ]
 
 
 def _tier_groups(groups: Sequence[Group], tiers: Tiers) -> list[Group]:
@@ -118,7 +131,8 @@ def _has(group: Group, name: str) -> bool:
 def _summary(report: Report) -> str:
     if report.gate is not None:
         return gate_summary(report.gate)
-    return "No policy was given, so nothing was decided. The main numbers:"
+    main = " The main numbers:" if any(True for _ in _why(report)) else ""
+    return f"No policy was given, so nothing was decided.{main}"
 
 
 def _why(report: Report) -> Iterator[str]:
@@ -136,7 +150,7 @@ def _why(report: Report) -> Iterator[str]:
 
 
 def _main_numbers(score: Score) -> Iterator[str]:
-    names = [name for name in _MAIN if _any_value(score, name)][:2]
+    names = [name for name in (*_MAIN, *_ELSE) if _any_value(score, name)][:2]
     for name in names:
         yield f"{name}: {'; '.join(_told(score, name))}"
     errors = sum(group.errors for group in score.groups)
@@ -148,14 +162,20 @@ def _told(score: Score, name: str) -> Iterator[str]:
     """A metric of every group, or, of many, of the best and of the worst."""
     known = [group for group in score.groups if _has(group, name)]
     if len(known) > _TOLD:
-        ordered = sorted(known, key=lambda group: group.metrics[name].value or 0.0)
-        best, worst = ordered[-1], ordered[0]  # of each main metric more is better
-        yield f"best {group_name(best.by)}, {with_interval(best.metrics[name])}"
-        yield f"worst of {len(known)} {group_name(worst.by)}, {with_interval(worst.metrics[name])}"
+        least = metric_named(name).better == "lower"
+        ordered = sorted(known, key=lambda group: group.metrics[name].value or 0.0, reverse=least)
+        best, worst = ordered[-1], ordered[0]
+        yield f"best {group_name(best.by)}, {_value(best, name)}"
+        yield f"worst of {len(known)} {group_name(worst.by)}, {_value(worst, name)}"
         return
     for group in known:
         of = f"{group_name(group.by)} " if group.by else ""
-        yield f"{of}{with_interval(group.metrics[name])}"
+        yield f"{of}{_value(group, name)}"
+
+
+def _value(group: Group, name: str) -> str:
+    unit = metric_named(name).unit
+    return f"{with_interval(group.metrics[name], unit)}{f' {unit}' if unit else ''}"
 
 
 def _figures(score: Score) -> Iterator[PageFigure]:
