@@ -143,9 +143,13 @@ def _groupings(index: Index) -> list[str]:
 def _score_view(run: Run, query: Query, score: Score) -> dict[str, Any]:
     """What the template shows of a score; its figures come behind, for they take longer."""
     names = list(dict.fromkeys(name for group in score.groups for name in group.metrics))
+    known = [name for name in names if any(_known(group, name) for group in score.groups)]
+    first = [family for family in families_of(known) if family.first]
+    cards = {name for family in first for name in family.first}
     return {
         "score": score,
-        "families": list(families_of(names)),
+        "families": first,
+        "others": [name for name in names if name not in cards],
         "rows": lambda name, group: rows_behind(run, query, name, group.by),
         "query": query,
     }
