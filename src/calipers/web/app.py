@@ -13,7 +13,7 @@ from calipers.errors import CalipersError
 from calipers.version import __version__
 from calipers.web.catalog import NotHere
 from calipers.web.indexes import NotYet
-from calipers.web.routes import compare, others, runs, samples
+from calipers.web.routes import compare, definitions, downloads, judges, runs, samples
 from calipers.web.safety import LOOPBACK, Guard
 from calipers.web.site import Site, site_of
 
@@ -26,7 +26,7 @@ def create_app(
         title="Calipers", version=__version__, docs_url=None, redoc_url=None, openapi_url=None
     )
     app.state.site = Site(root)
-    for routes in (runs, samples, compare, others):
+    for routes in (runs, samples, compare, judges, definitions, downloads):
         app.include_router(routes.router)
     app.add_exception_handler(CalipersError, _told)
     app.add_exception_handler(HTTPException, _not_found)

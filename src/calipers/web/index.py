@@ -159,6 +159,16 @@ class Index:
         """The measured values of some records."""
         return self._rows(rows, list(self.summary.values), values_name)
 
+    def one(self, row: int) -> tuple[dict[str, Any], dict[str, Any]]:
+        """A record's fields that have a value, and what is measured of it."""
+        record, values = (
+            found.row(0, named=True) for found in (self.records([row]), self.values([row]))
+        )
+        return (
+            {name: value for name, value in record.items() if value is not None},
+            {name: value for name, value in values.items() if value is not None},
+        )
+
     def _rows(self, rows: Sequence[int], names: list[str], file_name: Any) -> pl.DataFrame:
         if not rows or not names:
             return pl.DataFrame(height=len(rows))

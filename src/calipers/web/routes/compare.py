@@ -49,18 +49,20 @@ class Side:
         """The page of one of its records."""
         return f"/runs/{self.run.id}/samples/{row}{self.query.rows.to_url()}"
 
-    def row(self, id_: str, run: str | None) -> int | None:
+    def row(self, id_: str, run: str | None) -> int:
         """The first record of a task, or of one of its runs, that is in the view."""
         index = self.opened.index
-        found = index.column("id") == id_
+        if "id" not in index.columns:
+            raise NotHere(f"no record of {self.name} has an id")
+        found = (index.column("id") == id_).fill_null(value=False)
         if run is not None and "run" in index.columns:
             text = index.column("run").cast(pl.String).str.replace(r"\.0$", "")
             found &= (text == run).fill_null(value=False)
         kept = self.opened.selector.mask(self.query)
-        if kept is not None:
-            found &= kept
-        rows = found.arg_true()
-        return int(rows[0]) if len(rows) else None
+        rows = (found if kept is None else found & kept).arg_true()
+        if not len(rows):
+            raise NotHere(f"task {id_} is not in {self.name}")
+        return int(rows[0])
 
 
 @router.get("/compare")
@@ -94,17 +96,8 @@ def task(site: SiteHere, base: str, candidate: str, task: str, run: str | None =
     """Two answers to one task next to each other."""
     ours, theirs = Side(site, base), Side(site, candidate)
     rows = [side.row(task, run) for side in (ours, theirs)]
-    if rows[0] is None or rows[1] is None:
-        raise NotHere(f"task {task} is not on both sides")
-    records = [
-        {
-            n: v
-            for n, v in side.opened.index.records([row]).row(0, named=True).items()
-            if v is not None
-        }
-        for side, row in zip((ours, theirs), rows, strict=True)
-        if row is not None
-    ]
+    found = [side.opened.index.one(row) for side, row in zip((ours, theirs), rows, strict=True)]
+    records = [record for record, _ in found]
     return site.page(
         "compare_task.html",
         base=ours,
@@ -113,16 +106,12 @@ def task(site: SiteHere, base: str, candidate: str, task: str, run: str | None =
         run_number=run,
         records=records,
         urls=[ours.url(rows[0]), theirs.url(rows[1])],
-        measured=[_measured(side, row) for side, row in zip((ours, theirs), rows, strict=True)],
+        measured=[values for _, values in found],
         differences=_differences(*records),
         cots=[marked(each["cot"]) if each.get("cot") else None for each in records],
         link=_link(base, candidate),
         neighbours=_neighbours(site, ours, theirs, task, run),
     )
-
-
-def _measured(side: Side, row: int | None) -> dict[str, Any]:
-    return {} if row is None else side.opened.index.values([row]).row(0, named=True)
 
 
 def _differences(ours: dict[str, Any], theirs: dict[str, Any]) -> Any:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import replace
 from itertools import chain
-from typing import Any
+from typing import Any, Literal
 
 import polars as pl
 from fastapi import APIRouter, Request, Response
@@ -113,9 +113,9 @@ def trace(site: SiteHere, id_: str, row: int, graph: str = "tools") -> Response:
     record, _ = _record(site.indexes.open(found.entry).index, row)
     if not record.get("trace"):
         raise NotHere("the record has no trace")
-    chosen = "agents" if graph == "agents" else "tools"
+    chosen: Literal["agents", "tools"] = "agents" if graph == "agents" else "tools"
     try:
-        picture = trace_picture(record["trace"], graph=chosen)  # type: ignore[arg-type]
+        picture = trace_picture(record["trace"], graph=chosen)
     except BadValue as problem:
         raise DataError(f"trace: {problem}", fix="mend the trace") from None
     headers = {"content-security-policy": _PICTURE_POLICY}
@@ -229,15 +229,9 @@ def _values(query: Query, name: str, opened: Opened) -> list[dict[str, Any]]:
 
 
 def _record(index: Index, row: int) -> tuple[dict[str, Any], dict[str, Any]]:
-    """A record's fields that have a value, and what was measured of it."""
     if not 0 <= row < index.rows:
         raise NotHere(f"there is no record {row}")
-    record = index.records([row]).row(0, named=True)
-    values = index.values([row]).row(0, named=True)
-    return (
-        {name: value for name, value in record.items() if value is not None},
-        {name: value for name, value in values.items() if value is not None},
-    )
+    return index.one(row)
 
 
 def _against(record: Mapping[str, Any]) -> Any:

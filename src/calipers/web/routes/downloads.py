@@ -1,4 +1,4 @@
-"""Judges, definitions, exports, figures as files, and the scripts and styles of all pages."""
+"""What is saved or loaded as a file: rows, figures, and the scripts and styles of all pages."""
 
 from __future__ import annotations
 
@@ -8,64 +8,18 @@ from typing import TYPE_CHECKING
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
 
-from calipers.audits import AuditGroup
-from calipers.metrics import catalogue, metric_named
-from calipers.pages.families import families_of
 from calipers.web.assets import ASSETS, MEDIA, asset_text
 from calipers.web.catalog import NotHere
 from calipers.web.exports import as_csv, as_json
-from calipers.web.routes.shared import filter_form, nav
 from calipers.web.site import SiteHere, query_of
-from calipers.web.stored import stored_calibrations
 
 if TYPE_CHECKING:
     from calipers.reporting.charts.style import Drawing
 
-_PIXELS = 2
+_PIXELS = 2  # of a PNG per pixel of the drawing
 _FOR_A_YEAR = {"cache-control": "private, max-age=31536000, immutable"}
 
 router = APIRouter()
-
-
-@router.get("/runs/{id_}/judges")
-def judges(site: SiteHere, request: Request, id_: str) -> Response:
-    """How far judges agree, and which way each leans."""
-    found, query = site.run(id_), query_of(request)
-    opened = site.indexes.open(found.entry)
-    judged = "judgments" in opened.index.summary.fields
-    return site.page(
-        "judges.html",
-        **nav(found, query, "judges"),
-        **filter_form(query, opened),
-        audit=site.measuring.audit(opened, query, found.name) if judged else None,
-        names_of=_measures_of,
-        calibrations=stored_calibrations(found.entry.folder, site.catalog),
-        opened=opened,
-    )
-
-
-def _measures_of(group: AuditGroup) -> list[str]:
-    """The measures that any judge has a value of."""
-    every = dict.fromkeys(name for judge in group.judges for name in judge.measures)
-    return [
-        name
-        for name in every
-        if any(judge.measures[name].value is not None for judge in group.judges)
-    ]
-
-
-@router.get("/metrics")
-def metrics(site: SiteHere) -> Response:
-    """What every number means."""
-    return site.page("metrics.html", families=list(families_of(list(catalogue()))), name=None)
-
-
-@router.get("/metrics/{name}")
-def metric(site: SiteHere, name: str) -> Response:
-    """What one number means."""
-    if name not in catalogue() and not name.startswith("pass_"):
-        raise NotHere(f"no metric is called {name}")
-    return site.page("metric.html", metric=metric_named(name), name=name)
 
 
 @router.get("/runs/{id_}/export.{kind}")
