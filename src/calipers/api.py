@@ -22,6 +22,7 @@ from calipers.explaining import Explanation, explain_data
 from calipers.powering import PowerAnalysis, power_data
 from calipers.ratings import Where
 from calipers.records import FIELDS, BadValue
+from calipers.reports import SAMPLES, Report
 from calipers.results import Score
 from calipers.rubric_items import read_rubric
 from calipers.scoring import Options, Progress, score_data
@@ -100,7 +101,7 @@ def score(
     measured = score_data(data, with_choices(options, choices, policy), progress)
     if options.figures is None or not measured.records:
         return measured
-    left_out = measured.save_figures(options.figures)
+    left_out = measured.save_figures(options.figures, profile)
     notices = (f"no figure {name}: {reason}" for name, reason in left_out.items())
     return replace(measured, notices=(*measured.notices, *notices))
 
@@ -301,6 +302,55 @@ def power(
         on_bad=on_bad,
     )
     return power_data(data, candidate, aim, with_choices(options, choices, policy))
+
+
+def report(
+    data: Any,
+    output: str | Path | None = None,
+    *,
+    policy: PolicyLike | None = None,
+    title: str | None = None,
+    samples: int = SAMPLES,
+    figures: str | Path | None = None,
+    by: str | Sequence[str] = (),
+    rename: Mapping[str, str] | None = None,
+    on_bad: Literal["stop", "skip"] = "stop",
+    baseline: str = "T0",
+    cluster: str | None = None,
+    confidence: float = 0.95,
+    resamples: int = 0,
+    seed: int = 0,
+    progress: Progress = _no_progress,
+    **choices: Unpack[Choices],
+) -> Report:
+    """What a person wants to know about some records, or a result folder, in one page.
+
+    `output` names a file for it, HTML or, if it ends in .md, Markdown. A `policy` brings a verdict;
+    without one, a result folder's own verdict is shown. `figures` names a folder for the figures.
+
+    >>> told = report([{"id": "a", "answer": "4", "target": "5"}])
+    >>> told.failures[0].what, told.failures[0].ids
+    ('wrong', ('a',))
+    """
+    from calipers.presenting import ReportOptions, report_data  # noqa: PLC0415 (loads pydantic)
+
+    options = Options(
+        by=_names(by),
+        renames=rename or {},
+        on_bad=on_bad,
+        baseline=baseline,
+        cluster=cluster,
+        confidence=confidence,
+        resamples=resamples,
+        seed=seed,
+    )
+    asked = ReportOptions(policy=policy, samples=samples, title=title)
+    made = report_data(data, asked, with_choices(options, choices, policy), progress)
+    if figures is not None:
+        made.score.save_figures(figures)
+    if output is not None:
+        made.save(output)
+    return made
 
 
 def explain(

@@ -40,6 +40,7 @@ from calipers.engines.store import Store
 from calipers.engines.totals import (
     GroupTotals,
     Sum,
+    add_kept,
     add_task_spreads,
     add_totals,
     alike,
@@ -211,6 +212,8 @@ def _first_pass(
     for aggregate in aggregates:
         if aggregate in sums:
             finished = _stepped(keyed_tables[aggregate], aggregate.finish)
+            if aggregate.kept_as is not None:
+                add_kept(groups, keyed_tables[aggregate], aggregate)
         elif aggregate.keys:
             finished = list(_of_tasks(parts[aggregate], aggregate, plan))
         else:

@@ -27,6 +27,7 @@ from calipers.engines.ranks import select_ranks
 from calipers.engines.spreads import add_spreads, beside_rows, beyond_rows, effects, per_cluster
 from calipers.engines.totals import (
     GroupTotals,
+    add_kept,
     add_task_spreads,
     add_totals,
     clustered_positions,
@@ -323,6 +324,8 @@ def _totals(spark: SparkSession, good: DataFrame, plan: Plan) -> GroupTotals:
             add_totals(groups, pooled([_collected(table)], plan))
             continue
         keyed_tables[aggregate] = table
+        if aggregate.kept_as is not None:
+            add_kept(groups, _collected(table), aggregate)
         of_tasks = partial(_of_tasks, rows=rows, plan=plan)
         steps: list[Step] = [*aggregate.finish]
         steps += [partial(of_tasks, values=values) for values in aggregate.tasks]

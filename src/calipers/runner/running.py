@@ -20,12 +20,13 @@ from calipers.calibrations import read_all
 from calipers.errors import UsageError
 from calipers.gating.policy import read_policy
 from calipers.judge.rubrics import Rubric
+from calipers.result_folder import MANIFEST
 from calipers.runner.budget import Budget
 from calipers.runner.calling import Calling
 from calipers.runner.course import AllCalls, Course
 from calipers.runner.data import read_tasks
 from calipers.runner.ending import RunResult, ended, gate_fields
-from calipers.runner.folder import MANIFEST, Folder, changed_files, new_manifest, refuse_changes
+from calipers.runner.folder import Folder, changed_files, new_manifest, refuse_changes
 from calipers.runner.journal import Journal
 from calipers.runner.judge_models import Pace
 from calipers.runner.judges import WorkingJudge, judged, open_judges, rubrics_of
