@@ -99,9 +99,9 @@ class Watched:
         assert wrongs == []
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """Chromium, started once."""
+    """Chromium, for one module: as long as it lives, nothing else can run an event loop here."""
     from playwright.sync_api import sync_playwright  # noqa: PLC0415
 
     with sync_playwright() as play:
