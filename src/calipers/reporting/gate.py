@@ -22,6 +22,7 @@ from calipers.reporting.frames import markdown_cell
 from calipers.reporting.terminal import rendered
 
 if TYPE_CHECKING:
+    from calipers.gating.early import Early
     from calipers.gating.result import Changes, Check, GateResult, Ids
 
 _STYLES = {
@@ -166,8 +167,18 @@ def _further(result: GateResult) -> Iterator[str]:
     """What else there is to know: why the run is incomplete, and what changed."""
     if result.incomplete:
         yield f"the run is incomplete: {'; '.join(result.incomplete)}"
+    if result.early is not None and result.early.stopped:
+        yield _ended_early(result.early)
     for changes in result.changes:
         yield from _changes(changes)
+
+
+def _ended_early(early: Early) -> str:
+    calls = f"decided with {early.made:,} of {early.planned:,} calls"
+    if not early.shared_by:
+        return f"{calls}, by counting"
+    shared = f", shared by {early.shared_by} checks" if early.shared_by > 1 else ""
+    return f"{calls}; the error that stopping may add is at most {early.alpha:.0%}{shared}"
 
 
 def _changes(changes: Changes) -> Iterator[str]:
