@@ -20,7 +20,7 @@ from calipers.reporting.charts.style import styled
 from calipers.reporting.corrections import correction_lines
 from calipers.reporting.figures import group_name, reasons, with_interval
 from calipers.reporting.frontiers import frontier_lines
-from calipers.reporting.gate import gate_summary
+from calipers.reporting.gate import gate_further, gate_summary
 from calipers.tiering import TIER
 from calipers.version import __version__
 
@@ -148,8 +148,7 @@ def _why(report: Report) -> Iterator[str]:
     if report.gate is None:
         yield from _main_numbers(report.score)
         return
-    for line in report.gate.incomplete:
-        yield f"The run is incomplete: {line}."
+    yield from gate_further(report.gate)
     for verdict in ("fail", "inconclusive", "warn"):
         for check in report.gate.checks:
             if check.verdict == verdict and check.reason:
