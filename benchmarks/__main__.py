@@ -22,6 +22,7 @@ from benchmarks.scoring import against_python, against_reading, of_equations, of
 from benchmarks.semantic import of_semantic
 from benchmarks.similarity import of_similarity
 from benchmarks.startup import of_help
+from benchmarks.tiers import of_tiers
 from benchmarks.traces import of_traces
 from benchmarks.viewing import of_viewing
 from benchmarks.workload import FULL_ROWS, Setup
@@ -36,6 +37,7 @@ BENCHMARKS: dict[str, Callable[[Setup], Iterator[Figure]]] = {
     "repeats": of_repeats,
     "bootstrap": of_resampling,
     "intervals": of_intervals,
+    "tiers": of_tiers,
     "similarity": of_similarity,
     "traces": of_traces,
     "semantic": of_semantic,

@@ -34,13 +34,13 @@ class Run:
 Runner = Callable[[], Run]
 
 
-def contestant(name: str, path: Path, *metrics: str) -> Runner:
-    """Make a contestant ready to run on a file."""
-    return partial(_run, name, path, metrics)
+def contestant(name: str, path: Path, *metrics: str, python: str = sys.executable) -> Runner:
+    """Make a contestant ready to run on a file, by an interpreter that has what it needs."""
+    return partial(_run, name, path, metrics, python)
 
 
-def _run(name: str, path: Path, metrics: tuple[str, ...]) -> Run:
-    command = [sys.executable, "-m", "benchmarks.contestants", name, str(path), *metrics]
+def _run(name: str, path: Path, metrics: tuple[str, ...], python: str) -> Run:
+    command = [python, "-m", "benchmarks.contestants", name, str(path), *metrics]
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE)
     assert process.stdout is not None
     with process.stdout:

@@ -168,6 +168,41 @@ def python_jaccard() -> Work:
     }
 
 
+def tiers() -> Work:
+    """`calipers score FILE --profile tiers --by tier`."""
+    from benchmarks.plain_tiers import DESCRIBED  # noqa: PLC0415
+    from calipers.api import score  # noqa: PLC0415
+
+    def work(path: Path, _: Sequence[str]) -> Values:
+        result = score(path, by="tier", profile="tiers")
+        return {
+            group.by["tier"]: {name: group.metrics[name].value for name in DESCRIBED}
+            for group in result.groups
+        }
+
+    return work
+
+
+def tiers_read() -> Work:
+    """Read the columns that the tiers' metrics use, and no more."""
+    import polars as pl  # noqa: PLC0415
+
+    from benchmarks.plain_tiers import COLUMNS  # noqa: PLC0415
+
+    def work(path: Path, _: Sequence[str]) -> Values:
+        pl.read_parquet(path, columns=list(COLUMNS))
+        return {}
+
+    return work
+
+
+def tiers_by_hand() -> Work:
+    """The tiers' statistics in Polars by hand."""
+    from benchmarks.plain_tiers import score  # noqa: PLC0415
+
+    return lambda path, _: score(path)
+
+
 def run() -> Work:
     """`calipers run SUITE`, from an empty folder to its score."""
     from tempfile import TemporaryDirectory  # noqa: PLC0415
@@ -242,6 +277,9 @@ CONTESTANTS: dict[str, Callable[[], Work]] = {
         scikit_cosine,
         scikit_one_vectorizer,
         python_jaccard,
+        tiers,
+        tiers_read,
+        tiers_by_hand,
         run,
         inspect,
     )

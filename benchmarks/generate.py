@@ -16,7 +16,7 @@ import polars as pl
 from numpy.typing import NDArray
 from polars.io.plugins import register_io_source
 
-from benchmarks import generated_traces
+from benchmarks import generated_tiers, generated_traces
 
 LineWriter = Callable[[Random], str]
 Whole = NDArray[np.int64]
@@ -52,6 +52,8 @@ def write(kind: str, rows: int, path: Path) -> None:
     if kind == "traces":
         with unfinished.open("w", encoding="utf-8") as file:
             file.writelines(generated_traces.lines(rows))
+    elif kind == "tiers":
+        _write_parquet(generated_tiers.batches(rows, BATCH_ROWS), unfinished)
     elif path.suffix == ".parquet":
         _write_parquet(_batches(kind, rows), unfinished)
     else:

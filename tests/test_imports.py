@@ -23,6 +23,7 @@ _ASKS |= _SHOWS | _SIZES | _AUDITS | _DECIDES | _CALLS
 _MEASURES = {"engines", "sources", "metrics", "stats", "prices", "records"}
 FORBIDDEN = {
     "errors": {"*"},
+    "patterns": {"*"},
     "version": {"*"},
     "records": {"*"},
     "config": {*_MEASURES, *_ASKS},
@@ -30,9 +31,12 @@ FORBIDDEN = {
     "suites": {*_MEASURES, *_ASKS} - {"suites"},
     "timing": {"*"},
     "systems": {"config", *_MEASURES, *_ASKS} - {"systems", "suites"},
-    "runner": {"explaining", "agreeing", "tasks", "calibrating", *_SIZES, *_SHOWS},
+    "runner": {"explaining", "agreeing", "calibrating", *_SIZES, *_SHOWS},
     "judge": {"engines", "sources", "stats", "prices", *_ASKS} - {"judge", "rubric_items"},
     "calibrating": {"engines", "scoring", "explaining", "sinks", *_SIZES, *_SHOWS},
+    "judging_options": {"engines", "sources", "explaining", "tasks", *_SIZES, *_SHOWS},
+    "calibrations": {"engines", "sources", "metrics", "prices", "records", *_ASKS},
+    "correcting": {"sources", "scoring", "sinks", "thresholds", "tasks", *_SIZES, *_SHOWS},
     "prices": {"engines", "sources", "metrics", "stats", *_ASKS},
     "judgment_shape": {"engines", "sources", "metrics", "stats", *_ASKS},
     "traces": {"engines", "sources", "metrics", "prices", *_ASKS},

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from calipers.errors import EXIT_INCOMPLETE, EXIT_PASS, need_extra
+from calipers.stats.correction import Corrected
 from calipers.version import __version__
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ class Measured:
     stderr: float | None = None
     interval: str | None = None
     extras: Mapping[str, float | str | None] = field(default_factory=dict)
+    corrected: Corrected | None = None  # without the judge's error, where a calibration allows it
 
     def __post_init__(self) -> None:
         if (self.value is None) != (self.reason is not None):
@@ -49,6 +51,7 @@ class Measured:
             "missing": self.missing,
             "reason": self.reason,
             **self.extras,
+            **({} if self.corrected is None else {"corrected": asdict(self.corrected)}),
         }
 
 
@@ -82,6 +85,20 @@ class ReliabilityBin:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class JudgedBy:
+    """Who made a judged value of so many rows: models with the hashes of their rubrics."""
+
+    value: str  # passed, impl_rate, or the rubric's name
+    members: tuple[tuple[str, str], ...]  # nobody: too many to be told apart
+    rows: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON of one."""
+        members = [{"model": model, "rubric_hash": of or None} for model, of in self.members]
+        return {"value": self.value, "by": members, "rows": self.rows}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
     """The records that share a key, and what was measured on them."""
 
@@ -93,6 +110,7 @@ class Group:
     grade: str | None = None
     histograms: Mapping[str, Histogram | None] = field(default_factory=dict)  # with a profile
     reliability: tuple[ReliabilityBin, ...] = ()  # with a profile, where confidence is stated
+    judges: tuple[JudgedBy, ...] = ()  # where that was asked for
 
     def to_dict(self) -> dict[str, Any]:
         """The contract's JSON of one group."""
@@ -110,6 +128,7 @@ class Group:
             **({} if self.statistics is None else tiers),
             **({"histograms": histograms} if histograms else {}),
             **({"reliability": reliability} if reliability else {}),
+            **({"judges": [each.to_dict() for each in self.judges]} if self.judges else {}),
         }
 
     def _statistics(self) -> dict[str, dict[str, Any] | None]:

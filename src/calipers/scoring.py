@@ -10,6 +10,8 @@ from math import isfinite
 from pathlib import Path
 from typing import Any, Literal
 
+from calipers.calibrations import Calibration
+from calipers.correcting import judges_of, with_judges
 from calipers.engines.outcome import Outcome
 from calipers.engines.per_task import FLAKY, ID, PASSES, REPEATED_TASKS, TASKS, VERDICTS
 from calipers.engines.plan import Plan
@@ -24,6 +26,7 @@ from calipers.metrics.cost import price_notices
 from calipers.metrics.declaration import GROUP, Settings, Totals
 from calipers.metrics.description import described
 from calipers.metrics.judged import judged_notices
+from calipers.metrics.judges import judged_by
 from calipers.metrics.semantic import forget_failures
 from calipers.metrics.similarity import similarity_notices
 from calipers.metrics.tiers import DESCRIBED, composite_score
@@ -78,6 +81,8 @@ class Options:
     confidence: float = 0.95
     resamples: int = 0
     seed: int = 0
+    calibrations: tuple[Calibration, ...] = ()  # of judges: judged means are corrected by them
+    who_judged: bool = False  # whether each group says who made its judged values
 
     def __post_init__(self) -> None:
         _check_settings(self.settings)
@@ -126,6 +131,7 @@ class Options:
             confidence=self.confidence,
             resamples=self.resamples,
             seed=self.seed,
+            tallied=judged_by if self.calibrations or self.who_judged else None,
         )
 
 
@@ -200,10 +206,16 @@ def score_data(
             "confidence": options.confidence,
             "cluster": options.cluster,
             "resamples": options.resamples,
+            **_calibrated(options),
         },
         notices=tuple(_notices(outcome, options)),
         seed=options.seed,
     )
+
+
+def _calibrated(options: Options) -> dict[str, Any]:
+    files = dict.fromkeys(each.source for each in options.calibrations)
+    return {"calibrations": list(files)} if files else {}
 
 
 def _seen(sources: Sequence[Source], options: Options) -> frozenset[str]:
@@ -319,10 +331,22 @@ def _frontier(outcome: Outcome, plan: Plan) -> Frontier | None:
 
 def _groups(outcome: Outcome, plan: Plan, options: Options) -> list[Group]:
     metrics = plan.present(outcome.present).metrics
+    keys = sorted_keys(outcome.groups, plan.by)
     groups = [
         _group(key, outcome.groups[text], metrics, plan, outcome.intervals.get(text, {}))
-        for text, key in sorted_keys(outcome.groups, plan.by).items()
+        for text, key in keys.items()
     ]
+    if plan.tallied is not None and outcome.tally is not None:
+        judges = judges_of(outcome.tally)
+        groups = [
+            with_judges(
+                replace(group, judges=judges.get(text, ())),
+                outcome.groups[text],
+                options.calibrations,
+                plan.confidence,
+            )
+            for text, group in zip(keys, groups, strict=True)
+        ]
     hidden = {
         metric.name
         for metric in metrics

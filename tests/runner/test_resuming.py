@@ -11,6 +11,7 @@ import signal
 import subprocess
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -247,3 +248,36 @@ def test_an_interrupted_run_says_how_to_go_on(tmp_path: Path, ending: signal.Sig
         assert suite.run().exit_code == 0
     assert len(suite.records()) == 60
     assert json.loads((suite.results / "score.json").read_text())["groups"][0]["records"] == 60
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_commands_end_with_the_run_however_that_ends(tmp_path: Path, how: signal.Signals) -> None:
+    script = "sleep 300 & echo $! $$ > pids.new; mv pids.new pids; wait"
+    suite = suite_folder(tmp_path, sums(1), [{"name": "c", "command": ["sh", "-c", script]}])
+    run = suite.start()
+    pids = tmp_path / "pids"
+    try:
+        assert comes_true(pids.exists)
+        started = [int(each) for each in pids.read_text().split()]
+        assert all(map(is_there, started))
+        time.sleep(1)  # it takes the run a moment to know that the command has begun
+    finally:
+        run.send_signal(how)
+        run.communicate(timeout=30)
+    assert comes_true(lambda: not any(map(is_there, started)))
+
+
+def comes_true(said: Callable[[], bool], seconds: float = 20) -> bool:
+    end = time.monotonic() + seconds
+    while not said() and time.monotonic() < end:
+        time.sleep(0.05)
+    return said()
+
+
+def is_there(pid: int) -> bool:
+    """Say whether a process is alive; one that is only waited for no more is not."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+    return state != "Z"

@@ -10,9 +10,11 @@ from time import monotonic
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 import calipers as cal
 from benchmarks.model_server import ModelServer
+from calipers.cli import app
 from tests.runner.suites_at_hand import ANSWER, SuiteFolder, chat, suite_folder, sums
 
 pytestmark = pytest.mark.usefixtures("quick")
@@ -147,6 +149,18 @@ class TestModels:
             assert suite.run().exit_code == 0
             assert sum(server.asked.values()) == 6
         assert {(each["id"], each["run"]): each["answer"] for each in suite.records()} == first
+
+    def test_a_cache_that_cannot_be_written_loses_no_reply(self, tmp_path: Path) -> None:
+        server = ModelServer()
+        (tmp_path / "cache").write_text("a file, no folder")
+        with server.in_thread() as url:
+            systems = [chat(url, "one"), chat(url, "two")]
+            suite = suite_folder(tmp_path, sums(3), systems, answer=ANSWER, cache="cache")
+            result = suite.run()
+        assert result.exit_code == 0
+        assert [record["answer"] for record in suite.records() if record["model"] == "one"]
+        assert set(suite.errors().values()) == {None}
+        assert result.stderr.count("replies are not kept in this cache") == 1
 
     def test_pydantic_ai_speaks_for_other_providers(self, tmp_path: Path) -> None:
         pytest.importorskip("pydantic_ai")
@@ -328,6 +342,7 @@ class TestMistakes:
             ({"judges": [{"name": "j", "model": "a:b", "rubric": "r"}]}, "r: No such file"),
             ({"confidence": {}}, "either ask or logprobs"),
             ({"answer": {"regex": "no group"}}, "no group holds the answer"),
+            ({"answer": {"regex": "(?<=A: )(.*)"}}, "look-around"),
         ],
     )
     def test_in_the_suite(self, tmp_path: Path, change: dict[str, Any], told: str) -> None:
@@ -355,6 +370,19 @@ class TestMistakes:
         result = suite.run()
         assert result.exit_code == 2
         assert "UNSET_KEY is not set" in result.stderr
+
+    @pytest.mark.parametrize(
+        ("key", "code"), [("abc", 2), ("7654321", 2), (" \t", 2), ("EMPTY", 0)]
+    )
+    def test_a_key_too_short_to_mask(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str, code: int
+    ) -> None:
+        monkeypatch.setenv("SHORT_KEY", key)
+        with ModelServer().in_thread() as url:
+            suite = suite_folder(tmp_path, sums(1), [chat(url, api_key_env="SHORT_KEY")])
+            result = suite.run()
+        assert result.exit_code == code
+        assert key not in result.stderr.replace("EMPTY where", "")
 
     @pytest.mark.parametrize(
         ("lines", "told"),
@@ -425,6 +453,14 @@ class TestEnding:
             )
             assert suite.run().exit_code == 3
         assert suite.json("gate.json")["incomplete"] == ["2 calls were not made"]
+
+    def test_it_says_what_next(self, tmp_path: Path) -> None:
+        suite = python(tmp_path, "waits", tasks=sums(3))
+        result = suite.run()
+        assert f"calipers explain accuracy {suite.results / 'records.jsonl'}" in result.stderr
+        offered = [line.split(": calipers ")[1] for line in result.stderr.splitlines()[1:]]
+        for line in offered:
+            assert CliRunner().invoke(app, [line.split()[0], "--help"]).exit_code == 0
 
     def test_python_runs_it_too(self, tmp_path: Path) -> None:
         suite = python(tmp_path, "waits", tasks=sums(3))

@@ -21,7 +21,7 @@ from calipers.systems.answers import Rule, stated_confidence, token_confidence
         (Rule(after="ANSWER:"), "nothing", None, "nothing"),
         (Rule(regex=r"(\d+)"), "12 and 13.", "13", "12 and"),
         (Rule(regex=r"<(\w*)>"), "so <>", None, "so"),
-        (Rule(regex=r"(x)|y"), "y", None, "y"),
+        (Rule(regex=r"(x)|y"), "so y", None, "so"),
     ],
 )
 def test_rules(rule: Rule, text: str, answer: str | None, cot: str | None) -> None:

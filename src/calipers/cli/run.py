@@ -28,7 +28,19 @@ if TYPE_CHECKING:
 @click.option(
     "--dry-run", is_flag=True, help="Say how many calls there are and what they may cost."
 )
-def run(suite: Path, output: Path | None, *, dry_run: bool) -> None:
+@click.option(
+    "--until-decided",
+    is_flag=True,
+    help="End as soon as it is sure what the suite's gate will say.",
+)
+@click.option(
+    "--seed",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    help="With --until-decided: draws the order of the tasks.",
+)
+def run(suite: Path, output: Path | None, *, dry_run: bool, until_decided: bool, seed: int) -> None:
     """Call the systems of SUITE on its tasks, keep every reply, score them and decide.
 
     Run again to finish what is missing: nothing that is done is called again. Exit codes: 0 pass,
@@ -40,16 +52,17 @@ def run(suite: Path, output: Path | None, *, dry_run: bool) -> None:
     from calipers.api import run as run_suite  # noqa: PLC0415 (loads Polars)
     from calipers.reporting.run import watched  # noqa: PLC0415
 
+    again = _again(suite, output, seed if until_decided else None)
     try:
-        result = run_suite(suite, output, watch=watched)
+        result = run_suite(suite, output, until_decided=until_decided, seed=seed, watch=watched)
     except KeyboardInterrupt:  # not among the calls: while reading, or scoring
-        click.echo(
-            f"stopped: what is done is kept\n  go on with: {_again(suite, output)}", err=True
-        )
+        click.echo(f"stopped: what is done is kept\n  go on with: {again}", err=True)
         sys.exit(EXIT_INCOMPLETE)
     say_notices(result.notices)
     _show(result)
-    _say_how_to_go_on(result, suite, output)
+    _say_how_to_go_on(result, again, _again(suite, output))
+    if result.score is not None:
+        _say_what_next(result.folder, next(iter(result.score.groups[0].metrics), None))
     sys.exit(result.exit_code)
 
 
@@ -74,18 +87,39 @@ def _show(result: RunResult) -> None:
         gate_text(result.gate, console())
 
 
-def _say_how_to_go_on(result: RunResult, suite: Path, output: Path | None) -> None:
+def _say_how_to_go_on(result: RunResult, again: str, all_calls: str) -> None:
     from calipers.reporting.run import failures, run_summary  # noqa: PLC0415
 
     click.echo(run_summary(result), err=True)
     for line in failures(result):
         click.echo(f"  {line}", err=True)
-    if not (result.missing or result.errors):
+    if result.was_decided_early and not result.errors:
+        saved = f"{result.missing:,} of {result.calls:,} calls were not needed"
+        click.echo(f"{click.style('decided', fg='green')}: {saved}", err=True)
+        click.echo(f"  make them all the same: {all_calls}", err=True)
+    if not (result.errors or (result.missing and not result.was_decided_early)):
         return
     why = f" ({result.stopped})" if result.stopped else ""
     click.echo(f"{click.style('incomplete', fg='yellow')}{why}: what is done is kept", err=True)
-    click.echo(f"  go on with: {_again(suite, output)}", err=True)
+    click.echo(f"  go on with: {again}", err=True)
 
 
-def _again(suite: Path, output: Path | None) -> str:
-    return shlex.join(["calipers", "run", str(suite), *(["-o", str(output)] if output else [])])
+def _say_what_next(folder: Path, metric: str | None) -> None:
+    """Where to look closer, by the commands that there are."""
+    root = click.get_current_context().find_root().command
+    there = root.commands if isinstance(root, click.Group) else {}
+    offers = {
+        "view": ("in the browser", [str(folder)]),
+        "report": ("as a page", [str(folder), "-o", str(folder / "report.html")]),
+        "explain": ("why a number is so", [metric or "accuracy", str(folder / "records.jsonl")]),
+    }
+    for name, (what, arguments) in offers.items():
+        if name in there:
+            click.echo(f"  {what}: {shlex.join(['calipers', name, *arguments])}", err=True)
+
+
+def _again(suite: Path, output: Path | None, order_seed: int | None = None) -> str:
+    to = ["-o", str(output)] if output else []
+    until = [] if order_seed is None else ["--until-decided"]
+    until += ["--seed", str(order_seed)] if order_seed else []
+    return shlex.join(["calipers", "run", str(suite), *to, *until])

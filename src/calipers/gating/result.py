@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from calipers.errors import EXIT_FAILED, EXIT_INCOMPLETE, EXIT_PASS
+from calipers.gating.early import Early, Standing
 from calipers.gating.rules import Risk
 from calipers.gating.thresholds import Scale, Threshold
 from calipers.gating.verdicts import Evidence, Verdict
@@ -60,6 +61,8 @@ class Check:
     thin: bool = False  # another run might well decide otherwise
     further_scenarios: int | None = None  # that would settle it
     failing: Ids = Ids()
+    sequence: Standing | None = None  # in a run that may end as soon as it is decided
+    evidence: tuple[Mapping[str, Any], ...] = ()  # who judged, and by what licence
 
     @property
     def scale(self) -> Scale | None:
@@ -83,6 +86,8 @@ class Check:
             "thin": self.thin or None,
             "further_scenarios": self.further_scenarios,
             "failing": self.failing.to_dict() if self.failing.count else None,
+            "sequence": None if self.sequence is None else self.sequence.to_dict(),
+            "evidence": [dict(each) for each in self.evidence] or None,
         }
         return {
             "name": self.name,
@@ -133,6 +138,7 @@ class GateResult:
     changes: tuple[Changes, ...] = ()
     notices: tuple[str, ...] = ()
     seed: int = 0
+    early: Early | None = None
 
     @property
     def exit_code(self) -> int:
@@ -150,6 +156,7 @@ class GateResult:
             "release": self.release,
             "changes": [each.to_dict() for each in self.changes] or None,
             "notices": list(self.notices) or None,
+            "until_decided": None if self.early is None else self.early.to_dict(),
         }
         return {
             "schema": SCHEMA,

@@ -13,7 +13,7 @@ from calipers.metrics.judgments import judged_passed
 
 PASSED = OneOf((("passed",), ("judgments",), ("expected_behaviors",), ("violations",)))
 
-_ADVERSARIAL = "adversarial"
+ADVERSARIAL = "adversarial"
 _WITHOUT = "a run without `passed`, judgements or lists of behaviors is left out"
 
 passed = Feature(
@@ -42,7 +42,7 @@ adversarial = Feature(
     name="_adversarial",
     reads=("category",),
     dtype=pl.Boolean(),
-    expression=lambda _: pl.col("category") == _ADVERSARIAL,
+    expression=lambda _: pl.col("category") == ADVERSARIAL,
     listed=False,
 )
 

@@ -9,7 +9,9 @@ from time import monotonic, perf_counter
 from typing import Any
 
 from calipers.runner.budget import Budget
+from calipers.runner.course import Course
 from calipers.runner.journal import Journal, encoded
+from calipers.runner.judges import judging_cost
 from calipers.runner.pace import LONGEST_WAIT, Lane
 from calipers.runner.plan import Place, Plan
 from calipers.runner.pricing import Pricing
@@ -44,6 +46,7 @@ class Calling:
         systems: Sequence[System],
         *,
         state: State,
+        course: Course,
         journal: Journal,
         budget: Budget,
         prices: Sequence[Pricing | None],
@@ -55,6 +58,7 @@ class Calling:
         self._suite = suite
         self._systems = systems
         self._state = state
+        self._course = course
         self._journal = journal
         self._budget = budget
         self._prices = prices
@@ -69,7 +73,7 @@ class Calling:
         """Make them: each system has workers of its own, so that none waits for another."""
         async with asyncio.TaskGroup() as workers:
             for system in range(len(self._systems)):
-                numbers = self._state.open_calls(system)
+                numbers = self._course.calls(system)
                 for _ in range(self._suite.concurrency):
                     if (first := next(numbers, None)) is None:
                         break
@@ -89,6 +93,7 @@ class Calling:
             except BaseException:
                 self._budget.release(reserved)
                 raise
+            await self._course.ready()
             number = next(others, None)
 
     async def _finish(
@@ -97,6 +102,7 @@ class Calling:
         """Attempts until one is good or none may help; in flight until the line is flushed."""
         lane = self._lanes[system]
         attempt = 0
+        first: float | None = None  # when its first attempt began
         while True:
             async with lane.slot(), self._slots:
                 if lane.given_up is not None:
@@ -105,7 +111,9 @@ class Calling:
                     self._write(system, number, call, reserved, tried, record)
                     return
                 began = monotonic()
+                first = began if first is None else first
                 tried = await self._attempted(system, call, attempt + 1)
+                took = monotonic() - first
                 fault = tried.fault
                 if fault is None:
                     lane.succeeded()
@@ -113,12 +121,12 @@ class Calling:
                     lane.throttled(began, fault)
                 if fault is not None and self._is_last(attempt, fault):
                     record = self._record(system, place, tried)
-                    self._write(system, number, call, reserved, tried, record)
+                    self._write(system, number, call, reserved, tried, record, took)
                     lane.failed(fault)
                     return
             if fault is None:
                 record = await self._judged(self._record(system, place, tried))
-                self._write(system, number, call, reserved, tried, record)
+                self._write(system, number, call, reserved, tried, record, took)
                 return
             await asyncio.sleep(lane.backoff(attempt, fault))
             attempt += 1
@@ -163,6 +171,7 @@ class Calling:
         reserved: float,
         tried: Attempted,
         record: dict[str, Any],
+        took: float = 0.0,
     ) -> None:
         """The record goes into the journal, then into the sums."""
         line = self._mask.exact(encoded(record))
@@ -172,14 +181,18 @@ class Calling:
             self._state.tally.forget_failed()
         states[number] = DONE if tried.fault is None else FAILED
         self._state.tally.add(record)
+        self._state.note_judgements(system, number, record)
+        self._course.take(system, number, record)
         cost = record.get("cost_usd")
         if tried.fault is not None and tried.fault.kind not in _MAY_COST:
             cost = 0.0
         if cost is not None:
-            cost += _of_judges(record)
+            cost += judging_cost(record)
         prompt_tokens = record.get("prompt_tokens")
-        self._budget.settle(system, reserved, cost, call.prompt, prompt_tokens)
-        self._tracing.record(self._suite.systems[system], record, tried.seconds)
+        self._budget.settle(
+            system, reserved, cost, call.prompt, prompt_tokens, judging=judging_cost(record)
+        )
+        self._tracing.record(self._suite.systems[system], record, took, call.settings)
 
     def _record(self, system: int, place: Place, tried: Attempted) -> dict[str, Any]:
         record = {**self._plan.identity(system, place), **self._plan.tasks.kept(place.task)}
@@ -192,13 +205,6 @@ class Calling:
         if tried.attempts > 1:
             record["attempts"] = tried.attempts
         return {**record, **tried.fields}
-
-
-def _of_judges(record: Mapping[str, Any]) -> float:
-    """What the judges of a record cost, as far as that is known."""
-    judgments = record.get("judgments")
-    found = judgments if isinstance(judgments, list) else []
-    return sum(each.get("cost_usd") or 0.0 for each in found if isinstance(each, dict))
 
 
 def _not_called(fault: Fault) -> Fault:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from calipers.calibrations import Calibration, read_all
 from calipers.deciding import GateOptions, gate_data
 from calipers.errors import EXIT_INCOMPLETE, EXIT_PASS, CalipersError
+from calipers.gating.early import Early
 from calipers.gating.policy import read_policy
 from calipers.gating.result import GateResult
 from calipers.metrics.declaration import Settings
@@ -38,6 +40,12 @@ class RunResult:
     notices: tuple[str, ...] = ()
 
     @property
+    def was_decided_early(self) -> bool:
+        """Say whether calls were left out because the verdict was sure without them."""
+        early = None if self.gate is None else self.gate.early
+        return early is not None and early.stopped
+
+    @property
     def exit_code(self) -> int:
         """0 pass, 1 the gate failed, 3 incomplete."""
         if self.gate is not None:
@@ -54,19 +62,24 @@ def ended(
     stopped: str | None,
     interrupted: bool,
     notices: Sequence[str],
+    early: Early | None = None,
 ) -> RunResult:
     """Score and decide on what the journal holds; whoever interrupts does not wait for that."""
     score = gate = None
     for name in (SCORE, GATE, REPORT):
         folder.remove(name)  # of another state of the journal
     if state.tally.done and not interrupted:
-        options = Options(by=_by(suite, least=1), settings=_settings(suite, base))
+        options = Options(
+            by=_by(suite, least=1),
+            settings=_settings(suite, base),
+            calibrations=_calibrations(suite, base),
+        )
         score = score_data(str(folder.journal), options)
         folder.write(SCORE, score.to_json() + "\n")
         if suite.policy is not None:
-            gate = _decided(suite, base, folder, state.missing)
+            gate = _decided(suite, base, folder, state.missing, early)
             folder.write(GATE, gate.to_json() + "\n")
-        notices = (*notices, *_reported(folder, gate, options.settings))
+        notices = (*notices, *_reported(folder, gate, options))
     tally = state.tally
     return RunResult(
         folder=folder.path,
@@ -79,15 +92,15 @@ def ended(
         stopped=stopped,
         score=score,
         gate=gate,
-        notices=(*notices, *(score.notices if score else ())),
+        notices=(*notices, *(score.notices if score else ()), *_of_a_part(early)),
     )
 
 
-def _reported(folder: Folder, gate: GateResult | None, settings: Settings) -> list[str]:
+def _reported(folder: Folder, gate: GateResult | None, options: Options) -> list[str]:
     """Write the report; a run is as good without one, and then says why there is none."""
     try:
         need_report(REPORT)
-        made = report_data(folder.path, ReportOptions(), Options(settings=settings), gate=gate)
+        made = report_data(folder.path, ReportOptions(), replace(options, by=()), gate=gate)
         folder.write(REPORT, made.to_html())
     except CalipersError as error:
         return [f"no {REPORT}: {error.message}; {error.fix}"]
@@ -103,19 +116,42 @@ def _settings(suite: Suite, base: Path) -> Settings:
     return read_policy(base / suite.policy).applied(Settings())
 
 
+def _of_a_part(early: Early | None) -> Iterator[str]:
+    if early is not None and early.stopped:
+        yield (
+            "the score is of the part that was run: its intervals do not know that the run ended "
+            "when the gate was decided; those of the gate do"
+        )
+
+
+def gate_fields(suite: Suite) -> tuple[str, ...]:
+    """The fields whose groups the gate decides on one by one."""
+    return _by(suite, least=2)
+
+
+def _calibrations(suite: Suite, base: Path) -> tuple[Calibration, ...]:
+    """Those of the policy: the score shows judged means without the judge's error too."""
+    if suite.policy is None:
+        return ()
+    return read_all(read_policy(base / suite.policy).judges.calibrations)
+
+
 def _by(suite: Suite, *, least: int) -> tuple[str, ...]:
     """The fields that tell a suite's results apart, where there are so many of them."""
     model = ("model",) if len(suite.systems) >= least else ()
     return (*model, *(("tier",) if len(suite.tiers) >= least else ()))
 
 
-def _decided(suite: Suite, base: Path, folder: Folder, missing: int) -> GateResult:
+def _decided(
+    suite: Suite, base: Path, folder: Folder, missing: int, early: Early | None
+) -> GateResult:
     """Hold each system, in each tier, against the policy."""
     assert suite.policy is not None
-    also = (f"{missing:,} calls were not made",) if missing else ()
+    lacking = missing and not (early is not None and early.stopped)
+    also = (f"{missing:,} calls were not made",) if lacking else ()
     return gate_data(
         str(folder.journal),
         base / suite.policy,
-        GateOptions(incomplete=also),
-        Options(by=_by(suite, least=2)),
+        GateOptions(incomplete=also, early=early),
+        Options(by=gate_fields(suite)),
     )

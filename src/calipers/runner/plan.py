@@ -40,11 +40,11 @@ class Plan:
     def __init__(self, suite: Suite, tasks: Tasks) -> None:
         self.suite = suite
         self.tasks = tasks
-        self._tiers: Sequence[Tier | None] = suite.tiers or [None]
-        self._tier_at = {tier and tier.name: at for at, tier in enumerate(self._tiers)}
+        self.tiers: Sequence[Tier | None] = suite.tiers or [None]
+        self._tier_at = {tier and tier.name: at for at, tier in enumerate(self.tiers)}
         self._task_at = {str(task["id"]): at for at, task in enumerate(tasks.tasks)}
-        self._prompts = [Prompt(self._prompt_of(tier)) for tier in self._tiers]
-        self.per_system = len(tasks) * len(self._tiers) * suite.runs
+        self._prompts = [Prompt(self._prompt_of(tier)) for tier in self.tiers]
+        self.per_system = len(tasks) * len(self.tiers) * suite.runs
         self._check_prompts()
 
     @property
@@ -55,7 +55,7 @@ class Plan:
     def place(self, number: int) -> Place:
         """What the call of that number is of."""
         rest, task = divmod(number, len(self.tasks))
-        run, tier = divmod(rest, len(self._tiers))
+        run, tier = divmod(rest, len(self.tiers))
         return Place(task, tier, run + 1)
 
     def number(self, key: Key) -> int | None:
@@ -63,7 +63,15 @@ class Plan:
         task, tier = self._task_at.get(key[0]), self._tier_at.get(key[2])
         if task is None or tier is None or not 1 <= key[3] <= self.suite.runs:
             return None
-        return ((key[3] - 1) * len(self._tiers) + tier) * len(self.tasks) + task
+        return self.number_at(Place(task, tier, key[3]))
+
+    def number_at(self, place: Place) -> int:
+        """The number of the call that is of these."""
+        return ((place.run - 1) * len(self.tiers) + place.tier) * len(self.tasks) + place.task
+
+    def task_at(self, name: str) -> int:
+        """Which task has that id."""
+        return self._task_at[name]
 
     def prompt(self, place: Place) -> str:
         """What a model is asked."""
@@ -71,7 +79,7 @@ class Plan:
 
     def settings(self, system: int, place: Place) -> dict[str, Any]:
         """The system's settings, the tier's above them, and a seed for each run."""
-        tier = self._tiers[place.tier]
+        tier = self.tiers[place.tier]
         settings = {**self.suite.systems[system].settings, **(tier.settings if tier else {})}
         if isinstance(settings.get("seed"), int):
             settings["seed"] += place.run - 1
@@ -79,7 +87,7 @@ class Plan:
 
     def identity(self, system: int, place: Place) -> dict[str, Any]:
         """The fields that tell the record from all others."""
-        tier = self._tiers[place.tier]
+        tier = self.tiers[place.tier]
         return {
             "id": self.tasks.tasks[place.task]["id"],
             "model": self.suite.systems[system].name,
@@ -105,7 +113,7 @@ class Plan:
         given = self.suite.prompt is not None or any(tier.prompt for tier in self.suite.tiers)
         asked = any(system.model for system in self.suite.systems)
         if not (given or asked):
-            self._prompts = [Prompt("") for _ in self._tiers]
+            self._prompts = [Prompt("") for _ in self.tiers]
             return
         for prompt in self._prompts:
             for task in self.tasks.tasks:

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 import sys
-import threading
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import (
     AbstractAsyncContextManager,
     AbstractContextManager,
-    contextmanager,
     nullcontext,
     redirect_stdout,
 )
@@ -19,20 +16,27 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from calipers.calibrations import read_all
+from calipers.errors import UsageError
 from calipers.gating.policy import read_policy
 from calipers.judge.rubrics import Rubric
 from calipers.result_folder import MANIFEST
 from calipers.runner.budget import Budget
 from calipers.runner.calling import Calling
+from calipers.runner.course import AllCalls, Course
 from calipers.runner.data import read_tasks
-from calipers.runner.ending import RunResult, ended
+from calipers.runner.ending import RunResult, ended, gate_fields
 from calipers.runner.folder import Folder, changed_files, new_manifest, refuse_changes
 from calipers.runner.journal import Journal
-from calipers.runner.judges import Pace, WorkingJudge, judged, open_judges, rubrics_of
+from calipers.runner.judge_models import Pace
+from calipers.runner.judges import WorkingJudge, judged, open_judges, rubrics_of
+from calipers.runner.loop import run_to_end
 from calipers.runner.plan import Plan
 from calipers.runner.pricing import Pricing, price_notices, pricings
+from calipers.runner.rejudging import Rejudging
 from calipers.runner.state import State
 from calipers.runner.tally import Tally
+from calipers.runner.until_decided import UntilDecided, until_decided
 from calipers.suites import Suite, read_suite
 from calipers.systems import mask_of, open_systems
 
@@ -41,6 +45,8 @@ Watch = Callable[[Tally], AbstractContextManager[object]]
 
 INTERRUPTED = "it was interrupted"
 SPENT = "the budget is spent"
+DECIDED = "the gate is decided"
+ORDER_SEED = "order_seed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +66,7 @@ def prepared(path: str | Path) -> Prepared:
     suite, base = read_suite(path), Path(path).parent
     rubrics = rubrics_of(suite.judges, base)
     if suite.policy is not None:
-        read_policy(base / suite.policy)
+        read_all(read_policy(base / suite.policy).judges.calibrations)
     tasks = read_tasks(base / suite.data)
     prices = pricings(suite)
     return Prepared(
@@ -79,32 +85,48 @@ def default_folder(suite: Suite) -> Path:
     return Path("results") / (name.strip(".") or "suite")
 
 
-def run_suite(suite: Prepared, folder: Path, watch: Watch) -> RunResult:
-    """Make the calls that the folder lacks, score what it then holds, and decide."""
-    return _Run(suite, Folder(folder), watch)()
+def run_suite(
+    suite: Prepared,
+    folder: Path,
+    watch: Watch,
+    *,
+    only_until_decided: bool = False,
+    seed: int = 0,
+) -> RunResult:
+    """Make the calls that the folder lacks, score what it then holds, and decide.
+
+    With `only_until_decided`, no more of them than it takes to be sure what the gate will say, the
+    tasks in an order that the seed draws.
+    """
+    course = None
+    if only_until_decided:
+        fields = gate_fields(suite.suite)
+        course = until_decided(suite.plan, suite.suite, suite.base, fields, seed)
+    return _Run(suite, Folder(folder), watch, course)()
 
 
 class _Run:
     """One run, in a folder that it holds."""
 
-    def __init__(self, of: Prepared, folder: Folder, watch: Watch) -> None:
+    def __init__(
+        self, of: Prepared, folder: Folder, watch: Watch, until_decided: UntilDecided | None
+    ) -> None:
         self._of = of
+        self._until_decided = until_decided
         self._folder = folder
         self._watch = watch
-        self._notices = list(of.notices)
+        self._notices = [*of.notices, *(until_decided.notices() if until_decided else ())]
         self._manifest: dict[str, Any] = {}
 
     def __call__(self) -> RunResult:
         """The run, and what came of it."""
+        early = self._until_decided
         with self._folder.held():
             self._begin()
             journal = Journal(self._folder.journal)
             try:
-                state = self._state(journal)
-                failed_before = state.tally.errors
-                stopped = self._calls_made(state, journal)
-                if failed_before:
-                    state = self._state(journal)  # what was called anew has replaced its line
+                state, stopped = self._all_made(journal)
+                self._notices += unjudged_notice(state)
             finally:
                 journal.close()
             return ended(
@@ -113,6 +135,7 @@ class _Run:
                 self._folder,
                 state,
                 stopped=stopped,
+                early=None if early is None else early.early(state.tally.done),
                 interrupted=stopped == INTERRUPTED,
                 notices=self._notices,
             )
@@ -137,7 +160,25 @@ class _Run:
                 self._notices.append(f"{name} has changed since the folder was begun")
         for name in ("replaced_usd", "spent_usd"):
             now[name] = 0.0 if before is None else before.get(name, 0.0)
+        now |= self._seed(before or {})
         self._note(now)
+
+    def _seed(self, before: dict[str, Any]) -> dict[str, int]:
+        """The seed of the order of tasks: whoever has seen results must not draw again."""
+        drawn = before.get(ORDER_SEED)
+        if self._until_decided is None:
+            return {} if drawn is None else {ORDER_SEED: drawn}
+        seed = self._until_decided.seed
+        if drawn not in (None, seed):
+            raise UsageError(
+                f"{self._folder.path}: its tasks were drawn with --seed {drawn}, not {seed}",
+                fix=f"go on with --seed {drawn}, or begin anew with another folder: -o FOLDER",
+            )
+        return {ORDER_SEED: seed}
+
+    def _say(self, notice: str) -> None:
+        if notice not in self._notices:
+            self._notices.append(notice)
 
     def _note(self, changed: dict[str, Any]) -> None:
         self._manifest |= changed
@@ -151,29 +192,47 @@ class _Run:
             self._note({"replaced_usd": replaced})
         return state
 
+    def _all_made(self, journal: Journal) -> tuple[State, str | None]:
+        """Judge what a judge failed on, then make the calls that are open; say why some are left.
+
+        What was made anew has replaced its line, so that the journal is read again.
+        """
+        state, stopped = self._state(journal), None
+        if state.unjudged:
+            stopped = self._judged_anew(state, journal)
+            state = self._state(journal)
+        if stopped is None:
+            failed_before = state.tally.errors
+            stopped = self._calls_made(state, journal)
+            state = self._state(journal) if failed_before else state
+        return state, stopped
+
+    def _judged_anew(self, state: State, journal: Journal) -> str | None:
+        suite, budget = self._of.suite, self._budget(state)
+
+        async def judging() -> None:
+            async with self._open_judges() as judges:
+                await Rejudging(judges, journal, budget, suite).all(suite.concurrency)
+
+        return self._to_end(judging(), state, budget)
+
     def _calls_made(self, state: State, journal: Journal) -> str | None:
-        """Make the calls that are open; say why, if some are left."""
         of = self._of
+        course = self._course(state, journal)
         if state.tally.done - state.tally.errors == of.plan.calls:
             return None
-        in_journal = state.tally.cost_usd + self._manifest["replaced_usd"]
-        budget = Budget(
-            of.suite.budget_usd,
-            of.suite.budget_calls,
-            spent_usd=max(in_journal, self._manifest["spent_usd"]),
-            spent_calls=state.tally.done,
-            dearest=state.dearest,
-        )
+        budget = self._budget(state)
 
         async def calls() -> None:
             async with (
-                open_systems(of.suite, of.base) as systems,
+                open_systems(of.suite, of.base, self._say) as systems,
                 self._open_judges() as judges,
             ):
                 calling = Calling(
                     of.plan,
                     systems,
                     state=state,
+                    course=course,
                     journal=journal,
                     budget=budget,
                     prices=of.prices,
@@ -182,15 +241,39 @@ class _Run:
                 )
                 await calling.all()
 
+        stopped = self._to_end(calls(), state, budget)
+        decided = self._until_decided is not None and self._until_decided.is_over
+        return DECIDED if decided and state.missing and stopped != INTERRUPTED else stopped
+
+    def _budget(self, state: State) -> Budget:
+        suite = self._of.suite
+        in_journal = state.tally.cost_usd + self._manifest["replaced_usd"]
+        return Budget(
+            suite.budget_usd,
+            suite.budget_calls,
+            spent_usd=max(in_journal, self._manifest["spent_usd"]),
+            spent_calls=state.tally.done,
+            dearest=state.dearest,
+            judging=state.dearest_judging if suite.judges else None,
+        )
+
+    def _to_end(self, work: Coroutine[Any, Any, None], state: State, budget: Budget) -> str | None:
+        """Work until all is done; say why, if some is left."""
         try:
             with self._watch(state.tally), redirect_stdout(sys.stderr):
-                run_to_end(calls())
+                run_to_end(work)
         except (KeyboardInterrupt, asyncio.CancelledError):
             return INTERRUPTED
         finally:
-            if of.suite.budget_usd is not None:
+            if self._of.suite.budget_usd is not None:
                 self._note({"spent_usd": budget.spent_usd})
         return SPENT if budget.is_spent else None
+
+    def _course(self, state: State, journal: Journal) -> Course:
+        if self._until_decided is None:
+            return AllCalls(state)
+        self._until_decided.begin(state, (record for _, _, record in journal.lines()))
+        return self._until_decided
 
     def _open_judges(self) -> AbstractAsyncContextManager[list[WorkingJudge]]:
         suite = self._of.suite
@@ -209,55 +292,7 @@ class _Run:
         )
 
 
-def run_to_end(calls: Coroutine[Any, Any, None]) -> None:
-    """Run to the end, also within a notebook, whose own loop is already running."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        _run_here(calls)
-        return
-    raised: list[BaseException] = []
-
-    def beside() -> None:
-        try:
-            _run_here(calls)
-        except BaseException as error:  # noqa: BLE001 (is raised again below)
-            raised.append(error)
-
-    thread = threading.Thread(target=beside, name="calipers-run")
-    thread.start()
-    thread.join()
-    if raised:
-        raise raised[0]
-
-
-def _run_here(calls: Coroutine[Any, Any, None]) -> None:
-    async def main() -> None:
-        with _ended_by_sigterm():
-            await calls
-
-    try:
-        asyncio.run(main())
-    except BaseExceptionGroup as group:
-        raise _first(group) from None
-
-
-@contextmanager
-def _ended_by_sigterm() -> Iterator[None]:
-    """A polite request to end is as good as Ctrl-C."""
-    task = asyncio.current_task()
-    if task is None or threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    loop = asyncio.get_running_loop()
-    loop.add_signal_handler(signal.SIGTERM, task.cancel)
-    try:
-        yield
-    finally:
-        loop.remove_signal_handler(signal.SIGTERM)
-
-
-def _first(error: BaseException) -> BaseException:
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error
+def unjudged_notice(state: State) -> Iterator[str]:
+    """Say how many answers a judge owes a judgement to."""
+    if count := len(state.unjudged):
+        yield f"judges failed on {count:,} answers: run again to have these judged, and only judged"

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from calipers.errors import DataError
 from calipers.runner.journal import Journal
+from calipers.runner.judges import FAILED as FAILED_JUDGEMENT
+from calipers.runner.judges import judging_cost, judgments_in
 from calipers.runner.plan import Key, Plan
 from calipers.runner.tally import Tally
 
@@ -23,6 +25,8 @@ class State:
         self.tally = Tally(plan.calls)
         self.replaced_usd = 0.0
         self.dearest: dict[int, float] = {}  # what a system's dearest call cost
+        self.dearest_judging: dict[int, float] = {}  # the same of its judges
+        self.unjudged: set[tuple[int, int]] = set()  # done, but a judge failed
         self._read(journal)
         self.tally.begin()
 
@@ -41,10 +45,14 @@ class State:
         failed: dict[tuple[int, int], dict[str, Any]] = {}
         doubles = False
         for start, end, record in journal.lines():
-            system, number = self._place(record, journal)
+            system, number = self._checked_place(record, journal)
             states = self.calls[system]
+            self._note_judges(system, record)
             if states[number] == DONE:
                 doubles = True
+                if (system, number) in self.unjudged:  # the later one has more judgements
+                    lines[system][number] = (start, end)
+                    self.note_judgements(system, number, record)
                 continue
             if (before := failed.pop((system, number), None)) is not None:
                 doubles = True
@@ -55,13 +63,32 @@ class State:
                 self.dearest[system] = max(cost, self.dearest.get(system, 0.0))
             lines[system][number] = (start, end)
             states[number] = DONE
+            self.note_judgements(system, number, record)
             if record.get("error") is not None:
                 states[number] = FAILED
                 failed[system, number] = record
         if doubles:
             journal.keep_only(iter(sorted(span for each in lines for span in each.values())))
 
-    def _place(self, record: dict[str, Any], journal: Journal) -> tuple[int, int]:
+    def place_of(self, record: Mapping[str, Any]) -> tuple[int, int]:
+        """The system and the number of the call that a record in the journal is of."""
+        key = key_of(record)
+        number = self._plan.number(key)
+        assert number is not None
+        return self._systems[key[1]], number
+
+    def _note_judges(self, system: int, record: Mapping[str, Any]) -> None:
+        cost = judging_cost(record)
+        self.dearest_judging[system] = max(cost, self.dearest_judging.get(system, 0.0))
+
+    def note_judgements(self, system: int, number: int, record: Mapping[str, Any]) -> None:
+        """Keep in mind whether a judge of a call's record failed."""
+        if any(each.get(FAILED_JUDGEMENT) for each in judgments_in(record)):
+            self.unjudged.add((system, number))
+        else:
+            self.unjudged.discard((system, number))
+
+    def _checked_place(self, record: dict[str, Any], journal: Journal) -> tuple[int, int]:
         key = key_of(record)
         system = self._systems.get(key[1])
         number = self._plan.number(key)
@@ -74,7 +101,7 @@ class State:
         return system, number
 
 
-def key_of(record: dict[str, Any]) -> Key:
+def key_of(record: Mapping[str, Any]) -> Key:
     """What tells a record from all others."""
     run = record.get("run")
     tier = record.get("tier")

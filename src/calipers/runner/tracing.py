@@ -7,6 +7,7 @@ import sys
 from collections.abc import Mapping
 from time import time_ns
 from typing import Any
+from urllib.parse import urlsplit
 
 from calipers.suites import System
 
@@ -19,36 +20,92 @@ _USAGE = {
 }
 
 
+# Theirs of providers, where pydantic-ai's are others.
+_PROVIDERS = {
+    "azure": "azure.ai.openai",
+    "bedrock": "aws.bedrock",
+    "google": "gcp.gemini",
+    "google-cloud": "gcp.vertex_ai",
+    "google-vertex": "gcp.vertex_ai",
+    "grok": "x_ai",
+    "mistral": "mistral_ai",
+    "openai-chat": "openai",
+    "openai-responses": "openai",
+    "xai": "x_ai",
+}
+_REQUEST = (
+    *("temperature", "top_p", "top_k", "max_tokens", "seed"),
+    *("frequency_penalty", "presence_penalty"),
+)
+_OURS = ("id", "model", "tier", "run", "attempts")
+
+
 class Tracing:
     """Writes a span per call; costs nothing where OpenTelemetry is not in use."""
 
     def __init__(self) -> None:
         self._tracer = _tracer()
 
-    def record(self, system: System, record: Mapping[str, Any], seconds: float) -> None:
-        """A span of a call that has just ended."""
+    def record(
+        self,
+        system: System,
+        record: Mapping[str, Any],
+        seconds: float,
+        settings: Mapping[str, Any] | None = None,
+    ) -> None:
+        """A span of a call that has just ended, its attempts and the waits between them."""
         if self._tracer is None:
             return
-        provider, _, model = (system.model or "").partition(":")
-        operation = "chat" if model else "invoke_agent"
-        attributes: dict[str, Any] = {"gen_ai.operation.name": operation}
-        attributes["gen_ai.conversation.id"] = str(record.get("id"))
-        if model:
-            attributes |= {"gen_ai.provider.name": provider, "gen_ai.request.model": model}
-        else:
-            attributes["gen_ai.agent.name"] = system.name
-        for name, fields in _USAGE.items():
-            if record.get(fields[0]) is not None:
-                attributes[name] = int(sum(record.get(field) or 0 for field in fields))
-        if record.get("error") is not None:
-            attributes["error.type"] = str(record["error"]).partition(":")[0]
+        from opentelemetry.trace import SpanKind, Status, StatusCode  # noqa: PLC0415 (is there)
+
+        attributes = {**_what(system, settings or {}), **_usage(record)}
+        attributes |= {
+            f"calipers.{name}": record[name] for name in _OURS if record.get(name) is not None
+        }
         end = time_ns()
+        operation = attributes["gen_ai.operation.name"]
+        named = attributes.get("gen_ai.request.model", system.name)
         span = self._tracer.start_span(
-            f"{operation} {model or system.name}",
+            f"{operation} {named}",
+            kind=SpanKind.CLIENT if system.python is None else SpanKind.INTERNAL,
             attributes=attributes,
             start_time=end - int(seconds * 1e9),
         )
+        if record.get("error") is not None:
+            kind, _, message = str(record["error"]).partition(": ")
+            span.set_attribute("error.type", kind)
+            span.set_status(Status(StatusCode.ERROR, message))
         span.end(end_time=end)
+
+
+def _what(system: System, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """What was called, where, and how it was asked."""
+    provider, _, model = (system.model or "").partition(":")
+    url = urlsplit(system.base_url or system.http or "")
+    found: dict[str, Any] = {"gen_ai.operation.name": "chat" if model else "invoke_agent"}
+    if model:
+        name = _PROVIDERS.get(provider, provider)
+        found |= {"gen_ai.provider.name": name, "gen_ai.request.model": model}
+        asked = {name: settings.get(name) for name in _REQUEST}
+        found |= {
+            f"gen_ai.request.{name}": value
+            for name, value in asked.items()
+            if isinstance(value, int | float)
+        }
+    else:
+        found["gen_ai.agent.name"] = system.name
+    if url.hostname:
+        found["server.address"] = url.hostname
+        found["server.port"] = url.port or (443 if url.scheme == "https" else 80)
+    return found
+
+
+def _usage(record: Mapping[str, Any]) -> dict[str, int]:
+    return {
+        name: int(sum(record.get(field) or 0 for field in fields))
+        for name, fields in _USAGE.items()
+        if record.get(fields[0]) is not None
+    }
 
 
 def _tracer() -> Any:

@@ -10,17 +10,16 @@ r"""Where in a reply the answer is, what was thought before it, and how sure the
 from __future__ import annotations
 
 import math
-import re
-from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from calipers.patterns import last_match
+
 ASK = "Then, on a line of its own, say how likely your answer is right: CONFIDENCE: <0 to 1>"
 
-_CONFIDENCE = re.compile(
-    r"^[\s*_`>-]*confidence[\s*_`]*[:=][\s*_`]*(?P<number>\d+(?:[.,]\d+)?|[.,]\d+)\s*(?P<percent>%)?"
-    r"[\s*_`.]*$",
-    re.IGNORECASE | re.MULTILINE,
+_CONFIDENCE = (
+    r"(?im)^[\s*_`>-]*confidence[\s*_`]*[:=][\s*_`]*((?:[0-9]+(?:[.,][0-9]+)?|[.,][0-9]+)\s*%?)"
+    r"[\s*_`.]*$"
 )
 
 
@@ -50,12 +49,8 @@ class Rule:
             before, mark, answer = text.rpartition(self.after)
             return len(before), answer if mark else None
         assert self.regex is not None
-        match = _last(re.compile(self.regex), text)
-        return (0, None) if match is None else (match.start(), match.group(1))
-
-
-def _last(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
-    return next(iter(deque(pattern.finditer(text), maxlen=1)), None)
+        match = last_match(self.regex, text)
+        return (0, None) if match is None else (match.start, match.group)
 
 
 def stated_confidence(text: str) -> tuple[str, float | None]:
@@ -64,13 +59,13 @@ def stated_confidence(text: str) -> tuple[str, float | None]:
     >>> stated_confidence("ANSWER: 4\nCONFIDENCE: 80%")
     ('ANSWER: 4', 0.8)
     """
-    match = _last(_CONFIDENCE, text)
+    match = last_match(_CONFIDENCE, text)
     if match is None:
         return text, None
-    number = float(match["number"].replace(",", "."))
-    if match["percent"]:
+    number = float(match.group.rstrip("%").replace(",", "."))
+    if match.group.endswith("%"):
         number /= 100
-    rest = text[: match.start()].rstrip() + text[match.end() :]
+    rest = text[: match.start].rstrip() + text[match.end :]
     return rest, number if 0 <= number <= 1 else None
 
 

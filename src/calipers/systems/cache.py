@@ -5,13 +5,15 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from calipers.systems.calls import Call, Reply, System
 from calipers.systems.secrets import Mask
+
+Say = Callable[[str], None]
 
 
 class Cached:
@@ -20,11 +22,15 @@ class Cached:
     The run's number is part of the question: the repeats of a task are calls of their own.
     """
 
-    def __init__(self, system: System, folder: Path, of: Mapping[str, Any], mask: Mask) -> None:
+    def __init__(
+        self, system: System, folder: Path, of: Mapping[str, Any], mask: Mask, say: Say
+    ) -> None:
         self._system = system
         self._folder = folder
         self._of = of
         self._mask = mask
+        self._say = say
+        self._is_writable = True
 
     async def __call__(self, call: Call) -> Reply:
         """The reply that is kept, or a new one, which then is."""
@@ -41,6 +47,16 @@ class Cached:
         return self._folder / name[:2] / f"{name}.json"
 
     def _keep(self, path: Path, reply: Reply) -> None:
+        """A reply that was paid for is never lost to a cache that cannot hold it."""
+        if not self._is_writable:
+            return
+        try:
+            self._write(path, reply)
+        except OSError as error:
+            self._is_writable = False
+            self._say(f"{self._folder}: {error.strerror}; replies are not kept in this cache")
+
+    def _write(self, path: Path, reply: Reply) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         beside = path.with_suffix(f".{os.getpid()}")
         kept = {

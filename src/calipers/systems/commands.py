@@ -13,6 +13,7 @@ from pathlib import Path
 
 from calipers.errors import UsageError
 from calipers.systems.calls import Call, Fault, Reply
+from calipers.systems.leash import Leash
 from calipers.systems.wire import MOST_BYTES, as_json, json_reply
 
 _KEPT = 2_000  # bytes of what it wrote to stderr
@@ -22,9 +23,10 @@ _CHUNK = 1 << 16
 class Command:
     """Runs a program for each call, in the suite's folder, and ends it with all it started."""
 
-    def __init__(self, command: list[str], folder: Path) -> None:
+    def __init__(self, command: list[str], folder: Path, leash: Leash) -> None:
         self._command = [_program(command[0], folder), *command[1:]]
         self._folder = folder
+        self._leash = leash
 
     async def __call__(self, call: Call) -> Reply:
         """The fields that it wrote; an exit code other than 0 is a fault."""
@@ -39,10 +41,11 @@ class Command:
             )
         except (OSError, ValueError) as error:
             raise Fault("exception", f"{self._command[0]}: {error}") from error
-        try:
-            return await self._reply(process, as_json(call.record))
-        finally:
-            await _end(process)
+        with self._leash.around(process.pid):
+            try:
+                return await self._reply(process, as_json(call.record))
+            finally:
+                await _end(process)
 
     async def _reply(self, process: Process, record: bytes) -> Reply:
         assert process.stdout is not None

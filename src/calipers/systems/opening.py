@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 
 from calipers.suites import Judge, Served, Suite
 from calipers.suites import System as SuiteSystem
-from calipers.systems.cache import Cached
+from calipers.systems.cache import Cached, Say
 from calipers.systems.callables import PythonFunction, load_function
 from calipers.systems.calls import System
 from calipers.systems.commands import Command
+from calipers.systems.leash import Leash, held
 from calipers.systems.secrets import key_of, mask_of
 from calipers.systems.wire import open_session
 
@@ -23,14 +24,17 @@ _CHAT = ("openai", "openai-chat")
 
 
 @asynccontextmanager
-async def open_systems(suite: Suite, folder: Path) -> AsyncIterator[list[System]]:
-    """The suite's systems, in order; paths are relative to `folder`."""
+async def open_systems(suite: Suite, folder: Path, say: Say) -> AsyncIterator[list[System]]:
+    """The suite's systems, in order; paths are relative to `folder`; `say` hears of troubles."""
     async with AsyncExitStack() as stack:
         session = None
         if any(each.model or each.http for each in suite.systems):
             session = await stack.enter_async_context(open_session())
+        leash = None
+        if any(each.command for each in suite.systems):
+            leash = stack.enter_context(held())
         yield [
-            _cached(_opened(each, suite, folder, session), each, suite, folder)
+            _cached(_opened(each, suite, folder, session, leash), each, suite, folder, say)
             for each in suite.systems
         ]
 
@@ -42,22 +46,27 @@ async def open_models(judges: Sequence[Judge]) -> AsyncIterator[list[System]]:
         yield [_model(each.model, each, session, logprobs=False) for each in judges]
 
 
-def _cached(system: System, of: SuiteSystem, suite: Suite, folder: Path) -> System:
+def _cached(system: System, of: SuiteSystem, suite: Suite, folder: Path, say: Say) -> System:
     """Models are asked once for the same, where the suite names a cache."""
     if suite.cache is None or of.model is None:
         return system
     weighed = suite.confidence is not None and suite.confidence.logprobs
     asked = {"model": of.model, "base_url": of.base_url, "logprobs": weighed}
-    return Cached(system, folder / suite.cache, asked, mask_of(suite))
+    return Cached(system, folder / suite.cache, asked, mask_of(suite), say)
 
 
 def _opened(
-    system: SuiteSystem, suite: Suite, folder: Path, session: ClientSession | None
+    system: SuiteSystem,
+    suite: Suite,
+    folder: Path,
+    session: ClientSession | None,
+    leash: Leash | None,
 ) -> System:
     if system.python is not None:
         return PythonFunction(load_function(system.python, folder))
     if system.command is not None:
-        return Command(system.command, folder)
+        assert leash is not None
+        return Command(system.command, folder, leash)
     assert session is not None
     if system.http is not None:
         from calipers.systems.endpoints import Endpoint  # noqa: PLC0415 (loads aiohttp)

@@ -53,7 +53,7 @@ class ProviderModel:
         except exceptions.ModelHTTPError as error:
             raise _http_fault(error) from error
         except exceptions.ModelAPIError as error:
-            raise _api_fault(error) from error
+            raise _own_fault(error) or _api_fault(error) from error
         except exceptions.ContentFilterError as error:
             raise Fault("content_filter", str(error)) from error
         except (exceptions.UnexpectedModelBehavior, IndexError) as error:
@@ -74,6 +74,13 @@ def _http_fault(error: Any) -> Fault:
     if error.retry_after is not None:
         headers = {"retry-after-ms": str(error.retry_after * 1000)}
     return status_fault(error.status_code, headers, error.body or str(error))
+
+
+def _own_fault(error: BaseException | None) -> Fault | None:
+    """The fault of our transport that an SDK took for one of the network, if it is that."""
+    while error is not None and not isinstance(error, Fault):
+        error = error.__cause__ or error.__context__
+    return error
 
 
 def _api_fault(error: Exception) -> Fault:

@@ -16,7 +16,8 @@ from calipers.suites import Served, Suite
 
 MASKED = "***"
 
-_AT_LEAST = 8  # characters of a key; "EMPTY" and "none" stand for none, and are words too
+_AT_LEAST = 8  # characters of a key: a shorter one may be a word, and masking would spoil answers
+_STAND_INS = ("-", "dummy", "empty", "fake", "key", "local", "none", "null", "ollama", "test", "x")
 _HOLDS_KEY = re.compile(r"API_?KEY$|ACCESS_?KEY$|AUTH_?TOKEN$", re.IGNORECASE)
 _LOOKS_LIKE_KEY = re.compile(
     r"(?P<before>\bBearer\s+|[?&](?:api_?key|key|token)=)[^\s&\"']{6,}|\bsk-[A-Za-z0-9_-]{8,}",
@@ -46,7 +47,7 @@ class Mask:
 
 def mask_of(suite: Suite) -> Mask:
     """The mask of the keys that a suite names, and of others in the environment."""
-    return mask_for((*suite.systems, *suite.judges))
+    return mask_for((*suite.systems, *(model for each in suite.judges for model in each.models)))
 
 
 def mask_for(served: Iterable[Served]) -> Mask:
@@ -61,13 +62,19 @@ def _keys(named: set[str | None]) -> Iterator[str]:
 
 
 def key_of(served: Served) -> str | None:
-    """The key that a system names; an unset variable is a mistake to tell before any call."""
+    """The key that a system names; one that is not there, or cannot be masked, is refused."""
     if served.api_key_env is None:
         return None
-    key = os.environ.get(served.api_key_env)
+    key = os.environ.get(served.api_key_env, "").strip()
     if not key:
         raise UsageError(
             f"{served.api_key_env} is not set in the environment",
             fix=f"export {served.api_key_env}=…, or leave api_key_env out where no key is needed",
         )
-    return key.strip()
+    if len(key) < _AT_LEAST and key.lower() not in _STAND_INS:
+        raise UsageError(
+            f"{served.api_key_env} holds {len(key)} characters, too few to be told from other text "
+            "and kept out of the results",
+            fix=f"a key of {_AT_LEAST} or more; EMPTY where the server wants none",
+        )
+    return key

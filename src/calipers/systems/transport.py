@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import aiohttp
 import httpx2
 
-from calipers.systems.wire import proxy_for
+from calipers.systems.wire import MOST_BYTES, proxy_for, too_long
 
 if TYPE_CHECKING:
     from aiohttp import ClientResponse, ClientSession
@@ -20,6 +20,8 @@ _KINDS: tuple[tuple[type[Exception], type[httpx2.TransportError]], ...] = (
     (aiohttp.ClientError, httpx2.ReadError),
     (OSError, httpx2.ReadError),
 )
+_PACKED = "gzip, deflate"
+_UNPACKED = (b"content-encoding", b"content-length")  # aiohttp has unpacked the body
 
 
 @contextmanager
@@ -40,19 +42,20 @@ class AiohttpTransport(httpx2.AsyncBaseTransport):
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """One request; the body of the response is read as the caller wants it."""
         url = str(request.url)
+        headers = dict(request.headers)  # one line each: some servers refuse two of a name
+        headers["accept-encoding"] = _PACKED  # the SDKs' client may know more of them
         with _as_httpx(request):
             response = await self._session.request(
                 request.method,
                 url,
-                headers=list(request.headers.multi_items()),
+                headers=headers,
                 data=await request.aread() or None,
                 proxy=proxy_for(url),
                 allow_redirects=False,
-                auto_decompress=False,
             )
         return httpx2.Response(
             status_code=response.status,
-            headers=list(response.raw_headers),
+            headers=[each for each in response.raw_headers if each[0].lower() not in _UNPACKED],
             stream=_Body(response, request),
             request=request,
         )
@@ -64,9 +67,16 @@ class _Body(httpx2.AsyncByteStream):
         self._request = request
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
+        size = 0
         with _as_httpx(self._request):
             async for piece in self._response.content.iter_any():
+                size += len(piece)
+                if size > MOST_BYTES:
+                    raise too_long()
                 yield piece
 
     async def aclose(self) -> None:
-        self._response.release()
+        if self._response.content.at_eof():
+            self._response.release()
+        else:
+            self._response.close()  # nobody reads the rest

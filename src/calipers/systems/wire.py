@@ -110,9 +110,14 @@ async def _read(response: ClientResponse) -> bytes:
     while piece := await response.content.readany():
         size += len(piece)
         if size > MOST_BYTES:
-            raise Fault("bad_response", f"a body of more than {MOST_BYTES >> 20} MiB")
+            raise too_long()
         pieces.append(piece)
     return b"".join(pieces)
+
+
+def too_long() -> Fault:
+    """A body that nobody should keep in memory."""
+    return Fault("bad_response", f"a body of more than {MOST_BYTES >> 20} MiB")
 
 
 def connection_fault(error: BaseException) -> Fault:

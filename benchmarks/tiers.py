@@ -1,0 +1,50 @@
+"""Ten million runs in a thousand tiers: against reading their columns, and Polars by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from benchmarks.contest import by_turns, contestant
+from benchmarks.figures import Bar, Figure, versus
+from benchmarks.workload import Setup
+
+TIMES_A_READ = Bar(2)
+_TIMES = 10
+
+
+def of_tiers(setup: Setup) -> Iterator[Figure]:
+    path = setup.file("tiers", ".parquet", _TIMES * setup.rows)
+    runs = by_turns(
+        setup.rounds,
+        calipers=contestant("tiers", path),
+        read=contestant("tiers_read", path),
+        by_hand=contestant("tiers_by_hand", path),
+    )
+    ours = runs["calipers"]
+    rows = f"{_TIMES * setup.rows:,} runs in 1,000 tiers"
+    yield Figure(
+        name="tiers, all metrics: calipers / reading the columns",
+        value=ours.seconds / runs["read"].seconds,
+        bar=TIMES_A_READ,
+        binding=setup.is_full,
+        detail=f"{versus(ours, runs['read'])}, {rows}",
+    )
+    yield Figure(
+        name="tiers: calipers with intervals / Polars by hand without",
+        value=ours.seconds / runs["by_hand"].seconds,
+        detail=versus(ours, runs["by_hand"]),
+    )
+    yield Figure(
+        name="tiers: peak memory, calipers / Polars by hand",
+        value=ours.peak_bytes / runs["by_hand"].peak_bytes,
+        detail=f"{ours.peak_bytes / 1e6:,.0f} MB / {runs['by_hand'].peak_bytes / 1e6:,.0f} MB",
+    )
+    yield Figure(
+        name="tiers: greatest difference of a tier's means",
+        value=max(
+            abs(ours.values[tier][name] - value)  # type: ignore[operator]
+            for tier, means in runs["by_hand"].values.items()
+            for name, value in means.items()
+        ),
+        unit="",
+    )

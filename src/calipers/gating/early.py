@@ -1,0 +1,63 @@
+"""How far each check was decided when a run ended early: what gate.json says of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+By = tuple[tuple[str, Any], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """What is sure of one check: the confidence sequence of its mean, and the verdict, if any."""
+
+    name: str
+    decided: Literal["pass", "fail"] | None
+    tasks: int  # in the order drawn, as far as all of them are done
+    of: int
+    low: float | None = None
+    high: float | None = None
+    after: int | None = None  # so many tasks it was sure
+    within: str | None = None  # the bounds are of the share of rows that are
+    why_not: str | None = None  # why it cannot be decided before the end
+
+    def to_dict(self) -> dict[str, Any]:
+        """As gate.json has it."""
+        further = {"after": self.after, "within": self.within, "why_not": self.why_not}
+        return {
+            "decided": self.decided,
+            "low": self.low,
+            "high": self.high,
+            "tasks": self.tasks,
+            "of": self.of,
+            **{key: value for key, value in further.items() if value is not None},
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Early:
+    """A run that may end as soon as its gate is decided, and how far it came."""
+
+    stopped: bool  # before all calls were made
+    made: int
+    planned: int
+    seed: int  # of the order of the tasks
+    alpha: float
+    shared_by: int  # checks, each with an equal part of alpha
+    standings: Mapping[By, Sequence[Standing]] = field(default_factory=dict)  # those that block
+
+    def of_group(self, by: Mapping[str, Any]) -> Sequence[Standing]:
+        """The checks of one group, in the policy's order."""
+        return self.standings[tuple(by.items())]
+
+    def to_dict(self) -> dict[str, Any]:
+        """As gate.json has it; each check holds its own standing."""
+        return {
+            "stopped": self.stopped,
+            "calls": {"made": self.made, "planned": self.planned},
+            "seed": self.seed,
+            "alpha": self.alpha,
+            "shared_by": self.shared_by,
+        }

@@ -1,0 +1,67 @@
+r"""Regular expressions over texts from outside, in time that grows with the text and no faster.
+
+Python's own engine can take longer than the world will last for a pattern like `(a+)+$` on a text
+that somebody chose. Rust's, which Polars carries, cannot; it has no look-around and no
+backreferences.
+
+>>> last_match(r"ANSWER: (\d+)", "ANSWER: 4, no, ANSWER: 16.")
+Match(start=15, end=25, group='16')
+"""
+
+from __future__ import annotations
+
+import random
+from typing import NamedTuple
+
+_OF_NOBODY = range(0xE000, 0xF900)  # code points that Unicode leaves to private use
+
+
+class Match(NamedTuple):
+    """Where the last match is, and what its first group holds."""
+
+    start: int
+    end: int
+    group: str
+
+
+def last_match(pattern: str, text: str) -> Match | None:
+    """The last match; `$` also means before a line break that ends the text, as in Python."""
+    text = text.encode("utf-8", "replace").decode()  # half of a surrogate pair is no text
+    found = _last(pattern, text)
+    if found is None and text.endswith("\n"):
+        found = _last(pattern, text[:-1])
+    return found
+
+
+def _last(pattern: str, text: str) -> Match | None:
+    """Every match is put between marks; the last ones tell where it was."""
+    import polars as pl  # noqa: PLC0415 (takes a while to load)
+
+    mark = _mark_not_in(text)
+    marked = pl.Series([text]).str.replace_all(pattern, f"{mark}${{1}}{mark}${{0}}{mark}").item()
+    before, _, rest = marked.rpartition(mark)
+    if not before:
+        return None
+    before, _, matched = before.rpartition(mark)
+    group = before.rpartition(mark)[2]
+    end = len(text) - len(rest)
+    return Match(end - len(matched), end, group)
+
+
+def _mark_not_in(text: str) -> str:
+    while True:
+        mark = "".join(map(chr, random.choices(_OF_NOBODY, k=2)))  # noqa: S311 (no secret)
+        if mark not in text:
+            return mark
+
+
+def groups_in(pattern: str) -> int:
+    """How many groups a pattern has; ValueError with the reason where it is none."""
+    import polars as pl  # noqa: PLC0415 (takes a while to load)
+
+    try:
+        found = pl.Series([""]).str.extract_groups(pattern)
+    except pl.exceptions.ComputeError as error:
+        lines = str(error).strip().splitlines()
+        raise ValueError(lines[-1].removeprefix("error: ").removeprefix("regex error: ")) from None
+    return len(found.struct.fields)
