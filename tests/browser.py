@@ -101,7 +101,7 @@ class Watched:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """Chromium, for one module: as long as it lives, nothing else can run an event loop here."""
+    """Chromium, started once for a module; two at a time cannot be in one process."""
     from playwright.sync_api import sync_playwright  # noqa: PLC0415
 
     with sync_playwright() as play:

@@ -41,6 +41,7 @@ def loaded_after(code: str) -> set[str]:
         "import sys; sys.argv = ['calipers', 'score', '-h']; from calipers.cli import main; main()",
         "import sys; sys.argv = ['calipers', 'judge', '-h']; from calipers.cli import main; main()",
         "import sys; sys.argv = ['calipers', 'view', '-h']; from calipers.cli import main; main()",
+        "import sys; sys.argv = ['calipers', 'report', '-h']; from calipers.cli import main; main()",
         "import sys; sys.argv = ['calipers', '--version']; from calipers.cli import main; main()",
     ],
 )

@@ -68,7 +68,7 @@ def report_data(
         gate = stored_gate(stored)
     return Report(
         title=asked.title or _title(score, manifest),
-        facts=dict(_facts(score, manifest, records)),
+        facts=dict(_facts(score, table, manifest, records)),
         score=score,
         gate=gate,
         breakdowns=dict(_breakdowns(records, score, several, options)),
@@ -115,14 +115,11 @@ def _breakdowns(
 ) -> Iterator[tuple[str, Score]]:
     """The few metrics that matter most, by each field that takes several values."""
     names = [name for name in _BROKEN_DOWN if any(_known(group, name) for group in score.groups)]
-    for field in (*_PARTS, *_SYSTEM):
-        if field not in several or (field in options.by and len(options.by) == 1):
-            continue
-        within = tuple(name for name in options.by if name != field)
-        if several[field] * max(1, len(score.groups)) > _MOST_CELLS:
-            within = ()
-        if names and (field in _PARTS or field not in options.by or not within):
-            asked = replace(options, by=(field, *within), metrics=tuple(names), for_report=False)
+    for field in (*_PARTS, *_SYSTEM) if names else ():
+        if field in several and field not in options.by:
+            few = several[field] * len(score.groups) <= _MOST_CELLS
+            by = (field, *(options.by if few else ()))
+            asked = replace(options, by=by, metrics=tuple(names), for_report=False)
             yield field, score_data(records, asked)
 
 
@@ -139,17 +136,17 @@ def _title(score: Score, manifest: Mapping[str, Any] | None) -> str:
 
 
 def _facts(
-    score: Score, manifest: Mapping[str, Any] | None, records: Any
+    score: Score, table: SampleTable, manifest: Mapping[str, Any] | None, records: Any
 ) -> Iterator[tuple[str, str]]:
     """What was measured, in pairs of a word and its value."""
     errors = sum(group.errors for group in score.groups)
     failed = f", {errors:,} of them failed calls" if errors else ""
     yield "Records", f"{score.records:,}{failed}"
     for field in _SYSTEM:
-        values = {str(group.by[field]) for group in score.groups if group.by.get(field) is not None}
-        if values:
+        if values := table.values(field):
             counted = f"{len(values)}: " if len(values) > _NAMED else ""
-            yield f"{field.capitalize()}s", f"{counted}{_some(sorted(values))}"
+            plural = "" if len(values) == 1 else "s"
+            yield f"{field.capitalize()}{plural}", f"{counted}{_some(values)}"
     yield "Read from", _some([each.path for each in score.inputs])
     if (when := _when(records)) is not None:
         yield "Records written", when

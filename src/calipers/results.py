@@ -68,20 +68,6 @@ class Histogram:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JudgedBy:
-    """Who made a judged value of so many rows: models with the hashes of their rubrics."""
-
-    value: str  # passed, impl_rate, or the rubric's name
-    members: tuple[tuple[str, str], ...]  # nobody: too many to be told apart
-    rows: int
-
-    def to_dict(self) -> dict[str, Any]:
-        """The JSON of one."""
-        members = [{"model": model, "rubric_hash": of or None} for model, of in self.members]
-        return {"value": self.value, "by": members, "rows": self.rows}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ReliabilityBin:
     """The answers whose confidence lies above one edge and up to the next."""
 
@@ -96,6 +82,20 @@ class ReliabilityBin:
     def to_dict(self) -> dict[str, Any]:
         """The JSON of one bin."""
         return {name: getattr(self, name) for name in self.__slots__}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgedBy:
+    """Who made a judged value of so many rows: models with the hashes of their rubrics."""
+
+    value: str  # passed, impl_rate, or the rubric's name
+    members: tuple[tuple[str, str], ...]  # nobody: too many to be told apart
+    rows: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON of one."""
+        members = [{"model": model, "rubric_hash": of or None} for model, of in self.members]
+        return {"value": self.value, "by": members, "rows": self.rows}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,9 +126,9 @@ class Group:
             "errors": self.errors,
             "metrics": {name: measured.to_dict() for name, measured in self.metrics.items()},
             **({} if self.statistics is None else tiers),
-            **({"judges": [each.to_dict() for each in self.judges]} if self.judges else {}),
             **({"histograms": histograms} if histograms else {}),
             **({"reliability": reliability} if reliability else {}),
+            **({"judges": [each.to_dict() for each in self.judges]} if self.judges else {}),
         }
 
     def _statistics(self) -> dict[str, dict[str, Any] | None]:

@@ -94,12 +94,12 @@ class SampleTable:
 
     def several(self) -> dict[str, int]:
         """The fields that take several values, though not too many, and how many."""
-        known = {name: seen - {None} for name, seen in self._values.items()}
-        return {
-            name: len(values)
-            for name, values in known.items()
-            if 2 <= len(values) <= SEVERAL  # noqa: PLR2004
-        }
+        counts = {name: len(self.values(name)) for name in FIELDS}
+        return {name: count for name, count in counts.items() if 1 < count <= SEVERAL}
+
+    def values(self, name: str) -> list[str]:
+        """The values of a field, sorted; where there are very many, some of them."""
+        return sorted(self._values[name] - {None})
 
     def kinds(self) -> dict[SampleKind, int]:
         """How many records there are of each kind."""

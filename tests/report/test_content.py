@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import polars as pl
 import pytest
 
 import calipers as cal
+from calipers.gating.early import Early, Standing
 from calipers.gating.stored import stored_gate
 from calipers.metrics import metric_named
 from calipers.reporting.figures import figure, with_interval
@@ -193,6 +195,13 @@ def test_a_verdict_comes_back_from_its_json(made: cal.Report) -> None:
     again = stored_gate(stored)
     assert again is not None
     assert again.to_dict() == gate.to_dict()
+    early = Early(stopped=True, made=3, planned=9, seed=1, alpha=0.05, shared_by=2)
+    standing = Standing(name="accuracy", decided="fail", tasks=3, of=9, low=0.1, after=2)
+    check = replace(gate.checks[0], sequence=standing, evidence=({"judge": "j", "kappa": 0.5},))
+    whole = replace(gate, early=early, checks=(check, *gate.checks[1:]))
+    again = stored_gate(json.loads(whole.to_json()))
+    assert again is not None
+    assert again.to_dict() == whole.to_dict()
     assert stored_gate({}) is None
     assert stored_gate({**stored, "checks": [{"name": 1}]}) is None
     assert stored_gate({**stored, "records": "many"}) is None

@@ -107,7 +107,7 @@ class Plan:
         """Every feature once, each behind those it stands on."""
         wanted = [feature for metric in self.metrics for feature in metric.features]
         wanted += (*self.described, *self.binned, *map(wide_bin_of, self.widely_binned))
-        wanted += () if self.tallied is None else (self.tallied,)
+        wanted += filter(None, [self.tallied])
         return tuple(dict.fromkeys(each for feature in wanted for each in feature.with_inputs()))
 
     @cached_property

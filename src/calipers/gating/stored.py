@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from calipers.errors import UsageError
+from calipers.gating.early import Early, Standing
 from calipers.gating.result import SCHEMA, Changes, Check, GateResult, Ids
 from calipers.gating.thresholds import Scale, Threshold, scale_of
 from calipers.metrics import metric_named
@@ -33,6 +34,7 @@ def stored_gate(found: Mapping[str, Any]) -> GateResult | None:
             changes=tuple(map(_changes, found.get("changes", ()))),
             notices=tuple(map(str, found.get("notices", ()))),
             seed=int(found.get("seed", 0)),
+            early=_early(found.get("until_decided")),
         )
     except (AttributeError, KeyError, TypeError, ValueError):
         return None
@@ -52,6 +54,8 @@ def _check(found: Mapping[str, Any]) -> Check:
         thin=bool(found.get("thin")),
         further_scenarios=found.get("further_scenarios"),
         failing=_ids(found.get("failing")),
+        sequence=_standing(found),
+        evidence=tuple(dict(each) for each in found.get("evidence", ())),
         value=_number(found["value"]),
         low=_number(found["low"]),
         high=_number(found["high"]),
@@ -72,6 +76,26 @@ def _threshold(found: Mapping[str, Any]) -> Threshold | None:
     except UsageError:
         scale = Scale(name=found["name"], unit=None, range=(0, 1), better="higher")
     return Threshold(operator=found["operator"], value=float(found["threshold"]), scale=scale)
+
+
+def _standing(found: Mapping[str, Any]) -> Standing | None:
+    sequence = found.get("sequence")
+    return None if sequence is None else Standing(name=str(found["name"]), **sequence)
+
+
+def _early(found: Mapping[str, Any] | None) -> Early | None:
+    """How far a run came that may end early; the standings are in its checks."""
+    if found is None:
+        return None
+    calls = found["calls"]
+    return Early(
+        stopped=bool(found["stopped"]),
+        made=int(calls["made"]),
+        planned=int(calls["planned"]),
+        seed=int(found["seed"]),
+        alpha=float(found["alpha"]),
+        shared_by=int(found["shared_by"]),
+    )
 
 
 def _ids(found: Mapping[str, Any] | None) -> Ids:

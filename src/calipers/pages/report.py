@@ -17,9 +17,10 @@ from calipers.pages.inlining import content_policy, static
 from calipers.pages.vega import PageFigure, page_figure
 from calipers.reporting.charts import charts_of, metric_by_group
 from calipers.reporting.charts.style import styled
+from calipers.reporting.corrections import correction_lines
 from calipers.reporting.figures import group_name, reasons, with_interval
 from calipers.reporting.frontiers import frontier_lines
-from calipers.reporting.gate import gate_summary
+from calipers.reporting.gate import gate_further, gate_summary
 from calipers.tiering import TIER
 from calipers.version import __version__
 
@@ -79,7 +80,7 @@ def report_html(report: Report) -> str:
             why=list(_why(report)),
             families=list(families_of(_on_cards(report.score, names))),
             names=names,
-            nulls=reasons(report.score.groups),
+            beside=list(_beside(report.score)),
             on_cards=_ON_CARDS,
             tier_groups=partial(_tier_groups, report.score.groups),
             wide=len(report.score.groups) > _SIDE_BY_SIDE,
@@ -108,6 +109,13 @@ def _on_cards(score: Score, names: Sequence[str]) -> list[str]:
         for name in names
         if _any_value(score, name) and (weighed or name != "weighted_pass_rate")
     ]
+
+
+def _beside(score: Score) -> Iterator[str]:
+    """What stands below the table: means without the judges' error, and why values are null."""
+    for line in correction_lines(score):
+        yield f"without the judge's error: {line}"
+    yield from reasons(score.groups)
 
 
 def _tier_groups(groups: Sequence[Group], tiers: Tiers) -> list[Group]:
@@ -140,8 +148,7 @@ def _why(report: Report) -> Iterator[str]:
     if report.gate is None:
         yield from _main_numbers(report.score)
         return
-    for line in report.gate.incomplete:
-        yield f"The run is incomplete: {line}."
+    yield from gate_further(report.gate)
     for verdict in ("fail", "inconclusive", "warn"):
         for check in report.gate.checks:
             if check.verdict == verdict and check.reason:

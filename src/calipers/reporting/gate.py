@@ -59,7 +59,7 @@ def _show(result: GateResult, out: Console) -> None:
         for check in checks:
             if check.reason is not None:
                 _show_reason(check, out)
-    for line in _further(result):
+    for line in gate_further(result):
         out.print(_indented(Text(line)))
 
 
@@ -163,7 +163,7 @@ def listed(ids: Ids, most: int = _NAMED) -> str:
     return f"{names} and {more:,} more" if more else names
 
 
-def _further(result: GateResult) -> Iterator[str]:
+def gate_further(result: GateResult) -> Iterator[str]:
     """What else there is to know: why the run is incomplete, and what changed."""
     if result.incomplete:
         yield f"the run is incomplete: {'; '.join(result.incomplete)}"
@@ -206,7 +206,7 @@ def gate_markdown(result: GateResult) -> str:
                 name = markdown_cell(printable(check.name))
                 lines.append(f"- {_SIGNS[check.verdict]} **{name}**: {markdown_cell(told)}")
         lines.append("")
-    lines += (f"- {markdown_cell(line)}" for line in (*_further(result), *result.notices))
+    lines += (f"- {markdown_cell(line)}" for line in (*gate_further(result), *result.notices))
     return "\n".join(lines).rstrip("\n") + "\n"
 
 
@@ -248,7 +248,7 @@ def gate_html(result: GateResult) -> str:
             f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>",
             _html_list(told),
         ]
-    return "".join((*pieces, _html_list((*_further(result), *result.notices))))
+    return "".join((*pieces, _html_list((*gate_further(result), *result.notices))))
 
 
 def _html_list(lines: Iterable[str]) -> str:

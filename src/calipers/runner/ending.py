@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from calipers.calibrations import Calibration, read_all
@@ -79,7 +79,7 @@ def ended(
         if suite.policy is not None:
             gate = _decided(suite, base, folder, state.missing, early)
             folder.write(GATE, gate.to_json() + "\n")
-        notices = (*notices, *_reported(folder, gate, options.settings))
+        notices = (*notices, *_reported(folder, gate, options))
     tally = state.tally
     return RunResult(
         folder=folder.path,
@@ -96,11 +96,11 @@ def ended(
     )
 
 
-def _reported(folder: Folder, gate: GateResult | None, settings: Settings) -> list[str]:
+def _reported(folder: Folder, gate: GateResult | None, options: Options) -> list[str]:
     """Write the report; a run is as good without one, and then says why there is none."""
     try:
         need_report(REPORT)
-        made = report_data(folder.path, ReportOptions(), Options(settings=settings), gate=gate)
+        made = report_data(folder.path, ReportOptions(), replace(options, by=()), gate=gate)
         folder.write(REPORT, made.to_html())
     except CalipersError as error:
         return [f"no {REPORT}: {error.message}; {error.fix}"]
