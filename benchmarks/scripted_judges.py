@@ -4,6 +4,7 @@ A judged text that holds `QUALITY=4` is worth 4 to the good judge, on whatever s
 for; without it, the middle. The others: `biased` gives a point more, `broken` leaves every scale,
 `shaky` is broken until it is told so, `chatty` talks around its JSON, `slow` takes its time,
 `plain` is behind a server that takes no schemas, `gullible` does what the judged text asks for.
+Asked how sure it is, a judge says what stands in the text as `SURE=0.4`; else it is sure.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ SLOW = 0.5  # seconds
 
 _SCHEMA = re.compile(r"by this JSON schema:\n(?P<schema>\{.*\})\n")
 _QUALITY = re.compile(r"QUALITY=(?P<score>-?\d+(?:\.\d+)?)")
+_SURE = re.compile(r"SURE=(?P<share>[\d.]+)")
 _REFUSED = "Your last reply was refused"
 
 
@@ -32,7 +34,11 @@ def judgement(body: dict[str, Any]) -> str:
     schema = json.loads(_SCHEMA.search(prompt)["schema"])  # type: ignore[index]
     aspects = schema["properties"]["scores"]["properties"]
     scores = {name: _score(kind, prompt, asked) for name, asked in aspects.items()}
-    text = json.dumps({"reason": f"As a {kind} judge sees it.", "scores": scores})
+    sure = {}
+    if "confidence" in schema["properties"]:
+        said = _SURE.search(prompt)
+        sure["confidence"] = float(said["share"]) if said else 0.9
+    text = json.dumps({"reason": f"As a {kind} judge sees it.", "scores": scores, **sure})
     return f"Of course! {text}" if kind == "chatty" else text
 
 

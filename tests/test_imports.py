@@ -11,12 +11,14 @@ import calipers
 
 PACKAGE = Path(calipers.__file__).parent
 
-_SHOWS = {"api", "cli", "reporting"}
+_SHOWS = {"api", "cli", "pages", "reporting", "web"}
 _SIZES = {"sizing", "powering"}
 _AUDITS = {"rubric_items", "judgements", "audits", "auditing"}
 _ASKS = {"scoring", "thresholds", "explaining", "results", "sinks", "agreeing", "ratings", "tasks"}
 _DECIDES = {"gating", "deciding", "scenario_table", "baseline_files", "suites", "starter"}
 _CALLS = {"systems", "runner", "judge", "calibrating"}
+_REPORTS = {"reports", "sampling", "presenting"}
+_ASKS |= _REPORTS
 _ASKS |= _SHOWS | _SIZES | _AUDITS | _DECIDES | _CALLS
 _MEASURES = {"engines", "sources", "metrics", "stats", "prices", "records"}
 FORBIDDEN = {
@@ -32,6 +34,9 @@ FORBIDDEN = {
     "runner": {"explaining", "agreeing", "calibrating", *_SIZES, *_SHOWS},
     "judge": {"engines", "sources", "stats", "prices", *_ASKS} - {"judge", "rubric_items"},
     "calibrating": {"engines", "scoring", "explaining", "sinks", *_SIZES, *_SHOWS},
+    "judging_options": {"engines", "sources", "explaining", "tasks", *_SIZES, *_SHOWS},
+    "calibrations": {"engines", "sources", "metrics", "prices", "records", *_ASKS},
+    "correcting": {"sources", "scoring", "sinks", "thresholds", "tasks", *_SIZES, *_SHOWS},
     "prices": {"engines", "sources", "metrics", "stats", *_ASKS},
     "judgment_shape": {"engines", "sources", "metrics", "stats", *_ASKS},
     "traces": {"engines", "sources", "metrics", "prices", *_ASKS},
@@ -44,6 +49,7 @@ FORBIDDEN = {
     "results": {"engines", "sources", "metrics", "scoring", "explaining", "sinks", "api", "cli"},
     "json_lines": {"engines", "sources", "metrics", *_ASKS} - {"results"},
     "task_file": {"scoring", "explaining", "agreeing", "ratings", "tasks", *_SIZES, *_SHOWS},
+    "picturing": {"sources", *_ASKS} - {"results"},
     "scoring": {"explaining", "api", "cli", "reporting"},
     "thresholds": {"explaining", "results", "sinks", "agreeing", "ratings", *_SIZES, *_SHOWS},
     "choices": {"explaining", "results", "sinks", "agreeing", "ratings", *_SIZES, *_SHOWS},
@@ -65,13 +71,22 @@ FORBIDDEN = {
     "deciding": {"explaining", "agreeing", "tasks", "suites", *_SIZES, *_SHOWS, *_CALLS},
     "reporting": {
         *("engines", "sources", "scoring", "sinks", "ratings", "tasks", "judgements", "auditing"),
-        *("api", "cli", "systems", "judge"),
+        *("api", "cli", "pages", "web", "systems", "judge"),
     },
+    "pages": {
+        *("engines", "sources", "scoring", "sinks", "ratings", "tasks", "judgements", "auditing"),
+        *("explaining", "api", "cli", "systems", "judge", "runner"),
+    },
+    "result_folder": {"*"},
+    "reports": {"engines", "sources", "metrics", "scoring", "sampling", "presenting", "api", "cli"},
+    "sampling": {"explaining", "agreeing", "tasks", *_SIZES, *_SHOWS, *_CALLS} | {"presenting"},
+    "presenting": {"explaining", "agreeing", "tasks", "suites", *_SIZES, *_SHOWS, *_CALLS},
     "rubric_items": {"engines", "sources", "metrics", "stats", *_ASKS} - {"rubric_items"},
     "judgements": {"engines", "metrics", "stats", *_ASKS} - {"rubric_items", "scoring"},
     "audits": {"engines", "sources", "metrics", "scoring", "judgements", "auditing", "api", "cli"},
     "auditing": {"engines", "sources", "explaining", "agreeing", "ratings", *_SHOWS},
-    "api": {"cli", "reporting"},
+    "web": {"api", "cli", "systems"},
+    "api": {"cli", "pages", "reporting", "web"},
 }
 
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         judge_records,
         power,
         read,
+        report,
         run,
         score,
         trace_svg,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from calipers.gating.result import GateResult
     from calipers.metrics.case_weights import CaseWeights
     from calipers.powering import PowerAnalysis
+    from calipers.reports import Report
     from calipers.results import Group, Measured, Score
     from calipers.runner.ending import RunResult
     from calipers.timing import Timed, timed
@@ -47,6 +49,7 @@ __all__ = [
     "Group",
     "Measured",
     "PowerAnalysis",
+    "Report",
     "RunResult",
     "Score",
     "Timed",
@@ -61,6 +64,7 @@ __all__ = [
     "judge_records",
     "power",
     "read",
+    "report",
     "run",
     "score",
     "timed",
@@ -77,6 +81,7 @@ _LAZY = {
     "judge_records": "calipers.api",
     "power": "calipers.api",
     "read": "calipers.api",
+    "report": "calipers.api",
     "run": "calipers.api",
     "score": "calipers.api",
     "timed": "calipers.timing",
@@ -88,6 +93,7 @@ _LAZY = {
     "Group": "calipers.results",
     "Measured": "calipers.results",
     "PowerAnalysis": "calipers.powering",
+    "Report": "calipers.reports",
     "RunResult": "calipers.runner.ending",
     "Score": "calipers.results",
     "Timed": "calipers.timing",

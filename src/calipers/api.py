@@ -13,6 +13,7 @@ from calipers.agreeing import Agreement, agree_data
 from calipers.agreeing import Options as AgreeOptions
 from calipers.auditing import audit_data
 from calipers.audits import Audit
+from calipers.calibrations import Calibration, Calibrations, read_all
 from calipers.choices import Choices, with_choices
 from calipers.comparing import CompareOptions, compare_data
 from calipers.comparisons import Compared
@@ -21,6 +22,7 @@ from calipers.explaining import Explanation, explain_data
 from calipers.powering import PowerAnalysis, power_data
 from calipers.ratings import Where
 from calipers.records import FIELDS, BadValue
+from calipers.reports import SAMPLES, Report
 from calipers.results import Score
 from calipers.rubric_items import read_rubric
 from calipers.scoring import Options, Progress, score_data
@@ -30,11 +32,11 @@ from calipers.stats.power import CORRELATION
 from calipers.traces import trace_picture
 
 if TYPE_CHECKING:
-    from calipers.calibrating import Calibrations
     from calipers.choices import PolicyLike
     from calipers.gating.result import GateResult
+    from calipers.judging_options import Judging
     from calipers.runner.ending import RunResult
-    from calipers.runner.judging import JudgedFiles
+    from calipers.runner.judged import JudgedFiles
     from calipers.runner.running import Watch
 
 
@@ -63,6 +65,7 @@ def score(
     seed: int = 0,
     progress: Progress = _no_progress,
     policy: PolicyLike | None = None,
+    calibration: str | Path | Sequence[str | Path] = (),
     **choices: Unpack[Choices],
 ) -> Score:
     """Measure records: every metric that the data allows, or those of a profile, or those named.
@@ -70,7 +73,8 @@ def score(
     `data` is a path, a glob, a folder of Parquet parts, several of these, a list of dicts, or a
     Polars, pandas or Arrow table. `rename` maps the record's fields to the data's names.
     `choices` say how metrics are computed, see `calipers.choices.Choices`; a gate's `policy` brings
-    the weights of scenarios and the latency budget.
+    the weights of scenarios and the latency budget. A judge's `calibration` file corrects the means
+    of what it judged.
 
     >>> score([{"answer": "4", "target": "4"}]).groups[0].metrics["accuracy"].value
     1.0
@@ -92,11 +96,12 @@ def score(
         confidence=confidence,
         resamples=resamples,
         seed=seed,
+        calibrations=_calibrations(calibration),
     )
     measured = score_data(data, with_choices(options, choices, policy), progress)
     if options.figures is None or not measured.records:
         return measured
-    left_out = measured.save_figures(options.figures)
+    left_out = measured.save_figures(options.figures, profile)
     notices = (f"no figure {name}: {reason}" for name, reason in left_out.items())
     return replace(measured, notices=(*measured.notices, *notices))
 
@@ -180,47 +185,20 @@ def judge_records(
     files: str | Path | Sequence[str | Path],
     output: str | Path,
     *,
-    rubric: str,
-    model: str,
-    name: str | None = None,
-    base_url: str | None = None,
-    api_key_env: str | None = None,
-    limit: int | None = None,
-    cache: str | Path | None = None,
-    concurrency: int = 32,
-    retries: int = 5,
-    timeout: float = 120.0,
-    rename: Mapping[str, str] | None = None,
     watch: Watch | None = None,
+    **judging: Unpack[Judging],
 ) -> JudgedFiles:
-    """Have the records in files judged by a model, and write them with their `judgments`.
+    """Have the records in files judged by models, and write them with their `judgments`.
 
-    `rubric` is a built-in one or a file. Run again with the same output to finish what is missing.
+    `judging` says by whom and how, see `calipers.judging_options.Judging`. Run again with the same
+    output to finish what is missing.
     """
     from contextlib import nullcontext  # noqa: PLC0415
 
-    from calipers.config.files import ConfigFile  # noqa: PLC0415
-    from calipers.runner.judges import Pace  # noqa: PLC0415
-    from calipers.runner.judging import Work, judge_files  # noqa: PLC0415
-    from calipers.suites import Judge  # noqa: PLC0415
+    from calipers.judging_options import work_of  # noqa: PLC0415
+    from calipers.runner.judging import judge_files  # noqa: PLC0415
 
-    given = {
-        "name": name or model.partition(":")[2] or model,
-        "model": model,
-        "rubric": str(rubric),
-        "base_url": base_url,
-        "api_key_env": api_key_env,
-        "limit": limit,
-    }
-    work = Work(
-        files=[str(each) for each in ([files] if isinstance(files, str | Path) else files)],
-        judge=Judge.of(ConfigFile("judge", given), example="--model openai:gpt-4o-mini"),
-        output=Path(output),
-        pace=Pace(concurrency=concurrency, retries=retries, timeout_seconds=timeout),
-        cache=None if cache is None else Path(cache),
-        rename=rename or {},
-    )
-    return judge_files(work, watch or (lambda _: nullcontext()))
+    return judge_files(work_of(files, output, judging), watch or (lambda _: nullcontext()))
 
 
 def calibrate_judges(
@@ -324,6 +302,55 @@ def power(
         on_bad=on_bad,
     )
     return power_data(data, candidate, aim, with_choices(options, choices, policy))
+
+
+def report(
+    data: Any,
+    output: str | Path | None = None,
+    *,
+    policy: PolicyLike | None = None,
+    title: str | None = None,
+    samples: int = SAMPLES,
+    figures: str | Path | None = None,
+    by: str | Sequence[str] = (),
+    rename: Mapping[str, str] | None = None,
+    on_bad: Literal["stop", "skip"] = "stop",
+    baseline: str = "T0",
+    cluster: str | None = None,
+    confidence: float = 0.95,
+    resamples: int = 0,
+    seed: int = 0,
+    progress: Progress = _no_progress,
+    **choices: Unpack[Choices],
+) -> Report:
+    """What a person wants to know about some records, or a result folder, in one page.
+
+    `output` names a file for it, HTML or, if it ends in .md, Markdown. A `policy` brings a verdict;
+    without one, a result folder's own verdict is shown. `figures` names a folder for the figures.
+
+    >>> told = report([{"id": "a", "answer": "4", "target": "5"}])
+    >>> told.failures[0].what, told.failures[0].ids
+    ('wrong', ('a',))
+    """
+    from calipers.presenting import ReportOptions, report_data  # noqa: PLC0415 (loads pydantic)
+
+    options = Options(
+        by=_names(by),
+        renames=rename or {},
+        on_bad=on_bad,
+        baseline=baseline,
+        cluster=cluster,
+        confidence=confidence,
+        resamples=resamples,
+        seed=seed,
+    )
+    asked = ReportOptions(policy=policy, samples=samples, title=title)
+    made = report_data(data, asked, with_choices(options, choices, policy), progress)
+    if figures is not None:
+        made.score.save_figures(figures)
+    if output is not None:
+        made.save(output)
+    return made
 
 
 def explain(
@@ -450,6 +477,10 @@ def read(data: Any, *, rename: Mapping[str, str] | None = None) -> pl.DataFrame:
                 raise batch.bad[0].error()
             frames.append(batch.frame)
     return pl.concat(frames, how="diagonal_relaxed") if frames else pl.DataFrame()
+
+
+def _calibrations(files: str | Path | Sequence[str | Path]) -> tuple[Calibration, ...]:
+    return read_all([files] if isinstance(files, str | Path) else files)
 
 
 def _path(path: str | Path | None) -> Path | None:

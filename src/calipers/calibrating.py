@@ -1,78 +1,59 @@
 """How far judges agree with people on the same records: a judge's licence.
 
 A calibration is bound to the judge's model and the rubric's hash: another model, or one word more
-in the rubric, is another judge.
+in the rubric, is another judge. Several samples of one judge are taken together, and so are the
+judges of a panel, which is calibrated beside its members.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from statistics import fmean
+from statistics import fmean, median
 from typing import Any
 
 import numpy as np
 
-from calipers.errors import EXIT_INCOMPLETE, EXIT_PASS, DataError, UsageError
+from calipers.calibrations import (
+    KAPPA,
+    PASSED,
+    SCORE,
+    WEIGHTED_KAPPA,
+    Calibration,
+    Calibrations,
+    Member,
+    members_of,
+)
+from calipers.errors import DataError, UsageError
+from calipers.judgment_shape import who_judged
+from calipers.metrics.judged import RUBRICS
 from calipers.runner.data import read_records
-from calipers.stats.agreement import Level, cohen_kappa, krippendorff_alpha
+from calipers.stats.agreement import Level, cohen_kappa, krippendorff_alpha, weighted_kappa
+from calipers.stats.correction import Verdicts, moments, verdicts
 from calipers.stats.correlation import spearman
-from calipers.stats.influence import Estimate, Floats, Sampling
+from calipers.stats.influence import Estimate, Floats, Sampling, Whole
 from calipers.stats.paired import mean_and_error, student
-from calipers.version import __version__
-
-SCHEMA = "calipers.calibration/1"
-PASSED, SCORE = "passed", "score"
 
 _TELLS_APART = ("model", "tier", "run")
 _SCORES = ("weighted_score", "overall_score")
-_NAMES = ("judge", "model", "rubric", "rubric_hash")
+_PANELS = 20  # the most frequent ones: members that fall silent leave many small ones
 _NONE_SHARED = "no record was judged by both"
 
 Key = tuple[str, ...]
 Rated = Mapping[str, float]  # aspect to value
-Bound = tuple[str | None, ...]  # what a calibration is bound to
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Calibration:
-    """One judge against people, on each aspect that both rated."""
+@dataclass(slots=True)
+class _Judge:
+    """A judge, or a panel of them, and what it says of each record."""
 
-    judge: str | None
-    model: str | None
-    rubric: str | None
-    rubric_hash: str | None
-    n: int
-    aspects: Mapping[str, Mapping[str, Estimate]]
+    names: dict[str, dict[str, None]]  # of judge, model, rubric and rubric_hash, each once
+    rated: dict[Key, dict[str, float]] = field(default_factory=dict)
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Calibrations:
-    """All judges of a file. `to_json` is the calibration file."""
-
-    judges: tuple[Calibration, ...]
-    confidence: float
-
-    @property
-    def exit_code(self) -> int:
-        """What the command line gives back: 3 when nobody judged what people did."""
-        return EXIT_PASS if any(each.n for each in self.judges) else EXIT_INCOMPLETE
-
-    def to_dict(self) -> dict[str, Any]:
-        """The file as Python values."""
-        return {
-            "schema": SCHEMA,
-            "version": __version__,
-            "confidence": self.confidence,
-            "judges": [asdict(each) for each in self.judges],
-        }
-
-    def to_json(self) -> str:
-        """The file: strict JSON, the same bytes for the same input."""
-        return json.dumps(self.to_dict(), indent=1, ensure_ascii=False, allow_nan=False)
+    def name(self, what: str) -> str | None:
+        return ", ".join(self.names[what]) or None
 
 
 def calibrate_files(
@@ -84,27 +65,55 @@ def calibrate_files(
     people = _people(human)
     fields = _TELLS_APART if not people else next(iter(people))[1]
     by_people = {key: rated for (key, _), rated in people.items()}
-    judges: dict[Bound, dict[Key, Rated]] = {}
-    for record in _called(judged):
-        key = _key(record, fields)
-        for judgment in _judgments(record):
-            name = tuple(_text(judgment.get(each)) for each in _NAMES)
-            own = judges.setdefault(name, {})
-            if key in own:
-                raise DataError(
-                    f"{_named(name)} judged {' '.join(key)} twice, and people's records do not "
-                    "tell which is which",
-                    fix=f"give people's records {', '.join(_TELLS_APART)} as the judged have them",
-                )
-            own[key] = _rated(judgment)
+    judges = _judges(_called(judged), fields)
     if not judges:
         raise UsageError("no record has judgments", fix="calipers judge FILES… makes them")
     return Calibrations(
         judges=tuple(
-            _calibration(name, own, by_people, confidence) for name, own in judges.items()
+            _calibration(members, own, by_people, confidence) for members, own in judges.items()
         ),
         confidence=confidence,
     )
+
+
+def _judges(
+    records: Iterable[Mapping[str, Any]], fields: Sequence[str]
+) -> dict[tuple[Member, ...], _Judge]:
+    """Each judge's ratings, then those of the panels that rated an aspect together."""
+    judges: dict[tuple[Member, ...], _Judge] = {}
+    panels: dict[tuple[Member, ...], _Judge] = {}
+    for record in records:
+        key = _key(record, fields)
+        own: dict[Member, list[Mapping[str, Any]]] = {}
+        for judgment in _judgments(record):
+            own.setdefault(who_judged(judgment), []).append(judgment)
+        rated = {who: _together(map(_rated, said), median) for who, said in own.items()}
+        for who, said in own.items():
+            judge = judges.setdefault((who,), _Judge({}))
+            _add_names(judge, said)
+            if key in judge.rated:
+                raise DataError(
+                    f"{judge.name('judge')} ({who[0]}) judged {' '.join(key)} twice, and people's "
+                    "records do not tell which is which",
+                    fix=f"give people's records {', '.join(_TELLS_APART)} as the judged have them",
+                )
+            judge.rated[key] = dict(rated[who])
+        for aspect in dict.fromkeys(name for each in rated.values() for name in each):
+            together = members_of(who for who, each in rated.items() if aspect in each)
+            if len(together) > 1:
+                panel = panels.setdefault(together, _Judge({}))
+                _add_names(panel, [each for who in together for each in own[who]])
+                said_of_it = [_rated(each) for who in together for each in own[who]]
+                panel.rated.setdefault(key, {})[aspect] = _together(said_of_it, median)[aspect]
+    common = sorted(panels, key=lambda members: -len(panels[members].rated))[:_PANELS]
+    return judges | {members: panels[members] for members in common}
+
+
+def _add_names(judge: _Judge, judgments: Iterable[Mapping[str, Any]]) -> None:
+    for what in ("judge", "model", "rubric", "rubric_hash"):
+        found = judge.names.setdefault(what, {})
+        texts = (_text(each.get(what)) for each in judgments)
+        found.update(dict.fromkeys(text for text in texts if text is not None))
 
 
 def _called(files: Sequence[str | Path]) -> Iterator[dict[str, Any]]:
@@ -138,13 +147,23 @@ def _people(files: Sequence[str | Path]) -> dict[tuple[Key, tuple[str, ...]], Ra
             "people's records hold no passed, weighted_score or scores",
             fix="{id, passed, scores: {criterion: number}}, or judgments of such",
         )
-    return {(key, fields or ()): _together(rated) for key, rated in found.items()}
+    return {(key, fields or ()): _together(rated, fmean) for key, rated in found.items()}
 
 
-def _together(rated: Sequence[Rated]) -> Rated:
-    aspects = dict.fromkeys(name for each in rated for name in each)
-    mean = {name: fmean(each[name] for each in rated if name in each) for name in aspects}
-    return {name: float(v > 1 / 2) if name == PASSED else v for name, v in mean.items()}
+def _together(rated: Iterable[Rated], of_scores: Callable[[list[float]], float]) -> Rated:
+    """Verdicts by majority, a tie fails; criteria by their mean; scores as asked."""
+    said: dict[str, list[float]] = {}
+    for each in rated:
+        for name, value in each.items():
+            said.setdefault(name, []).append(value)
+    return {
+        name: float(fmean(values) > 1 / 2)
+        if name == PASSED
+        else of_scores(values)
+        if name == SCORE
+        else fmean(values)
+        for name, values in said.items()
+    }
 
 
 def _key(record: Mapping[str, Any], fields: Sequence[str]) -> Key:
@@ -157,7 +176,7 @@ def _judgments(record: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _rated(judgment: Mapping[str, Any]) -> Rated:
-    """The verdict, the score and each criterion's, where there are any."""
+    """The verdict, the score, those of the built-in rubrics, and each criterion's, if any."""
     found: dict[str, float] = {}
     if isinstance(passed := judgment.get(PASSED), bool):
         found[PASSED] = float(passed)
@@ -165,10 +184,13 @@ def _rated(judgment: Mapping[str, Any]) -> Rated:
     if score is not None:
         found[SCORE] = float(score)
     scores = judgment.get("scores")
-    for name, value in scores.items() if isinstance(scores, Mapping) else ():
-        if _is_number(value):
-            found[f"scores.{name}"] = float(value)
-    return found
+    criteria = scores if isinstance(scores, Mapping) else {}
+    numbers = {name: float(value) for name, value in criteria.items() if _is_number(value)}
+    for rubric in RUBRICS:
+        overall = rubric.score({name: [value] for name, value in numbers.items()})
+        if overall is not None:
+            found[rubric.name] = overall
+    return found | {f"scores.{name}": value for name, value in numbers.items()}
 
 
 def _is_number(value: Any) -> bool:
@@ -179,39 +201,54 @@ def _text(value: Any) -> str | None:
     return None if value is None else str(value)
 
 
-def _named(name: Bound) -> str:
-    return f"{name[0]} ({name[1]})"
-
-
 def _calibration(
-    name: Bound, own: Mapping[Key, Rated], people: Mapping[Key, Rated], confidence: float
+    members: tuple[Member, ...], judge: _Judge, people: Mapping[Key, Rated], confidence: float
 ) -> Calibration:
+    own = judge.rated
     shared = [key for key in own if key in people]
-    aspects = dict.fromkeys(aspect for key in shared for aspect in own[key])
     tasks = {task: at for at, task in enumerate(dict.fromkeys(key[0] for key in shared))}
-    measured = {}
-    for aspect in aspects:
+    tables: dict[str, tuple[Floats, Whole]] = {}
+    for aspect in dict.fromkeys(aspect for key in shared for aspect in own[key]):
         both = [key for key in shared if aspect in own[key] and aspect in people[key]]
         if both:
-            table = np.array([[own[key][aspect], people[key][aspect]] for key in both])
-            clusters = np.array([tasks[key[0]] for key in both], dtype=np.int64)
-            sampling = Sampling(clusters=clusters, confidence=confidence)
-            measured[aspect] = {
-                measure: of(table, sampling) for measure, of in _measures(aspect).items()
-            }
-    judge, model, rubric, rubric_hash = name
-    n = max((each["bias"].n for each in measured.values()), default=0)
+            pairs = np.array([[own[key][aspect], people[key][aspect]] for key in both])
+            tables[aspect] = pairs, np.array([tasks[key[0]] for key in both], dtype=np.int64)
+    passed = tables.get(PASSED)
     return Calibration(
-        judge=judge, model=model, rubric=rubric, rubric_hash=rubric_hash, n=n, aspects=measured
+        judge=judge.name("judge"),
+        model=judge.name("model"),
+        rubric=judge.name("rubric"),
+        rubric_hash=judge.name("rubric_hash"),
+        members=members,
+        n=max((len(pairs) for pairs, _ in tables.values()), default=0),
+        aspects={
+            aspect: _measured(aspect, pairs, Sampling(clusters=clusters, confidence=confidence))
+            for aspect, (pairs, clusters) in tables.items()
+        },
+        moments={
+            aspect: moments(pairs[:, 0], pairs[:, 1], clusters)
+            for aspect, (pairs, clusters) in tables.items()
+            if aspect != PASSED
+        },
+        verdicts=None if passed is None else _verdicts(*passed),
     )
+
+
+def _verdicts(pairs: Floats, clusters: Whole) -> Verdicts:
+    return verdicts(pairs[:, 0], pairs[:, 1], clusters)
+
+
+def _measured(aspect: str, pairs: Floats, sampling: Sampling) -> dict[str, Estimate]:
+    return {measure: of(pairs, sampling) for measure, of in _measures(aspect).items()}
 
 
 def _measures(aspect: str) -> dict[str, Callable[[Floats, Sampling], Estimate]]:
     """Verdicts are labels, criteria have an order, scores a distance."""
-    level: Level = "nominal" if aspect == PASSED else "interval" if aspect == SCORE else "ordinal"
-    exact = {} if aspect == SCORE else {"cohen_kappa": cohen_kappa}
+    is_criterion = aspect.startswith("scores.")
+    level: Level = "nominal" if aspect == PASSED else "ordinal" if is_criterion else "interval"
     return {
-        **exact,
+        **({KAPPA: cohen_kappa} if is_criterion or aspect == PASSED else {}),
+        **({} if aspect == PASSED else {WEIGHTED_KAPPA: weighted_kappa}),
         f"krippendorff_alpha_{level}": partial(krippendorff_alpha, level=level),
         "spearman": spearman,
         "bias": _bias,

@@ -172,5 +172,6 @@ class Compared:
 
     def _repr_html_(self) -> str:
         from calipers.reporting.comparison import comparison_html  # noqa: PLC0415
+        from calipers.reporting.notebook import comparison_figures  # noqa: PLC0415
 
-        return comparison_html(self)
+        return comparison_html(self) + comparison_figures(self)

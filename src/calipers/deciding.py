@@ -9,18 +9,21 @@ from pathlib import Path
 from typing import Any
 
 from calipers.baseline_files import RECORD_FIRST, read_baseline, write_baseline
+from calipers.calibrations import Calibration, read_all
 from calipers.errors import UsageError
 from calipers.gating.baselines import Recorded, RecordedGroup, changes, ratcheted
 from calipers.gating.checks import PASS_RATE, checks_of
 from calipers.gating.early import Early
 from calipers.gating.judging import Judge, MeasuredRun
+from calipers.gating.licences import licence_notice
 from calipers.gating.policy import EXAMPLE, Policy, read_policy
 from calipers.gating.result import Changes, Check, GateResult, verdict_of
 from calipers.gating.sequential import settled
 from calipers.metrics import metric_named
-from calipers.results import Group, Score
+from calipers.results import Group, Measured, Score
 from calipers.scenario_table import ScenarioGroup, ScenarioTable
 from calipers.scoring import Options, Progress, score_data
+from calipers.stats.correction import Corrected
 
 ACCURACY = "accuracy"
 
@@ -79,15 +82,18 @@ def gate_data(
     settings = read.applied(options.settings)
     if asked.latency_budget_ms is not None:
         settings = replace(settings, latency_budget_ms=asked.latency_budget_ms)
-    options = replace(options, metrics=names, settings=settings)
+    calibrations = read_all(read.judges.calibrations)
+    options = replace(options, metrics=names, settings=settings, who_judged=True)
+    if read.judges.corrected:
+        options = replace(options, calibrations=calibrations)
     table = ScenarioTable(map(metric_named, names), clustered=options.cluster is not None)
     score = score_data(data, options, progress, table.watch)
     beside = table.beside(score.groups, options.by)
     groups = [
-        _Measured(group=group, scenarios=scenarios)
+        _Measured(group=_as_decided(group, read), scenarios=scenarios)
         for group, scenarios in zip(score.groups, beside, strict=True)
     ]
-    checks = tuple(_checks(groups, read, asked.release, baseline, options))
+    checks = tuple(_checks(groups, read, asked.release, baseline, options, calibrations))
     if asked.early is not None:
         checks = tuple(settled(checks, asked.early))
     ended_early = asked.early is not None and asked.early.stopped  # the rest has not gone
@@ -107,7 +113,13 @@ def gate_data(
         inputs=score.inputs,
         release=read.release(asked.release),
         changes=() if ended_early else tuple(_changes(baseline, now)),
-        notices=(*score.notices, *_pooled(groups), *_unrecorded(baseline, now), *kept),
+        notices=(
+            *score.notices,
+            *_pooled(groups),
+            *licence_notice(checks),
+            *_unrecorded(baseline, now),
+            *kept,
+        ),
         seed=options.seed,
         early=asked.early,
     )
@@ -125,6 +137,7 @@ def _checks(
     release: str | None,
     baseline: Recorded | None,
     options: Options,
+    calibrations: tuple[Calibration, ...],
 ) -> Iterator[Check]:
     """The checks of every group; where nothing ran, nothing is judged."""
     named = (*policy.required_scenarios.ids, *policy.optional_scenarios.ids)
@@ -142,10 +155,37 @@ def _checks(
             failing=each.scenarios.failing,
             latency_budget_ms=options.settings.latency_budget_ms,
             confidence=options.confidence,
+            judges=each.group.judges,
+            calibrations=calibrations,
         )
         judge = Judge(run=run, policy=policy)
         recorded = None if baseline is None else baseline.group(each.group.by)
         yield from checks_of(judge, release=release, baseline=recorded)
+
+
+def _as_decided(group: Group, policy: Policy) -> Group:
+    """The group with judged means without the judge's error, where the policy wants these."""
+    if not policy.judges.corrected:
+        return group
+    metrics = {
+        name: measured if measured.corrected is None else _corrected(measured, measured.corrected)
+        for name, measured in group.metrics.items()
+    }
+    return replace(group, metrics=metrics)
+
+
+def _corrected(measured: Measured, found: Corrected) -> Measured:
+    reason = None if found.value is not None else f"it cannot be corrected: {found.reason}"
+    return Measured(
+        value=found.value,
+        low=found.low,
+        high=found.high,
+        stderr=found.stderr,
+        interval=found.interval,
+        n=measured.n,
+        missing=measured.missing,
+        reason=reason,
+    )
 
 
 def _incomplete(score: Score) -> Iterator[str]:

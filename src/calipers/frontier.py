@@ -48,9 +48,7 @@ def cost_frontier(
         solved_cost_of_pass=_mean(solved),
         low=None if around.low is None else max(0.0, around.low),
         high=around.high,
-        groups=tuple(
-            OnFrontier(by=by, **found.get(text, _NO_TASK)) for text, by in groups.items()
-        ),
+        groups=tuple(OnFrontier(by=by, **found.get(text, _NO_TASK)) for text, by in groups.items()),
     )
 
 

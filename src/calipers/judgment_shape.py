@@ -52,6 +52,19 @@ def calls_of(judgment: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [{"model": model, **counts}] if counts else []
 
 
+def who_judged(judgment: Mapping[str, Any]) -> tuple[str, str]:
+    """Who answers for a judgement, and the hash of the rubric.
+
+    A cascade, a model or a name; asked several times for each record it is another judge.
+    """
+    names = (judgment.get(key) for key in ("cascade", "model", "judge"))
+    who = next((str(name) for name in names if name not in (None, "")), "somebody unnamed")
+    samples = judgment.get("samples")
+    who = f"{who} × {samples}" if isinstance(samples, int) and samples > 1 else who
+    rubric_hash = judgment.get("rubric_hash")
+    return who, "" if rubric_hash is None else str(rubric_hash)
+
+
 def read_judgments(judgments: Any) -> Sequence[Mapping[str, Any]]:
     """The judgements, all they hold checked; BadValue says what is wrong with which."""
     found = listed(judgments)

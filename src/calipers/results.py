@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from calipers.errors import EXIT_INCOMPLETE, EXIT_PASS, need_extra
+from calipers.stats.correction import Corrected
 from calipers.version import __version__
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ class Measured:
     stderr: float | None = None
     interval: str | None = None
     extras: Mapping[str, float | str | None] = field(default_factory=dict)
+    corrected: Corrected | None = None  # without the judge's error, where a calibration allows it
 
     def __post_init__(self) -> None:
         if (self.value is None) != (self.reason is not None):
@@ -49,6 +51,7 @@ class Measured:
             "missing": self.missing,
             "reason": self.reason,
             **self.extras,
+            **({} if self.corrected is None else {"corrected": asdict(self.corrected)}),
         }
 
 
@@ -65,6 +68,37 @@ class Histogram:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReliabilityBin:
+    """The answers whose confidence lies above one edge and up to the next."""
+
+    low: float
+    high: float
+    n: int
+    confidence: float  # the mean
+    accuracy: float
+    accuracy_low: float | None
+    accuracy_high: float | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON of one bin."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgedBy:
+    """Who made a judged value of so many rows: models with the hashes of their rubrics."""
+
+    value: str  # passed, impl_rate, or the rubric's name
+    members: tuple[tuple[str, str], ...]  # nobody: too many to be told apart
+    rows: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON of one."""
+        members = [{"model": model, "rubric_hash": of or None} for model, of in self.members]
+        return {"value": self.value, "by": members, "rows": self.rows}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
     """The records that share a key, and what was measured on them."""
 
@@ -74,24 +108,27 @@ class Group:
     metrics: Mapping[str, Measured]
     statistics: Mapping[str, Mapping[str, float | None] | None] | None = None  # of profile tiers
     grade: str | None = None
-    histograms: Mapping[str, Histogram | None] = field(default_factory=dict)  # of profile tiers
+    histograms: Mapping[str, Histogram | None] = field(default_factory=dict)  # with a profile
+    reliability: tuple[ReliabilityBin, ...] = ()  # with a profile, where confidence is stated
+    judges: tuple[JudgedBy, ...] = ()  # where that was asked for
 
     def to_dict(self) -> dict[str, Any]:
         """The contract's JSON of one group."""
-        tiers = {
-            "statistics": self._statistics(),
-            "grade": self.grade,
-            "histograms": {
-                name: None if found is None else found.to_dict()
-                for name, found in self.histograms.items()
-            },
+        tiers = {"statistics": self._statistics(), "grade": self.grade}
+        histograms = {
+            name: None if found is None else found.to_dict()
+            for name, found in self.histograms.items()
         }
+        reliability = [each.to_dict() for each in self.reliability]
         return {
             "by": dict(self.by),
             "records": self.records,
             "errors": self.errors,
             "metrics": {name: measured.to_dict() for name, measured in self.metrics.items()},
             **({} if self.statistics is None else tiers),
+            **({"histograms": histograms} if histograms else {}),
+            **({"reliability": reliability} if reliability else {}),
+            **({"judges": [each.to_dict() for each in self.judges]} if self.judges else {}),
         }
 
     def _statistics(self) -> dict[str, dict[str, Any] | None]:
@@ -285,14 +322,20 @@ class Score:
 
         return dict(charts_of(self)[0])
 
-    def save_figures(self, folder: str | Path) -> dict[str, str]:
-        """Write each figure as SVG and PNG; give back why the others cannot be drawn, by name."""
+    def save_figures(self, folder: str | Path, profile: str | None = None) -> dict[str, str]:
+        """Write each figure, or those of a profile, as SVG and PNG; say why others are not drawn.
+
+        Without a profile the reasons, by name, are given only where no figure can be drawn.
+        """
         need_figures("figures")
-        from calipers.reporting.charts import charts_of, save_charts  # noqa: PLC0415
+        from calipers.reporting.charts import FIGURES, charts_of, save_charts  # noqa: PLC0415
 
         charts, left_out = charts_of(self)
-        save_charts(charts, Path(folder))
-        return left_out
+        asked = {*charts, *left_out} if profile is None else FIGURES[profile]
+        save_charts({name: chart for name, chart in charts.items() if name in asked}, Path(folder))
+        if profile is None and charts:
+            return {}
+        return {name: why for name, why in left_out.items() if name in asked}
 
     def __str__(self) -> str:
         from calipers.reporting.terminal import score_text  # noqa: PLC0415 (loads rich)
@@ -301,8 +344,9 @@ class Score:
 
     def _repr_html_(self) -> str:
         from calipers.reporting.html import score_html  # noqa: PLC0415 (only in notebooks)
+        from calipers.reporting.notebook import score_figures  # noqa: PLC0415
 
-        return score_html(self)
+        return score_html(self) + score_figures(self)
 
 
 def need_figures(what: str) -> None:

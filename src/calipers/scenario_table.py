@@ -17,6 +17,7 @@ from calipers.gating.thresholds import Threshold
 from calipers.metrics import Metric, metric_named
 from calipers.metrics.accuracy import correct
 from calipers.metrics.declaration import CLUSTER, GROUP, Feature, Rank
+from calipers.metrics.judges import PASSED, judged_by
 from calipers.metrics.passing import passed
 from calipers.results import ALL_FAILED, Group, Measured
 from calipers.scoring import sorted_keys
@@ -28,7 +29,7 @@ OUTCOMES = (passed, correct)  # whether a run passed; where nobody has said so, 
 
 _SYSTEMS = ("model", "tier")
 _KEPT = (CATEGORY, *_SYSTEMS)
-_COUNTS = ("runs", "errors", "passed", "failed", "judged_runs", "passes")
+_COUNTS = ("runs", "errors", "passed", "failed", "judged_runs", "passes", "by_judges")
 _LOW, _HIGH = "__low", "__high"
 _ROWS_AT_ONCE = 200_000
 
@@ -46,13 +47,15 @@ class ScenarioTable:
     @property
     def watch(self) -> Watch:
         """What it has to see of each row."""
-        named = (ID, GROUP, FAILED, *(each.name for each in OUTCOMES), *self._features)
+        outcomes = (*(each.name for each in OUTCOMES), judged_by.name)
+        named = (ID, GROUP, FAILED, *outcomes, *self._features)
         columns = {name: name for name in named} | {_kept(name): kept(name) for name in _KEPT}
         columns |= {CLUSTER: CLUSTER} if self._clustered else {}
         return Watch(kept=_KEPT, columns=columns, take=self._take)
 
     def _take(self, rows: pl.DataFrame) -> None:
         outcome = pl.coalesce(each.name for each in OUTCOMES)
+        by_judges = pl.col(judged_by.name).str.contains(f'"{PASSED}":', literal=True)
         values = (*map(_kept, _KEPT), *self._features)
         part = rows.group_by(GROUP, ID).agg(
             pl.len().alias("runs"),
@@ -61,6 +64,7 @@ class ScenarioTable:
             (~outcome).sum().alias("failed"),
             pl.col(passed.name).count().alias("judged_runs"),
             pl.col(passed.name).sum().alias("passes"),
+            by_judges.sum().alias("by_judges"),
             *(pl.col(name).min().alias(f"{name}{_LOW}") for name in values),
             *(pl.col(name).max().alias(f"{name}{_HIGH}") for name in values),
             (pl.col(CLUSTER).min() if self._clustered else pl.lit(None, pl.Int64)).alias(CLUSTER),
@@ -128,7 +132,7 @@ class ScenarioGroup:
     def named(self, ids: Iterable[str]) -> dict[str, ScenarioRuns]:
         """How the runs of these scenarios ended, of those that are there."""
         found = self.rows.filter(pl.col(ID).is_in(list(ids)))
-        counts = ("runs", "passed", "failed", "errors")
+        counts = ("runs", "passed", "failed", "errors", "by_judges")
         return {
             row[ID]: ScenarioRuns(**{name: row[name] for name in counts})
             for row in found.select(ID, *counts).iter_rows(named=True)

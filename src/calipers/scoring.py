@@ -10,6 +10,8 @@ from math import isfinite
 from pathlib import Path
 from typing import Any, Literal
 
+from calipers.calibrations import Calibration
+from calipers.correcting import judges_of, with_judges
 from calipers.engines.outcome import Outcome
 from calipers.engines.per_task import FLAKY, ID, PASSES, REPEATED_TASKS, TASKS, VERDICTS
 from calipers.engines.plan import Plan
@@ -18,25 +20,26 @@ from calipers.errors import DataError, UsageError, nearest
 from calipers.frontier import cost_frontier
 from calipers.metrics import Metric, metric_named, metrics_of
 from calipers.metrics.agent_composite import composite_notices
+from calipers.metrics.calibration import confidence_bin
 from calipers.metrics.coordination import message_notices
 from calipers.metrics.cost import price_notices
-from calipers.metrics.declaration import GROUP, Feature, Settings, Totals
+from calipers.metrics.declaration import GROUP, Settings, Totals
 from calipers.metrics.description import described
-from calipers.metrics.histogram import EDGES, binned
 from calipers.metrics.judged import judged_notices
+from calipers.metrics.judges import judged_by
 from calipers.metrics.semantic import forget_failures
 from calipers.metrics.similarity import similarity_notices
 from calipers.metrics.tiers import DESCRIBED, composite_score
 from calipers.metrics.token_efficiency import quality_notice
 from calipers.metrics.tokens import check_tokenizer
 from calipers.metrics.tool_use import tool_notices
+from calipers.picturing import SPREAD, histograms_of, reliability_of_group
 from calipers.records import FIELDS
 from calipers.results import (
     ALL_FAILED,
     FlakyTask,
     Frontier,
     Group,
-    Histogram,
     Input,
     Measured,
     PerTask,
@@ -47,12 +50,11 @@ from calipers.sinks import Watch, check_folder, open_sinks
 from calipers.sources import Source, Wanted, open_sources
 from calipers.stats.intervals import Interval
 from calipers.task_file import TaskFile, open_task_file
-from calipers.tiering import compared_tiers, grade
+from calipers.tiering import TIER, compared_tiers, grade
 
 HASHED_UP_TO = 64 << 20
 
 ENGINES = ("polars", "spark")
-WITH_FIGURES = ("tiers",)
 
 Progress = Callable[[float], None]
 
@@ -72,12 +74,15 @@ class Options:
     per_sample: Path | None = None
     per_task: Path | None = None
     figures: Path | None = None
+    for_report: bool = False  # with all that figures and lists of tasks need
     hash_inputs: bool = False
     cluster: str | None = None
     baseline: str = "T0"
     confidence: float = 0.95
     resamples: int = 0
     seed: int = 0
+    calibrations: tuple[Calibration, ...] = ()  # of judges: judged means are corrected by them
+    who_judged: bool = False  # whether each group says who made its judged values
 
     def __post_init__(self) -> None:
         _check_settings(self.settings)
@@ -91,11 +96,6 @@ class Options:
             raise UsageError(f"--on-bad {self.on_bad}: no such way", fix="stop or skip")
         if self.bad_rows is not None and self.on_bad != "skip":
             raise UsageError("--bad-rows needs --on-bad skip", fix="add --on-bad skip")
-        if self.figures is not None and self.profile not in WITH_FIGURES:
-            raise UsageError(
-                f"--figures: only the profile {' and '.join(WITH_FIGURES)} has figures so far",
-                fix="add --profile tiers --by tier",
-            )
         if self.engine not in ENGINES:
             raise UsageError(f"no engine is called {self.engine}", fix=" or ".join(ENGINES))
         for name in self.renames:
@@ -113,19 +113,25 @@ class Options:
             raise UsageError(
                 f"the profile {self.profile} has no metrics yet", fix="see: calipers metrics"
             )
+        features = {feature for metric in chosen for feature in metric.features}
+        drawn = self.profile is not None or self.figures is not None or self.for_report
+        tiers = self.profile == "tiers" or (drawn and not self.profile and TIER in self.by)
         return Plan(
             tuple(dict.fromkeys(chosen)),
             tuple(dict.fromkeys(self.by)),
             self.settings,
             also_watched=tuple(self.renames),
             only_present=not (self.profile or self.metrics),
-            described=DESCRIBED if self.profile == "tiers" else (),
-            binned=(composite_score,) if self.profile == "tiers" else (),
-            per_task=self.profile == "tiers" or self.per_task is not None,
+            described=DESCRIBED if tiers else (),
+            binned=(composite_score,) if tiers else (),
+            widely_binned=tuple(each for each in SPREAD if drawn and each in features),
+            reliability=drawn and confidence_bin in features,
+            per_task=tiers or self.for_report or self.per_task is not None,
             cluster=self.cluster,
             confidence=self.confidence,
             resamples=self.resamples,
             seed=self.seed,
+            tallied=judged_by if self.calibrations or self.who_judged else None,
         )
 
 
@@ -200,10 +206,16 @@ def score_data(
             "confidence": options.confidence,
             "cluster": options.cluster,
             "resamples": options.resamples,
+            **_calibrated(options),
         },
         notices=tuple(_notices(outcome, options)),
         seed=options.seed,
     )
+
+
+def _calibrated(options: Options) -> dict[str, Any]:
+    files = dict.fromkeys(each.source for each in options.calibrations)
+    return {"calibrations": list(files)} if files else {}
 
 
 def _seen(sources: Sequence[Source], options: Options) -> frozenset[str]:
@@ -319,10 +331,22 @@ def _frontier(outcome: Outcome, plan: Plan) -> Frontier | None:
 
 def _groups(outcome: Outcome, plan: Plan, options: Options) -> list[Group]:
     metrics = plan.present(outcome.present).metrics
+    keys = sorted_keys(outcome.groups, plan.by)
     groups = [
         _group(key, outcome.groups[text], metrics, plan, outcome.intervals.get(text, {}))
-        for text, key in sorted_keys(outcome.groups, plan.by).items()
+        for text, key in keys.items()
     ]
+    if plan.tallied is not None and outcome.tally is not None:
+        judges = judges_of(outcome.tally)
+        groups = [
+            with_judges(
+                replace(group, judges=judges.get(text, ())),
+                outcome.groups[text],
+                options.calibrations,
+                plan.confidence,
+            )
+            for text, group in zip(keys, groups, strict=True)
+        ]
     hidden = {
         metric.name
         for metric in metrics
@@ -383,13 +407,9 @@ def _group(
         },
         statistics=statistics if plan.described else None,
         grade=None if composite is None else grade(composite["median"]),
-        histograms={feature.name: _histogram(feature, totals) for feature in plan.binned},
+        histograms=histograms_of(totals, plan),
+        reliability=tuple(reliability_of_group(totals, plan)) if plan.reliability else (),
     )
-
-
-def _histogram(feature: Feature, totals: Totals) -> Histogram | None:
-    counts = binned(feature.name, totals)
-    return None if counts is None else Histogram(edges=EDGES, counts=counts)
 
 
 def _measured(

@@ -191,11 +191,44 @@ class Confidence(StrictModel):
         return self
 
 
+def _check_provider(model: str) -> str:
+    if ":" not in model:
+        refuse(f"{shown(model)} names no provider", fix=f"for example openai:{shown(model)}")
+    return model
+
+
+ProvidedModel = Annotated[Text, AfterValidator(_check_provider)]
+
+
+class Escalate(Served):
+    """The judge that is asked where the first one is unsure, or gives no usable answer."""
+
+    model: ProvidedModel
+    settings: Settings = Field(default_factory=dict, description="Of the model: temperature, …")
+    near: float = Field(
+        default=0.1,
+        ge=0,
+        le=1,
+        allow_inf_nan=False,
+        description="A score so close to the rubric's pass_at is unsure.",
+    )
+    confidence: float | None = Field(
+        default=None,
+        gt=0,
+        le=1,
+        allow_inf_nan=False,
+        description="The first judge is asked how sure it is, and below this it is not.",
+    )
+    flagged: bool = Field(
+        default=True, description="Texts that seem to speak to the judge go to the second one."
+    )
+
+
 class Judge(Served):
     """A model that grades what the systems answered."""
 
     name: Text
-    model: Text
+    model: ProvidedModel
     rubric: Text = Field(
         description="technical_accuracy, constructiveness, planning_rationality, or a rubric file."
     )
@@ -203,13 +236,30 @@ class Judge(Served):
         default=None, ge=100, description="Characters of a long text; else the rubric says it."
     )
     settings: Settings = Field(default_factory=dict, description="Of the model: temperature, …")
+    samples: int = Field(
+        default=1, ge=1, le=100, description="Judgements of each record; a seed counts up."
+    )
+    escalate: Escalate | None = Field(
+        default=None, description="A second, better judge for what this one is unsure of."
+    )
 
-    @field_validator("model")
-    @classmethod
-    def _has_a_provider(cls, model: str) -> str:
-        if ":" not in model:
-            refuse(f"{shown(model)} names no provider", fix=f"for example openai:{shown(model)}")
-        return model
+    @property
+    def models(self) -> list[Judge]:
+        """The judge and, where it has one, the second one, each as a judge of its own."""
+        if self.escalate is None:
+            return [self]
+        shared = {"name": self.name, "rubric": self.rubric, "limit": self.limit}
+        second = self.escalate.model_dump(exclude={"near", "confidence", "flagged"})
+        return [self, Judge.model_validate(shared | second)]
+
+    @property
+    def answerable(self) -> str:
+        """Who answers for its judgements: the model, or both with what decides between them."""
+        if (then := self.escalate) is None:
+            return self.model
+        sure = "" if then.confidence is None else f", confidence {then.confidence:g}"
+        flagged = "" if then.flagged else ", flags ignored"
+        return f"{self.model} → {then.model} (near {then.near:g}{sure}{flagged})"
 
 
 class Suite(StrictModel):

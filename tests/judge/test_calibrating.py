@@ -165,7 +165,9 @@ def test_the_published_judges_of_llmbar_against_its_labels(tmp_path: Path) -> No
     human = [{"id": each, "passed": label} for each, label in labels.items()]
     result = calibrate(tmp_path, list(machine.values()), human, "--format", "json")
     assert result.exit_code == 0, result.stderr
-    for found in json.loads(result.stdout)["judges"]:
+    alone = [e for e in json.loads(result.stdout)["judges"] if len(e["members"]) == 1]
+    assert len(alone) == 5
+    for found in alone:
         pairs = [
             (row["judge_label"] == "1", labels[row["id"]])
             for row in vanilla

@@ -106,7 +106,7 @@ def test_an_answer_that_stays_bad_is_null_with_the_reason(tmp_path: Path, kind: 
     with server.in_thread() as url:
         result = judge(tmp_path, url, kind)
     assert result.exit_code == 3
-    assert "2 failed" in result.stderr
+    assert "2 judgements failed" in result.stderr
     assert sum(server.asked.values()) == 2 * 3  # a few times, and no more
     for each in judgments(tmp_path):
         assert each["scores"] is None

@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from calipers.judge.answers import BadAnswer, read_answer
@@ -132,6 +132,7 @@ def test_the_plan_is_summarised() -> None:
 
 
 @settings(deadline=None)
+@example(2, 300)
 @given(st.integers(0, 300), st.integers(200, 4000))
 def test_a_summary_keeps_to_its_length(calls: int, limit: int) -> None:
     trace = {
@@ -155,7 +156,8 @@ def answer(scores: Any = GOOD, reason: Any = "so", **more: Any) -> str:
 
 @pytest.mark.parametrize("text", [answer(), f"```json\n{answer()}\n```", f" {answer()} \n"])
 def test_a_good_answer_is_read(text: str) -> None:
-    assert read_answer(text, ACCURACY) == (GOOD, "so")
+    found = read_answer(text, ACCURACY)
+    assert (found.scores, found.reason, found.confidence) == (GOOD, "so", None)
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ from calipers.stats.agreement import (
     krippendorff_alpha,
     mean_cohen_kappa,
     percent_agreement,
+    weighted_kappa,
 )
 from calipers.stats.correlation import kendall, pearson, spearman
 from calipers.stats.influence import Estimate, Floats, Sampling, rated
@@ -41,6 +42,7 @@ OF_ALL: dict[str, Measure] = {
 OF_PAIRS: dict[str, Measure] = {
     "percent": percent_agreement,
     "cohen": cohen_kappa,
+    "weighted": weighted_kappa,
     "pearson": pearson,
     "spearman": spearman,
     "kendall": kendall,
@@ -233,12 +235,21 @@ def plain_scipy(ratings: Floats, function: Any) -> float | None:
     return float(function(*both.T).statistic)
 
 
+def plain_weighted(ratings: Floats) -> float | None:
+    """Cohen's formula (1968): what disagreements weigh, over what they would by chance."""
+    both = [(float(a), float(b)) for a, b in ratings if not math.isnan(a + b)]
+    seen = sum((a - b) ** 2 for a, b in both) / len(both)
+    chance = sum((a - b) ** 2 for a, _ in both for _, b in both) / len(both) ** 2
+    return None if len({x for pair in both for x in pair}) == 1 else 1 - seen / chance
+
+
 PLAIN: dict[str, Callable[[Floats], float | None]] = {
     "percent": plain_percent,
     "mean kappa": plain_mean_cohen,
     "fleiss": plain_fleiss,
     **{level: partial(plain_alpha, level=level) for level in ALPHAS},
     "cohen": plain_cohen,
+    "weighted": plain_weighted,
     "pearson": partial(plain_scipy, function=stats.pearsonr),
     "spearman": partial(plain_scipy, function=stats.spearmanr),
     "kendall": partial(plain_scipy, function=stats.kendalltau),
@@ -304,6 +315,7 @@ def test_measures_of_pairs_are_those_of_plain_python(name: str, ratings: Floats)
 
 FORMULAS: dict[str, Any] = {
     "cohen": agreement._cohen,
+    "weighted": agreement._weighted,
     "mean kappa": agreement._mean_cohen,
     "fleiss": agreement._fleiss,
     **{level: partial(agreement._alpha, level=level) for level in LEVELS},
@@ -414,7 +426,7 @@ def test_a_constant_rater_agrees_as_by_chance_whatever_the_other_does() -> None:
 def test_full_agreement_has_wilsons_bound() -> None:
     ratings = [[1, 1]] * 10 + [[2, 2]] * 10
     low = 20 / (20 + stats.norm.ppf(0.975) ** 2)
-    for measure in (cohen_kappa, fleiss_kappa):
+    for measure in (cohen_kappa, fleiss_kappa, weighted_kappa):
         found = measured(measure, ratings)
         assert (found.value, found.high, found.stderr) == (1, 1, None)
         assert found.low == pytest.approx(1 - (1 - low) / 0.5)
@@ -489,7 +501,13 @@ EVEN, SKEWED = [0.1, 0.2, 0.4, 0.2, 0.1], [0.85, 0.15]
 
 @pytest.mark.parametrize(
     ("name", "labels", "skill"),
-    [("cohen", EVEN, 0.8), ("fleiss", EVEN, 0.8), ("nominal", SKEWED, 0), ("interval", EVEN, 0.5)],
+    [
+        ("cohen", EVEN, 0.8),
+        ("weighted", EVEN, 0.8),
+        ("fleiss", EVEN, 0.8),
+        ("nominal", SKEWED, 0),
+        ("interval", EVEN, 0.5),
+    ],
 )
 def test_coverage_of_panels_at_a_glance(name: str, labels: list[float], skill: float) -> None:
     raters = 2 if name in OF_PAIRS else 3

@@ -1,4 +1,4 @@
-"""`calipers judge audit`."""
+"""`calipers judge`: its subcommands, and `audit`."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class JudgeGroup(click.Group):
 
 @click.group(cls=JudgeGroup)
 def judge() -> None:
-    """Have records judged (`judge FILES…`, as `judge files FILES…`), and audit judges."""
+    """Have records judged (`judge FILES…`, as `judge files FILES…`); calibrate and audit judges."""
 
 
 judge.add_command(judge_files, "files")

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from calipers.cli.shared import map_option
+from calipers.cli.shared import console, map_option, on_bad_option
 
 if TYPE_CHECKING:
-    from calipers.runner.judging import JudgedFiles
+    from calipers.runner.judged import JudgedFiles
 
 
 @click.command()
@@ -22,7 +22,13 @@ if TYPE_CHECKING:
     metavar="R",
     help="technical_accuracy, constructiveness, planning_rationality, or a rubric file.",
 )
-@click.option("--model", required=True, metavar="M", help="The judge, as in openai:gpt-4o-mini.")
+@click.option(
+    "--model",
+    required=True,
+    multiple=True,
+    metavar="M",
+    help="The judge, as in openai:gpt-4o-mini; several are a panel (repeatable).",
+)
 @click.option("--name", metavar="NAME", help="Of the judge in the records; else the model's.")
 @click.option("--base-url", metavar="URL", help="Of a server that speaks as OpenAI's does.")
 @click.option("--api-key-env", metavar="NAME", help="The environment variable that holds the key.")
@@ -41,6 +47,39 @@ if TYPE_CHECKING:
     help="Cut long texts at a paragraph within N characters; else the rubric says where.",
 )
 @click.option(
+    "--samples",
+    default=1,
+    show_default=True,
+    type=click.IntRange(1, 100),
+    metavar="N",
+    help="Judgements of each record by each judge.",
+)
+@click.option(
+    "--escalate",
+    metavar="M",
+    help="A better judge, asked where the first is unsure, flagged, or gives no usable answer.",
+)
+@click.option(
+    "--near",
+    default=0.1,
+    show_default=True,
+    type=click.FloatRange(0, 1),
+    metavar="S",
+    help="With --escalate: a score so close to the rubric's pass_at is unsure.",
+)
+@click.option(
+    "--below",
+    type=click.FloatRange(0, 1, min_open=True),
+    metavar="C",
+    help="With --escalate: the first is asked how sure it is, and below C it is not.",
+)
+@click.option(
+    "--prices",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Prices, YAML or JSON: {MODEL: {input: 3, output: 15}}, USD per million tokens.",
+)
+@click.option(
     "--cache",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="FOLDER",
@@ -51,12 +90,17 @@ if TYPE_CHECKING:
 @click.option(
     "--timeout", default=120.0, show_default=True, type=click.FloatRange(min=0, min_open=True)
 )
+@click.option("--dry-run", is_flag=True, help="Say how many calls are left and what they may cost.")
 @map_option
-def files(files: tuple[str, ...], output: Path, **options: Any) -> None:
+@on_bad_option
+def files(files: tuple[str, ...], output: Path, *, dry_run: bool, **options: Any) -> None:
     """Judge the records in FILES by a rubric, in one call each, and write them with judgements.
 
     Exit codes: 0 all are judged, 2 a mistake, 3 judgements are missing: run again to go on.
     """
+    if dry_run:
+        _estimate(files, output, options)
+        return
     from calipers.api import judge_records  # noqa: PLC0415 (loads Polars)
     from calipers.reporting.run import watched  # noqa: PLC0415
 
@@ -65,22 +109,36 @@ def files(files: tuple[str, ...], output: Path, **options: Any) -> None:
     sys.exit(result.exit_code)
 
 
+def _estimate(files: tuple[str, ...], output: Path, options: Any) -> None:
+    from calipers.judging_options import work_of  # noqa: PLC0415 (loads Polars)
+    from calipers.reporting.run import estimate_text  # noqa: PLC0415
+    from calipers.runner.judge_estimate import judging_estimated  # noqa: PLC0415
+
+    estimate_text(judging_estimated(work_of(list(files), output, options)), console())
+
+
 def _say(result: JudgedFiles) -> None:
     from calipers.reporting.figures import printable  # noqa: PLC0415
     from calipers.reporting.run import dollars  # noqa: PLC0415
 
     said = [f"{result.judged:,} of {result.records:,} records judged"]
     counts = {
-        "failed": result.failed,
+        "judgements failed": result.failed,
         "not judged (nothing to read, or a failed call)": result.not_judged,
         "flagged": result.flagged,
         "cut": result.cut,
+        "escalated": result.escalated,
+        "bad rows left out": result.bad_rows,
     }
     said += [f"{count:,} {what}" for what, count in counts.items() if count]
     said.append(f"{result.tokens:,.0f} tokens")
     if result.cost_usd is not None:
         said.append(dollars(result.cost_usd))
     click.echo(f"{printable(result.output)}: {', '.join(said)}", err=True)
+    for each in result.by_model if len(result.by_model) > 1 else ():
+        cost = "" if each.cost_usd is None else f", {dollars(each.cost_usd)}"
+        of = f"{each.judgements:,} judgements, {each.tokens:,.0f} tokens{cost}"
+        click.echo(f"  {printable(each.model)}: {of}", err=True)
     for count, message in result.failures:
         click.echo(f"  {count:,} × {printable(message)}", err=True)
     if result.exit_code:

@@ -68,6 +68,13 @@ if TYPE_CHECKING:
     type=click.Path(path_type=Path),
     help="With --on-bad skip: write the bad rows and their reasons to a .jsonl file.",
 )
+@click.option(
+    "--calibration",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Of a judge, by `judge calibrate`: judged means without its error (repeatable).",
+)
 @click.option("--hash", "hash_inputs", is_flag=True, help="Hash inputs larger than 64 MiB too.")
 def score(
     files: tuple[str, ...],

@@ -41,7 +41,7 @@ map_option = click.option(
     metavar="FIELD=NAME",
     help="Read the record's FIELD from the data's NAME (repeatable).",
 )
-_ON_BAD = click.option(
+on_bad_option = click.option(
     "--on-bad",
     type=click.Choice(("stop", "skip")),
     default="stop",
@@ -52,7 +52,7 @@ _ON_BAD = click.option(
 
 def record_options(command: F) -> F:
     """The options of every command that reads records."""
-    return _BY(map_option(_ON_BAD(command)))
+    return _BY(map_option(on_bad_option(command)))
 
 
 def evidence_options(command: F) -> F:

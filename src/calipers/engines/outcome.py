@@ -9,8 +9,13 @@ from typing import Protocol
 import polars as pl
 
 from calipers.engines.totals import GroupTotals
+from calipers.metrics.declaration import GROUP
 from calipers.sources import BadRow
 from calipers.stats.intervals import Interval
+
+TEXT, ROWS = "text", "rows"
+OTHERS = "others"  # stands for all texts beyond the most that are told apart
+_MOST = 1000
 
 
 @dataclass
@@ -31,11 +36,31 @@ class Outcome:
     intervals: Mapping[str, Mapping[str, Interval]] = field(default_factory=dict)  # resampled
     flakiest: pl.DataFrame | None = None  # some flaky tasks, where a row per task was wanted
     attempts: pl.DataFrame | None = None  # then too: each group's cost of pass of each task
+    tally: pl.DataFrame | None = None  # a group, a text and how many rows have it
 
     @property
     def present(self) -> frozenset[str]:
         """The fields that any row has."""
         return frozenset(name for name, count in self.having.items() if count)
+
+
+class TextTally:
+    """How many rows of each group have each text; of too many different ones the rarest as one."""
+
+    def __init__(self) -> None:
+        self.table = pl.DataFrame(schema={GROUP: pl.String(), TEXT: pl.String(), ROWS: pl.Int64()})
+
+    def add(self, counted: pl.DataFrame) -> None:
+        """Add the counts of some rows."""
+        rows = pl.concat([self.table, counted.drop_nulls(TEXT).cast(self.table.schema)])
+        table = rows.group_by(GROUP, TEXT).agg(pl.col(ROWS).sum())
+        if table.height > _MOST:
+            table = table.sort(ROWS, GROUP, TEXT, descending=[True, False, False])
+            rest = table.slice(_MOST).with_columns(pl.lit(OTHERS).alias(TEXT))
+            table = (
+                pl.concat([table.head(_MOST), rest]).group_by(GROUP, TEXT).agg(pl.col(ROWS).sum())
+            )
+        self.table = table.sort(GROUP, TEXT)
 
 
 class Sinks(Protocol):

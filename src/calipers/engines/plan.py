@@ -28,6 +28,7 @@ from calipers.metrics.declaration import (
 )
 from calipers.metrics.description import mode_of
 from calipers.metrics.histogram import histogram_of
+from calipers.metrics.wide_histogram import wide_bin_of, wide_histogram_of
 
 FAILED = "_failed"
 IDENTITY = "_identity"  # a hash of id, model, tier and run: the same twice is worth a warning
@@ -59,6 +60,8 @@ class Plan:
     seen: frozenset[str] | None = None  # fields in the first rows: others fill no sample's column
     described: tuple[Feature, ...] = ()  # features whose seven statistics are wanted
     binned: tuple[Feature, ...] = ()  # features in [0, 1] whose histograms are wanted
+    widely_binned: tuple[Feature, ...] = ()  # features without an end whose histograms are
+    reliability: bool = False  # whether the bins of confidence are shown one by one
     per_task: bool = False  # whether tasks are told apart by their ids, not by hashes alone
     cluster: str | None = None  # a field; else the rows of a task are a cluster
     confidence: float = 0.95
@@ -67,6 +70,7 @@ class Plan:
     sort_keys: bool = False  # whether the compact table carries them, as a cluster needs
     kept: tuple[str, ...] = ()  # fields that are kept as they are, of failed calls too
     sampled: Mapping[str, str] | None = None  # what samples hold, if not what is listed
+    tallied: Feature | None = None  # a text of each row: how often each is there, by group
 
     @cached_property
     def fields(self) -> tuple[str, ...]:
@@ -102,7 +106,8 @@ class Plan:
     def features(self) -> tuple[Feature, ...]:
         """Every feature once, each behind those it stands on."""
         wanted = [feature for metric in self.metrics for feature in metric.features]
-        wanted += (*self.described, *self.binned)
+        wanted += (*self.described, *self.binned, *map(wide_bin_of, self.widely_binned))
+        wanted += filter(None, [self.tallied])
         return tuple(dict.fromkeys(each for feature in wanted for each in feature.with_inputs()))
 
     @cached_property
@@ -113,6 +118,7 @@ class Plan:
         every += (each for metric in self.metrics for each in metric.also)
         every += (sums(feature) for feature in self.described)
         every += map(histogram_of, self.binned)
+        every += map(wide_histogram_of, self.widely_binned)
         return tuple(dict.fromkeys(every))
 
     @cached_property

@@ -15,7 +15,7 @@ import narwhals as nw
 import polars as pl
 
 from calipers.engines.batches import MeasuredBatch, measured_chunk, numbered
-from calipers.engines.outcome import Outcome, Reading, Sinks
+from calipers.engines.outcome import ROWS, TEXT, Outcome, Reading, Sinks, TextTally
 from calipers.engines.per_task import (
     attempts,
     flakiest,
@@ -40,6 +40,7 @@ from calipers.engines.store import Store
 from calipers.engines.totals import (
     GroupTotals,
     Sum,
+    add_kept,
     add_task_spreads,
     add_totals,
     alike,
@@ -92,9 +93,12 @@ def run(sources: Sequence[Source], wanted: Wanted, plan: Plan, sinks: Sinks) -> 
     schema = {name: dtype for name, dtype in plan.schema.items() if name not in plan.having}
     columns = [*schema, *plan.having]
     kept = plan.sample_columns if sinks.wants_samples else {}
-    extra = [name for name in dict.fromkeys(kept.values()) if name not in plan.schema]
+    tallied = None if plan.tallied is None else plan.tallied.name
+    extra = [*kept.values(), *([] if tallied is None else [tallied])]
+    extra = [name for name in dict.fromkeys(extra) if name not in plan.schema]
     readings: list[Reading] = []
     having = dict.fromkeys(plan.watched, 0)
+    tally = TextTally()
     with Store(schema) as store:
         for source in sources:
             reading = Reading()
@@ -106,6 +110,9 @@ def run(sources: Sequence[Source], wanted: Wanted, plan: Plan, sinks: Sinks) -> 
                 store.add(batch.rows.select(*schema))
                 for name in plan.watched:
                     having[name] += int(batch.rows[has(name)].sum())
+                if tallied is not None:
+                    counts = batch.rows.group_by(GROUP, pl.col(tallied).alias(TEXT))
+                    tally.add(counts.agg(pl.len().alias(ROWS)))
                 if kept:
                     rows = batch.rows.select(pl.col(own).alias(name) for name, own in kept.items())
                     sinks.samples(
@@ -116,7 +123,7 @@ def run(sources: Sequence[Source], wanted: Wanted, plan: Plan, sinks: Sinks) -> 
         plan = plan.present([name for name, count in having.items() if count])
         groups = totals(store, plan)
         intervals = _bootstrapped(store, plan, groups) if plan.resamples else {}
-        outcome = Outcome(groups, tuple(readings), having, intervals)
+        outcome = Outcome(groups, tuple(readings), having, intervals, tally=tally.table)
         return _per_task(store, plan, outcome, sinks) if plan.per_task else outcome
 
 
@@ -205,6 +212,8 @@ def _first_pass(
     for aggregate in aggregates:
         if aggregate in sums:
             finished = _stepped(keyed_tables[aggregate], aggregate.finish)
+            if aggregate.kept_as is not None:
+                add_kept(groups, keyed_tables[aggregate], aggregate)
         elif aggregate.keys:
             finished = list(_of_tasks(parts[aggregate], aggregate, plan))
         else:

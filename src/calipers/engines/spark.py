@@ -20,13 +20,14 @@ import narwhals as nw
 import polars as pl
 
 from calipers.engines.batches import measured_chunk, numbered
-from calipers.engines.outcome import Outcome, Reading, Sinks
+from calipers.engines.outcome import ROWS, TEXT, Outcome, Reading, Sinks, TextTally
 from calipers.engines.per_task import attempts, flakiest, flaky_counts, task_totals, with_answers
 from calipers.engines.plan import Plan, has
 from calipers.engines.ranks import select_ranks
 from calipers.engines.spreads import add_spreads, beside_rows, beyond_rows, effects, per_cluster
 from calipers.engines.totals import (
     GroupTotals,
+    add_kept,
     add_task_spreads,
     add_totals,
     clustered_positions,
@@ -67,6 +68,7 @@ except ImportError as error:
 SOURCE = "_source"
 BAD = {"_bad_row": pl.Int64(), "_bad_problem": pl.String(), "_bad_content": pl.String()}
 
+_TEXTS = 100_000  # different ones that reach the driver
 _QUIET = Path(__file__).with_name("log4j2.properties")
 
 _SPARK_TYPES = {
@@ -83,6 +85,8 @@ def run(sources: Sequence[Source], wanted: Wanted, plan: Plan, sinks: Sinks) -> 
     plan = replace(plan, sort_keys=True)
     kept = plan.sample_columns if sinks.wants_samples else {}
     types = {name: _type_of(name, plan) for name in kept.values()}
+    if plan.tallied is not None:
+        types[plan.tallied.name] = plan.tallied.dtype
     schema = {**plan.schema, **types, **BAD}
     try:
         tables = [_measured(spark, source, wanted, plan, schema) for source in sources]
@@ -95,10 +99,11 @@ def run(sources: Sequence[Source], wanted: Wanted, plan: Plan, sinks: Sinks) -> 
             good = rows.filter(F.col("_bad_problem").isNull())
             if kept:
                 _write_samples(good, kept, sinks)
+            tally = None if plan.tallied is None else _tally(good, plan.tallied)
             having = _having(good, plan)
             plan = plan.present([name for name, count in having.items() if count])
             groups = _totals(spark, good, plan)
-            outcome = Outcome(groups, readings, having)
+            outcome = Outcome(groups, readings, having, tally=tally)
             return _per_task(good, plan, outcome, sinks) if plan.per_task else outcome
         finally:
             rows.unpersist()
@@ -299,6 +304,16 @@ def _having(good: DataFrame, plan: Plan) -> dict[str, int]:
     return {name: count or 0 for name, count in found.items()}
 
 
+def _tally(good: DataFrame, feature: Feature) -> pl.DataFrame:
+    """How many rows of each group have each text: the most frequent, and the rest as one."""
+    found = TextTally()
+    text = F.col(feature.name).alias(TEXT)
+    counted = good.filter(text.isNotNull()).groupBy(GROUP, text).agg(F.count("*").alias(ROWS))
+    if rows := [row.asDict() for row in counted.orderBy(F.desc(ROWS)).limit(_TEXTS).collect()]:
+        found.add(pl.DataFrame(rows))
+    return found.table
+
+
 def _totals(spark: SparkSession, good: DataFrame, plan: Plan) -> GroupTotals:
     groups: GroupTotals = {}
     rows = nw.from_native(good)
@@ -309,6 +324,8 @@ def _totals(spark: SparkSession, good: DataFrame, plan: Plan) -> GroupTotals:
             add_totals(groups, pooled([_collected(table)], plan))
             continue
         keyed_tables[aggregate] = table
+        if aggregate.kept_as is not None:
+            add_kept(groups, _collected(table), aggregate)
         of_tasks = partial(_of_tasks, rows=rows, plan=plan)
         steps: list[Step] = [*aggregate.finish]
         steps += [partial(of_tasks, values=values) for values in aggregate.tasks]

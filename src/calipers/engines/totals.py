@@ -21,6 +21,7 @@ from calipers.metrics.declaration import (
     Rank,
     Step,
     TaskValues,
+    kept_total,
     spread_of,
 )
 from calipers.metrics.description import positions
@@ -137,6 +138,15 @@ def _variance(name: str) -> str:
 
 def _mean(name: str) -> str:
     return f"{name}__mean"
+
+
+def add_kept(groups: GroupTotals, table: pl.DataFrame, aggregate: Aggregate) -> None:
+    """Put each key's totals into the groups', under the key; the keys are few."""
+    prefix, [key] = aggregate.kept_as, aggregate.keys
+    assert prefix is not None
+    for row in table.iter_rows(named=True):
+        totals = groups.setdefault(row[GROUP], {})
+        totals |= {kept_total(prefix, row[key], name): row[name] for name in aggregate.totals}
 
 
 def add_totals(groups: GroupTotals, table: pl.DataFrame) -> None:

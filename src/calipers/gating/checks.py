@@ -7,10 +7,12 @@ from collections.abc import Iterator, Mapping
 from calipers.gating.baselines import RecordedGroup, baseline_rules
 from calipers.gating.composites import composite_check, final_score_check
 from calipers.gating.judging import Judge
+from calipers.gating.licences import SCENARIOS, Licences, judged_in
 from calipers.gating.policy import PassCriteria
 from calipers.gating.result import Check
 from calipers.gating.rules import FINAL_SCORE, Rule
 from calipers.gating.scenarios import optional_check, required_check
+from calipers.metrics.judges import PASSED
 from calipers.results import Measured
 
 OVERALL = "overall"
@@ -20,7 +22,23 @@ PASS_RATE = "pass_rate"  # noqa: S105 (no password)
 def checks_of(
     judge: Judge, *, release: str | None = None, baseline: RecordedGroup | None = None
 ) -> Iterator[Check]:
-    """The checks of a group, in the order of the policy, those that only warn last."""
+    """The checks of a group, in the order of the policy, those that only warn last.
+
+    What stands on judges' word shows their licence.
+    """
+    run, policy = judge.run, judge.policy
+    licences = Licences(judges=run.judges, calibrations=run.calibrations, demands=policy.judges)
+    for check in _checks(judge, release=release, baseline=baseline):
+        named = run.named.get(check.name)
+        values = judged_in(check, policy)
+        if check.source in SCENARIOS and named is not None and named.by_judges:
+            values = (PASSED,)
+        yield licences.held(check, values)
+
+
+def _checks(
+    judge: Judge, *, release: str | None, baseline: RecordedGroup | None
+) -> Iterator[Check]:
     policy = judge.policy
     yield from _blocking(policy.thresholds.blocking, judge, "thresholds.blocking")
     yield from _blocking(policy.row(release), judge, "progressive")

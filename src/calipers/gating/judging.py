@@ -6,13 +6,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from calipers.calibrations import Calibration
 from calipers.gating.policy import Policy
 from calipers.gating.reasons import reason
 from calipers.gating.result import Check, Ids, Level
 from calipers.gating.rules import Rule
 from calipers.gating.thresholds import Threshold
 from calipers.gating.verdicts import Estimate, Verdict, cautious, further_scenarios, is_thin, judged
-from calipers.results import Measured
+from calipers.results import JudgedBy, Measured
 
 _WORST: tuple[Verdict, ...] = ("pass", "warn", "inconclusive", "fail")
 
@@ -25,6 +26,7 @@ class ScenarioRuns:
     passed: int
     failed: int
     errors: int
+    by_judges: int = 0  # whose verdict is not recorded, but judges'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +43,8 @@ class MeasuredRun:
     failing: Callable[[str, Threshold, str | None], Ids]  # by metric and, if named, category
     latency_budget_ms: float = 5000.0
     confidence: float = 0.95  # of its intervals
+    judges: tuple[JudgedBy, ...] = ()  # who made its judged values
+    calibrations: tuple[Calibration, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -134,6 +134,27 @@ class Composite(StrictModel):
             yield known_metric(written).name
 
 
+class Judges(StrictModel):
+    """What a judge has to show before its word may block a build."""
+
+    description: Description = None
+    calibrations: list[str] = Field(
+        default_factory=list, description="Files of `calipers judge calibrate`, beside the policy."
+    )
+    floor: float = Field(
+        default=0.6, ge=0, lt=1, allow_inf_nan=False, description="Of κ's lower bound."
+    )
+    uncalibrated: Literal["fail", "warn"] = Field(
+        default="fail", description="What a blocking check on a judge without a licence does."
+    )
+    people: list[str] = Field(
+        default_factory=list, description="Judges in the records who are people, by their names."
+    )
+    corrected: bool = Field(
+        default=False, description="Decide on judged means without the judge's error."
+    )
+
+
 class Policy(StrictModel):
     """Everything a gate can be asked to decide on."""
 
@@ -153,6 +174,7 @@ class Policy(StrictModel):
     progressive: Releases | None = None
     baseline: Baseline | None = None
     composite: Composite | None = None
+    judges: Judges = Field(default_factory=Judges)
     latency_budget_ms: float | None = Field(
         default=None, gt=0, allow_inf_nan=False, description="Of normalized_latency; else 5,000 ms."
     )
@@ -240,8 +262,11 @@ def read_policy(policy: str | Path | Mapping[str, Any] | Policy) -> Policy:
     if not isinstance(policy, str | Path):
         raise UsageError("policy: neither a file nor a mapping", fix=EXAMPLE)
     found = Policy.of(read_config(policy, example=EXAMPLE), example=EXAMPLE)
+    folder = Path(policy).parent
+    files = [str(folder / each) for each in found.judges.calibrations]
+    judges = found.judges.model_copy(update={"calibrations": files})
+    found = found.model_copy(update={"judges": judges})
     if found.baseline is None or found.baseline.file is None:
         return found
-    beside = str(Path(policy).parent / found.baseline.file)
-    baseline = found.baseline.model_copy(update={"file": beside})
+    baseline = found.baseline.model_copy(update={"file": str(folder / found.baseline.file)})
     return found.model_copy(update={"baseline": baseline})

@@ -62,6 +62,7 @@ class Check:
     further_scenarios: int | None = None  # that would settle it
     failing: Ids = Ids()
     sequence: Standing | None = None  # in a run that may end as soon as it is decided
+    evidence: tuple[Mapping[str, Any], ...] = ()  # who judged, and by what licence
 
     @property
     def scale(self) -> Scale | None:
@@ -86,6 +87,7 @@ class Check:
             "further_scenarios": self.further_scenarios,
             "failing": self.failing.to_dict() if self.failing.count else None,
             "sequence": None if self.sequence is None else self.sequence.to_dict(),
+            "evidence": [dict(each) for each in self.evidence] or None,
         }
         return {
             "name": self.name,

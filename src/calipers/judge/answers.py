@@ -6,9 +6,9 @@ import json
 import re
 from collections.abc import Iterable
 from math import isfinite
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
-from calipers.judge.request import NOT_APPLICABLE
+from calipers.judge.request import CONFIDENCE, NOT_APPLICABLE
 from calipers.judge.rubrics import Rubric, Score
 
 _FENCED = re.compile(r"\A\s*```(?:json)?\s*\n(?P<json>.*)\n\s*```\s*\Z", re.DOTALL | re.IGNORECASE)
@@ -20,11 +20,27 @@ class BadAnswer(ValueError):  # noqa: N818 (reads as a sentence: "raise BadAnswe
     """An answer outside its schema; the text says why, in our words."""
 
 
-def read_answer(text: str, rubric: Rubric) -> tuple[dict[str, Score], str]:
+class Answer(NamedTuple):
     """The score of each criterion or item, None where it does not apply, and the reason."""
+
+    scores: dict[str, Score]
+    reason: str
+    confidence: float | None = None  # where it was asked for
+
+    def to_json(self) -> str:
+        """As a judge would have written it."""
+        sure = {} if self.confidence is None else {CONFIDENCE: self.confidence}
+        said = {"reason": self.reason, "scores": self.scores, **sure}
+        return json.dumps(said, ensure_ascii=False)
+
+
+def read_answer(text: str, rubric: Rubric, *, asks_confidence: bool = False) -> Answer:
+    """What a judge's answer says; BadAnswer says why it cannot be used."""
     found = _parsed(text)
-    if not isinstance(found, dict) or set(found) != set(_KEYS):
-        raise BadAnswer("it is not an object of reason and scores")
+    keys = (*_KEYS, CONFIDENCE) if asks_confidence else _KEYS
+    if not isinstance(found, dict) or set(found) != set(keys):
+        *first, last = keys
+        raise BadAnswer(f"it is not an object of {', '.join(first)} and {last}")
     if not isinstance(found["reason"], str):
         raise BadAnswer("reason is no text")
     scores = found["scores"]
@@ -34,9 +50,17 @@ def read_answer(text: str, rubric: Rubric) -> tuple[dict[str, Score], str]:
         raise BadAnswer(f"scores lacks {missing[0]}")
     if len(scores) > len(rubric.names):
         raise BadAnswer("scores has a name that is none of the rubric's")
-    return {name: _score(scores[name], name, rubric) for name in rubric.names}, found[
-        "reason"
-    ].strip()[:_REASON]
+    return Answer(
+        {name: _score(scores[name], name, rubric) for name in rubric.names},
+        found["reason"].strip()[:_REASON],
+        _share(found[CONFIDENCE]) if asks_confidence else None,
+    )
+
+
+def _share(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+        raise BadAnswer(f"{CONFIDENCE} is no number from 0 to 1")
+    return float(value)
 
 
 def _parsed(text: str) -> Any:

@@ -11,39 +11,43 @@ from pathlib import Path
 from typing import Any
 
 from calipers.errors import UsageError
-from calipers.judge.answers import BadAnswer, read_answer
-from calipers.judge.rubrics import Rubric, Score
+from calipers.judge.answers import Answer, BadAnswer, read_answer
+from calipers.judge.rubrics import Rubric
 
 
 class Cache:
     """A folder of answers, each read as strictly as one that has just come."""
 
-    def __init__(self, folder: Path, rubric: Rubric, of: Mapping[str, Any]) -> None:
+    def __init__(
+        self, folder: Path, rubric: Rubric, of: Mapping[str, Any], *, asks_confidence: bool = False
+    ) -> None:
         self._folder = folder
         self._rubric = rubric
+        self._asks_confidence = asks_confidence
         self._of = {"rubric_hash": rubric.hash, **of}
 
-    def find(self, prompt: str) -> tuple[dict[str, Score], str] | None:
-        """The scores and the reason that are kept for a prompt."""
+    def find(self, prompt: str, sample: int) -> Answer | None:
+        """The answer that is kept for a sample of a prompt's."""
         with contextlib.suppress(OSError, UnicodeDecodeError, BadAnswer):
-            return read_answer(self._path(prompt).read_text(encoding="utf-8"), self._rubric)
+            kept = self._path(prompt, sample).read_text(encoding="utf-8")
+            return read_answer(kept, self._rubric, asks_confidence=self._asks_confidence)
         return None
 
-    def keep(self, prompt: str, scores: Mapping[str, Score], reason: str) -> None:
+    def keep(self, prompt: str, sample: int, answer: Answer) -> None:
         """Keep an answer, all of it or nothing."""
-        path = self._path(prompt)
+        path = self._path(prompt, sample)
         beside = path.with_suffix(f".{os.getpid()}")
-        text = json.dumps({"reason": reason, "scores": scores}, ensure_ascii=False)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            beside.write_text(text, encoding="utf-8", errors="replace")
+            beside.write_text(answer.to_json(), encoding="utf-8", errors="replace")
             beside.replace(path)
         except OSError as error:
             raise UsageError(
                 f"{self._folder}: {error.strerror}", fix="name another folder for the cache"
             ) from error
 
-    def _path(self, prompt: str) -> Path:
-        asked = json.dumps([self._of, prompt], sort_keys=True, default=str)
+    def _path(self, prompt: str, sample: int) -> Path:
+        of = [self._of, prompt, *([] if sample == 1 else [sample])]
+        asked = json.dumps(of, sort_keys=True, default=str)
         name = sha256(asked.encode()).hexdigest()
         return self._folder / name[:2] / f"{name}.json"

@@ -103,8 +103,9 @@ def _short(value: Any) -> str:
 
 def _fitted(head: str, sections: Mapping[str, Sequence[str]], limit: int | None) -> str:
     """The sections one after the other; what one does not need, the next ones may use."""
-    if limit is None:
-        return "\n\n".join([head, *(_section(name, lines) for name, lines in sections.items())])
+    whole = "\n\n".join([head, *(_section(name, lines) for name, lines in sections.items())])
+    if limit is None or len(whole) <= limit:
+        return whole
     parts = [head[:limit]]
     left = limit - len(parts[0])
     for name, lines in sections.items():
@@ -125,6 +126,8 @@ def _within(lines: Sequence[str], room: int) -> list[str]:
     if sum(len(line) + 1 for line in lines) <= room:
         return list(lines)
     room -= len(f"(… {len(lines)} left out …)") + 1
+    if room < 0:
+        return []
     first: list[str] = []
     last: list[str] = []
     for turn in range(len(lines)):
@@ -134,4 +137,4 @@ def _within(lines: Sequence[str], room: int) -> list[str]:
             break
         (first if turn % 2 == 0 else last).append(line)
     mark = f"(… {len(lines) - len(first) - len(last)} left out …)"
-    return [*first, mark, *reversed(last)] if first else []
+    return [*first, mark, *reversed(last)]

@@ -30,6 +30,7 @@ _DESIGNS = (1, 2, 4, 8, 16, 32, 64)  # how many times larger clusters may make t
 _ROUNDING = 1e-9
 _MEAN_OF_FOLDED = sqrt(2 / pi)  # the mean distance from 0 of a standard normal
 
+RELIABILITY = "reliability"
 UNUSED = "a row without prob_correct, or whose correctness cannot be decided, is left out"
 
 squared_error = Feature(
@@ -102,7 +103,7 @@ def _noise(design: int) -> str:
     return f"ece__noise_{design}"
 
 
-_bins = Aggregate(
+BINNED = Aggregate(
     features=(confidence_bin, confidence, correct, squared_error),
     keys=("confidence_bin",),
     where=lambda: ~nw.col("confidence_bin").is_null(),
@@ -113,6 +114,7 @@ _bins = Aggregate(
         "bin_squares": nw.col("squared_error").sum(),
     },
     finish=(_gaps,),
+    kept_as=RELIABILITY,
 )
 
 
@@ -134,7 +136,7 @@ _gap_influence = Influence(
     centre=_ece,
     effect=_bin_effect(),
     squares=lambda totals: totals["ece__squares"] - totals["ece__n"] * _ece(totals) ** 2,
-    keyed=_bins,
+    keyed=BINNED,
     keyed_reads=("bin_confidence", "bin_right"),
 )
 
@@ -173,7 +175,7 @@ ece = Metric(
     unit=None,
     range=(0, 1),
     better="lower",
-    aggregate=_bins,
+    aggregate=BINNED,
     rows="ece__n",
     value=_ece,
     empty="no record has prob_correct and correct, or answer and target",

@@ -139,6 +139,12 @@ class Aggregate:
     finish: tuple[Step, ...] = ()
     tasks: tuple[TaskValues, ...] = ()
     every_task: bool = False  # or only those with several rows
+    kept_as: str | None = None  # of few whole keys: each one's totals, as `kept_total` names them
+
+
+def kept_total(prefix: str, key: int, name: str) -> str:
+    """The group's total that holds a total of one key."""
+    return f"{prefix}__{key}__{name}"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -9,12 +9,15 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from calipers.calibrations import PASSED
 from calipers.reporting.figures import NOTHING, printable
 from calipers.reporting.terminal import rendered
 
 if TYPE_CHECKING:
-    from calipers.calibrating import Calibration, Calibrations
+    from calipers.calibrations import Calibration, Calibrations
     from calipers.stats.influence import Estimate
+
+_OF_NUMBERS = "κ of scores weighs a disagreement by its square; the file has the exact one too"
 
 
 def calibration_text(found: Calibrations, console: Console | None = None) -> str:
@@ -27,11 +30,15 @@ def _show(found: Calibrations, out: Console) -> None:
         out.print(Text(f"{_name(each)}: {each.n:,} records judged by people too"))
         if each.aspects:
             out.print(_table(each))
+    if any(aspect != PASSED for each in found.judges for aspect in each.aspects):
+        out.print(Text(_OF_NUMBERS, style="dim"))
 
 
 def _name(each: Calibration) -> str:
     by = " ".join(filter(None, (each.rubric, each.rubric_hash))) or "no rubric named"
-    return printable(f"{each.judge} ({each.model}), {by}")
+    panel = "panel of " if len(each.members) > 1 else ""
+    who = ", ".join(model for model, _ in each.members)
+    return printable(f"{panel}{each.judge} ({who}), {by}")
 
 
 def _table(each: Calibration) -> Table:
@@ -41,7 +48,7 @@ def _table(each: Calibration) -> Table:
         table.add_column(head, justify="right", no_wrap=True)
     for aspect, measures in each.aspects.items():
         alpha = next(m for name, m in measures.items() if name.startswith("krippendorff"))
-        shown = (measures.get("cohen_kappa"), alpha, measures["spearman"], measures["bias"])
+        shown = (each.kappa(aspect), alpha, measures["spearman"], measures["bias"])
         table.add_row(
             Text(printable(aspect.removeprefix("scores."))),
             f"{measures['bias'].n:,}",

@@ -14,6 +14,7 @@ NOTHING = "—"
 _TINY = 0.001
 _HUNDRED = 100
 _MOST_DECIMALS = 6
+_NAMED = 6  # groups in a note
 
 
 def figure(value: float | None, unit: str | None = None) -> str:
@@ -82,6 +83,11 @@ def reasons(groups: Sequence[Group]) -> list[str]:
             if measured.reason is not None:
                 found.setdefault((name, measured.reason), []).append(group_name(group.by))
     return [
-        f"{name}: {reason}" + ("" if len(names) == len(groups) else f" ({', '.join(names)})")
+        f"{name}: {reason}" + ("" if len(names) == len(groups) else f" ({_some(names)})")
         for (name, reason), names in found.items()
     ]
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more

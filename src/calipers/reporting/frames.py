@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from calipers.metrics import metric_named
+from calipers.reporting.corrections import correction_lines
 from calipers.reporting.figures import group_name, printable, reasons, with_interval
 from calipers.reporting.flakiness import flaky_line
 
@@ -81,7 +82,8 @@ def score_markdown(score: Score) -> str:
     if any(group.statistics for group in score.groups):
         lines.append(f"| grade | {' | '.join(group.grade or '—' for group in score.groups)} |")
     flaky = flaky_line(score)
-    notes = [*reasons(score.groups), *([flaky] if flaky else []), *score.notices]
+    corrected = (f"without the judge's error: {line}" for line in correction_lines(score))
+    notes = [*corrected, *reasons(score.groups), *([flaky] if flaky else []), *score.notices]
     return "\n".join([*lines, "", *(f"- {markdown_cell(note)}" for note in notes)]) + "\n"
 
 

@@ -51,7 +51,7 @@ def gate_text(result: GateResult, console: Console | None = None) -> str:
 
 def _show(result: GateResult, out: Console) -> None:
     verdict = (result.verdict.upper(), _STYLES[result.verdict])
-    out.print(Text.assemble(verdict, f"  {_summary(result)}"))
+    out.print(Text.assemble(verdict, f"  {gate_summary(result)}"))
     for by, checks in _groups(result):
         if by:
             out.print(Text(f"\n{group_name(by)}", style="bold"))
@@ -59,7 +59,7 @@ def _show(result: GateResult, out: Console) -> None:
         for check in checks:
             if check.reason is not None:
                 _show_reason(check, out)
-    for line in _further(result):
+    for line in gate_further(result):
         out.print(_indented(Text(line)))
 
 
@@ -73,7 +73,9 @@ def _groups(result: GateResult) -> Iterator[tuple[Mapping[str, Any], list[Check]
 def _show_reason(check: Check, out: Console) -> None:
     style = _STYLES[check.verdict]
     name = (printable(check.name), style)
-    out.print(_indented(Text.assemble((f"{check.verdict} ", style), name, f": {_why(check)}")))
+    out.print(
+        _indented(Text.assemble((f"{check.verdict} ", style), name, f": {check_reason(check)}"))
+    )
     if failing := _failing(check):
         out.print(_indented(Text(f"  {failing}", style="dim")))
 
@@ -102,7 +104,7 @@ def _cells(checks: Sequence[Check]) -> tuple[list[str], list[list[str]]]:
         [
             check.verdict,
             printable(check.name),
-            _value(check),
+            check_value(check),
             NOTHING if check.threshold is None else str(check.threshold),
             f"{check.level}{_FROM.get(check.source, '')}",
             *([check.risk or ""] if risky else []),
@@ -112,7 +114,7 @@ def _cells(checks: Sequence[Check]) -> tuple[list[str], list[list[str]]]:
     return heads, rows
 
 
-def _value(check: Check) -> str:
+def check_value(check: Check) -> str:
     """94.22 % (91.67 to 96.03), or only the value where no interval is known."""
     if check.value is None or check.scale is None:
         return NOTHING
@@ -127,7 +129,8 @@ def _value(check: Check) -> str:
     return f"{value} ({low} to {high})"
 
 
-def _summary(result: GateResult) -> str:
+def gate_summary(result: GateResult) -> str:
+    """`3 passed, 1 failed; 120 records against policy.yaml`."""
     counts = Counter[str](check.verdict for check in result.checks)
     told = ", ".join(
         f"{counts[verdict]} {word}" for verdict, word in _WORDS.items() if counts[verdict]
@@ -137,7 +140,8 @@ def _summary(result: GateResult) -> str:
     return f"{told}; {of}" if told else of
 
 
-def _why(check: Check) -> str:
+def check_reason(check: Check) -> str:
+    """Why a check is not plainly green, and what the policy says it is for."""
     said = f" ({printable(check.description)})" if check.description else ""
     reason = printable(check.reason).removeprefix(f"{check.verdict}: ")  # which stands before it
     return f"{reason}{said}"
@@ -159,7 +163,7 @@ def listed(ids: Ids, most: int = _NAMED) -> str:
     return f"{names} and {more:,} more" if more else names
 
 
-def _further(result: GateResult) -> Iterator[str]:
+def gate_further(result: GateResult) -> Iterator[str]:
     """What else there is to know: why the run is incomplete, and what changed."""
     if result.incomplete:
         yield f"the run is incomplete: {'; '.join(result.incomplete)}"
@@ -187,7 +191,7 @@ def _changes(changes: Changes) -> Iterator[str]:
 def gate_markdown(result: GateResult) -> str:
     """The same for a pull request."""
     title = f"### {_SIGNS[result.verdict]} gate: {result.verdict}"
-    lines = [title, "", markdown_cell(_summary(result)), ""]
+    lines = [title, "", markdown_cell(gate_summary(result)), ""]
     for by, checks in _groups(result):
         heads, rows = _cells(checks)
         lines += [f"**{markdown_cell(group_name(by))}**", ""] if by else []
@@ -198,11 +202,11 @@ def gate_markdown(result: GateResult) -> str:
         lines.append("")
         for check in checks:
             if check.reason is not None:
-                told = "; ".join(filter(None, (_why(check), _failing(check))))
+                told = "; ".join(filter(None, (check_reason(check), _failing(check))))
                 name = markdown_cell(printable(check.name))
                 lines.append(f"- {_SIGNS[check.verdict]} **{name}**: {markdown_cell(told)}")
         lines.append("")
-    lines += (f"- {markdown_cell(line)}" for line in (*_further(result), *result.notices))
+    lines += (f"- {markdown_cell(line)}" for line in (*gate_further(result), *result.notices))
     return "\n".join(lines).rstrip("\n") + "\n"
 
 
@@ -222,7 +226,7 @@ def gate_csv(result: GateResult) -> str:
 def gate_html(result: GateResult) -> str:
     """The same for a notebook; everything from outside is escaped."""
     verdict = f"<b>{_SIGNS[result.verdict]} {result.verdict}</b>"
-    pieces = [f"<p>{verdict} {escape(_summary(result))}</p>"]
+    pieces = [f"<p>{verdict} {escape(gate_summary(result))}</p>"]
     for by, checks in _groups(result):
         heads, rows = _cells(checks)
         head = "".join(f"<th>{escape(each)}</th>" for each in heads)
@@ -233,7 +237,9 @@ def gate_html(result: GateResult) -> str:
             for row in rows
         )
         told = (
-            "; ".join(filter(None, (f"{printable(check.name)}: {_why(check)}", _failing(check))))
+            "; ".join(
+                filter(None, (f"{printable(check.name)}: {check_reason(check)}", _failing(check)))
+            )
             for check in checks
             if check.reason is not None
         )
@@ -242,7 +248,7 @@ def gate_html(result: GateResult) -> str:
             f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>",
             _html_list(told),
         ]
-    return "".join((*pieces, _html_list((*_further(result), *result.notices))))
+    return "".join((*pieces, _html_list((*gate_further(result), *result.notices))))
 
 
 def _html_list(lines: Iterable[str]) -> str:

@@ -14,6 +14,7 @@ from rich.text import Text
 
 from calipers.metrics import metric_named
 from calipers.reporting.catalogue import facts, range_text
+from calipers.reporting.corrections import correction_lines
 from calipers.reporting.figures import NOTHING, group_name, printable, reasons, with_interval
 from calipers.reporting.flakiness import flaky_line
 from calipers.reporting.frontiers import frontier_lines
@@ -66,6 +67,11 @@ def show_score(score: Score, console: Console) -> None:
         console.print(Text(flaky))
     for line in frontier_lines(score.frontier) if score.frontier else ():
         console.print(Text(line))
+    corrections = list(correction_lines(score))
+    if corrections:
+        console.print(Text("without the judge's error", style="bold"))
+    for line in corrections:
+        console.print(Text(f"  {line}"))
     notes = reasons(score.groups)
     if notes:
         console.print(Text(f"{NOTHING} no value:", style="dim"))

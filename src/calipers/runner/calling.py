@@ -11,6 +11,7 @@ from typing import Any
 from calipers.runner.budget import Budget
 from calipers.runner.course import Course
 from calipers.runner.journal import Journal, encoded
+from calipers.runner.judges import judging_cost
 from calipers.runner.pace import LONGEST_WAIT, Lane
 from calipers.runner.plan import Place, Plan
 from calipers.runner.pricing import Pricing
@@ -180,14 +181,17 @@ class Calling:
             self._state.tally.forget_failed()
         states[number] = DONE if tried.fault is None else FAILED
         self._state.tally.add(record)
+        self._state.note_judgements(system, number, record)
         self._course.take(system, number, record)
         cost = record.get("cost_usd")
         if tried.fault is not None and tried.fault.kind not in _MAY_COST:
             cost = 0.0
         if cost is not None:
-            cost += _of_judges(record)
+            cost += judging_cost(record)
         prompt_tokens = record.get("prompt_tokens")
-        self._budget.settle(system, reserved, cost, call.prompt, prompt_tokens)
+        self._budget.settle(
+            system, reserved, cost, call.prompt, prompt_tokens, judging=judging_cost(record)
+        )
         self._tracing.record(self._suite.systems[system], record, took, call.settings)
 
     def _record(self, system: int, place: Place, tried: Attempted) -> dict[str, Any]:
@@ -201,13 +205,6 @@ class Calling:
         if tried.attempts > 1:
             record["attempts"] = tried.attempts
         return {**record, **tried.fields}
-
-
-def _of_judges(record: Mapping[str, Any]) -> float:
-    """What the judges of a record cost, as far as that is known."""
-    judgments = record.get("judgments")
-    found = judgments if isinstance(judgments, list) else []
-    return sum(each.get("cost_usd") or 0.0 for each in found if isinstance(each, dict))
 
 
 def _not_called(fault: Fault) -> Fault:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from math import isfinite, isnan
@@ -12,7 +12,7 @@ from typing import Any
 
 from calipers.errors import DataError, EmptyError
 from calipers.records import FIELDS, BadValue, Kind, Number, field_named
-from calipers.sources import Wanted, open_sources
+from calipers.sources import BadRow, Wanted, open_sources
 from calipers.sources.jsonl import JsonLines, numbered_rows
 
 Task = Mapping[str, Any]
@@ -64,13 +64,24 @@ def read_tasks(path: Path) -> Tasks:
     return Tasks(tasks=tasks, sha256=digest, notices=tuple(notices))
 
 
-def read_records(path: str | Path) -> Iterator[dict[str, Any]]:
-    """The records of a file or a glob, one after the other, as they are."""
+def read_records(
+    path: str | Path, *, on_bad: Callable[[DataError], None] | None = None
+) -> Iterator[dict[str, Any]]:
+    """The records of a file or a glob, one after the other, as they are.
+
+    A bad row stops, or is left out where somebody is there to be told of it.
+    """
     for source in open_sources(path):
         where = Path(source.name)
         for number, row in _rows(source, where):
-            _checked(row, number, where)
-            yield {name: _strict(_plain(value)) for name, value in row.items()}
+            try:
+                _checked(row, number, where)
+            except DataError as error:
+                if on_bad is None:
+                    raise
+                on_bad(error)
+            else:
+                yield {name: _strict(_plain(value)) for name, value in row.items()}
 
 
 def _rows(source: Any, path: Path) -> Iterator[tuple[int, Any]]:
@@ -88,18 +99,15 @@ def _json_rows(path: Path) -> Iterator[tuple[int, Any]]:
     for block, _ in source._blocks():  # noqa: SLF001
         content = block.load()
         for number, _, row in numbered_rows(content, first):
-            if isinstance(row, BadValue):
-                raise DataError(f"{path}:{number}: {row}", fix="a JSON object per line")
             yield number, row
         first += content.count(b"\n")
 
 
-def _table_rows(source: Any) -> Iterator[tuple[int, dict[str, Any]]]:
+def _table_rows(source: Any) -> Iterator[tuple[int, Any]]:
     number = 0
     for chunk in source.chunks(Wanted(tuple(source.columns()), {})):
         batch = chunk.exact()
-        if batch.bad:
-            raise batch.bad[0].error()
+        yield from ((bad.row, bad) for bad in batch.bad)
         for row in batch.frame.iter_rows(named=True):
             number += 1
             yield number, {name: _nested(name, value) for name, value in row.items()}
@@ -111,8 +119,12 @@ def _nested(name: str, value: Any) -> Any:
     return json.loads(value) if nested and isinstance(value, str) else value
 
 
-def _checked(row: Mapping[str, Any], number: int, path: Path) -> Task:
+def _checked(row: Any, number: int, path: Path) -> Task:
     """A task whose fields are as records have them; numbers in texts keep their spelling."""
+    if isinstance(row, BadRow):
+        raise row.error()
+    if isinstance(row, BadValue):
+        raise DataError(f"{path}:{number}: {row}", fix="a JSON object per line")
     task = {}
     for name, value in row.items():
         try:

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from calipers.calibrations import Calibration, read_all
 from calipers.deciding import GateOptions, gate_data
-from calipers.errors import EXIT_INCOMPLETE, EXIT_PASS
+from calipers.errors import EXIT_INCOMPLETE, EXIT_PASS, CalipersError
 from calipers.gating.early import Early
 from calipers.gating.policy import read_policy
 from calipers.gating.result import GateResult
 from calipers.metrics.declaration import Settings
+from calipers.presenting import ReportOptions, report_data
+from calipers.reports import need_report
+from calipers.result_folder import GATE, REPORT, SCORE
 from calipers.results import Score
-from calipers.runner.folder import GATE, SCORE, Folder
+from calipers.runner.folder import Folder
 from calipers.runner.state import State
 from calipers.scoring import Options, score_data
 from calipers.suites import Suite
@@ -62,16 +66,20 @@ def ended(
 ) -> RunResult:
     """Score and decide on what the journal holds; whoever interrupts does not wait for that."""
     score = gate = None
-    for name in (SCORE, GATE):
+    for name in (SCORE, GATE, REPORT):
         folder.remove(name)  # of another state of the journal
     if state.tally.done and not interrupted:
-        options = Options(by=_by(suite, least=1), settings=_settings(suite, base))
+        options = Options(
+            by=_by(suite, least=1),
+            settings=_settings(suite, base),
+            calibrations=_calibrations(suite, base),
+        )
         score = score_data(str(folder.journal), options)
         folder.write(SCORE, score.to_json() + "\n")
         if suite.policy is not None:
             gate = _decided(suite, base, folder, state.missing, early)
             folder.write(GATE, gate.to_json() + "\n")
-        # Here report.html is written, once there is a report to write.
+        notices = (*notices, *_reported(folder, gate, options))
     tally = state.tally
     return RunResult(
         folder=folder.path,
@@ -86,6 +94,19 @@ def ended(
         gate=gate,
         notices=(*notices, *(score.notices if score else ()), *_of_a_part(early)),
     )
+
+
+def _reported(folder: Folder, gate: GateResult | None, options: Options) -> list[str]:
+    """Write the report; a run is as good without one, and then says why there is none."""
+    try:
+        need_report(REPORT)
+        made = report_data(folder.path, ReportOptions(), replace(options, by=()), gate=gate)
+        folder.write(REPORT, made.to_html())
+    except CalipersError as error:
+        return [f"no {REPORT}: {error.message}; {error.fix}"]
+    except Exception as error:  # noqa: BLE001 (the run counts, not the page)
+        return [f"no {REPORT}: {type(error).__name__}: {error}"]
+    return []
 
 
 def _settings(suite: Suite, base: Path) -> Settings:
@@ -106,6 +127,13 @@ def _of_a_part(early: Early | None) -> Iterator[str]:
 def gate_fields(suite: Suite) -> tuple[str, ...]:
     """The fields whose groups the gate decides on one by one."""
     return _by(suite, least=2)
+
+
+def _calibrations(suite: Suite, base: Path) -> tuple[Calibration, ...]:
+    """Those of the policy: the score shows judged means without the judge's error too."""
+    if suite.policy is None:
+        return ()
+    return read_all(read_policy(base / suite.policy).judges.calibrations)
 
 
 def _by(suite: Suite, *, least: int) -> tuple[str, ...]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from calipers.runner.budget import most_output
 from calipers.runner.plan import Place, Plan
-from calipers.runner.pricing import Pricing
+from calipers.runner.pricing import Pricing, pricing_of
 
 _BYTES_PER_TOKEN = 4  # of plain English; other texts have fewer
 
@@ -45,7 +45,19 @@ def estimated(plan: Plan, prices: Sequence[Pricing | None]) -> Estimate:
         else SystemEstimate(name=system.name, calls=plan.per_system)
         for at, system in enumerate(plan.suite.systems)
     )
-    return Estimate(systems=tuple(found))
+    return Estimate(systems=(*found, *_of_judges(plan)))
+
+
+def _of_judges(plan: Plan) -> Iterator[SystemEstimate]:
+    """The calls of each judge's models; what they will read is not known yet."""
+    for judge in plan.suite.judges:
+        for at, model in enumerate(judge.models):
+            pricing = pricing_of(model)
+            yield SystemEstimate(
+                name=f"{model.model}, where unsure" if at else f"{judge.name} (judge)",
+                calls=plan.calls * judge.samples,
+                price=None if pricing is None else pricing.source,
+            )
 
 
 def _of_model(plan: Plan, system: int, pricing: Pricing | None) -> SystemEstimate:
@@ -57,7 +69,7 @@ def _of_model(plan: Plan, system: int, pricing: Pricing | None) -> SystemEstimat
         bounded = bounded and most is not None
         output += (most or 0) * len(plan.tasks)
         for task in range(len(plan.tasks)):
-            tokens += len(plan.prompt(Place(task, tier, 1)).encode()) // _BYTES_PER_TOKEN + 1
+            tokens += prompt_tokens(plan.prompt(Place(task, tier, 1)))
     tokens, output = tokens * plan.suite.runs, output * plan.suite.runs
     return SystemEstimate(
         name=plan.suite.systems[system].name,
@@ -68,6 +80,11 @@ def _of_model(plan: Plan, system: int, pricing: Pricing | None) -> SystemEstimat
         most_usd=_cost(pricing, tokens, output, plan.per_system) if pricing and bounded else None,
         price=None if pricing is None else pricing.source,
     )
+
+
+def prompt_tokens(prompt: str) -> int:
+    """About how many tokens a prompt has."""
+    return len(prompt.encode()) // _BYTES_PER_TOKEN + 1
 
 
 def _cost(pricing: Pricing, tokens: int, output: int, calls: int) -> float:

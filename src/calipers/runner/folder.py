@@ -15,14 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from calipers.errors import UsageError
+from calipers.result_folder import MANIFEST
 from calipers.runner import journal
 from calipers.suites import Suite
 from calipers.version import __version__
 
 SCHEMA = "calipers.run/1"
-MANIFEST = "manifest.json"
-SCORE = "score.json"
-GATE = "gate.json"
 
 MAY_CHANGE = ("budget_usd", "budget_calls", "concurrency", "retries", "timeout_seconds")
 _LOCK = ".lock"

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from calipers.errors import DataError, UsageError
+from calipers.result_folder import RECORDS
 
-NAME = "records.jsonl"
+NAME = RECORDS
 _CHUNK = 1 << 20
 
 

@@ -1,151 +1,103 @@
-"""Judges at work: from a record to a judgement, whatever the judge's model does."""
+"""Judges at work: one model, or a cheap one and a better one where that is unsure; panels."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from calipers.judge.answers import BadAnswer, read_answer
+from calipers.errors import UsageError
 from calipers.judge.cache import Cache
-from calipers.judge.request import NothingToJudge, Request, request
-from calipers.judge.rubrics import Rubric, Score, read_rubric
-from calipers.runner.asking import Asking
-from calipers.runner.pricing import Pricing, pricing_of
-from calipers.suites import Judge
-from calipers.systems import Call, Fault, Mask
+from calipers.judge.request import CONFIDENCE
+from calipers.judge.rubrics import Rubric, read_rubric
+from calipers.runner.judge_models import TOKENS, AskedModel, Judgement, Pace, asks_confidence
+from calipers.suites import Escalate, Judge
+from calipers.systems import Mask
 from calipers.systems.opening import open_models
 
-_ANSWERS = 3  # that a judge may give until one is good
-_SPEAKS_SCHEMAS = ("openai", "openai-chat")
-_TOKENS = ("prompt_tokens", "completion_tokens", "cache_read_tokens", "cache_write_tokens")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pace:
-    """How judges are called."""
-
-    concurrency: int = 32
-    retries: int = 5
-    timeout_seconds: float = 120.0
-
-
-@dataclass(frozen=True, slots=True)
-class Judgement:
-    """What a judge says of a record; `failed` where asking again may help."""
-
-    fields: dict[str, Any]
-    failed: bool = False
+FAILED = "failed"  # of a judgement that may be better when asked for again
+_FIRST = ("model", "scores", "weighted_score", "passed", "overall_score", "reason", CONFIDENCE)
+_USED = (*TOKENS, "cost_usd")
+_ROUNDING = 1e-9  # 0.8 is 0.1 from 0.7
 
 
 class WorkingJudge:
-    """A judge that can be asked."""
+    """A judge at work: one model or a cascade of two, as many samples as are wanted."""
 
-    def __init__(
-        self, judge: Judge, rubric: Rubric, asking: Asking, cache: Cache | None, mask: Mask
-    ) -> None:
+    def __init__(self, judge: Judge, models: Sequence[AskedModel]) -> None:
         self.judge = judge
-        self.rubric = rubric
-        self._asking = asking
-        self._cache = cache
-        self._mask = mask
-        self._pricing: Pricing | None = pricing_of(judge)
-        self._sends_schema = judge.model.partition(":")[0] in _SPEAKS_SCHEMAS
+        self.rubric = models[0].rubric
+        self._models = models
 
-    async def __call__(self, record: Mapping[str, Any]) -> Judgement:
-        """Judge a record; a judge that fails is told in the judgement, and stops nothing."""
-        try:
-            asked = request(self.rubric, record)
-        except (NothingToJudge, ValueError) as problem:
-            return Judgement(self._nothing(str(problem)))
-        if self._cache is not None and (kept := self._cache.find(asked.prompt)) is not None:
-            return Judgement(self._fields(asked, *kept, {"cost_usd": 0.0, "cached": True}))
-        used: Counter[str] = Counter()
-        try:
-            scores, reason = await self._answer(asked, used)
-        except (Fault, BadAnswer) as problem:
-            why = self._mask(str(problem))
-            return Judgement(self._fields(asked, None, why, self._spent(used)), failed=True)
-        if self._cache is not None:
-            self._cache.keep(asked.prompt, scores, reason)
-        return Judgement(self._fields(asked, scores, reason, self._spent(used)))
+    async def __call__(self, record: Mapping[str, Any], sample: int = 1) -> Judgement:
+        """One judgement of a record, with who made it."""
+        first = await self._models[0](record, sample)
+        found, then = first, self.judge.escalate
+        if then is not None:
+            found = await self._settled(record, sample, first, then)
+            found.fields["cascade"] = self.judge.answerable
+        if self.judge.samples > 1:
+            found.fields.update(sample=sample, samples=self.judge.samples)
+        if found.failed:
+            found.fields[FAILED] = True
+        return found
 
-    async def _answer(self, asked: Request, used: Counter[str]) -> tuple[dict[str, Score], str]:
-        """An answer within its schema; a judge that gives none is told what was wrong."""
-        prompt = asked.prompt
-        for left in reversed(range(_ANSWERS)):
-            reply = await self._reply(prompt, asked)
-            used["calls"] += 1
-            used["counted"] += "prompt_tokens" in reply and "completion_tokens" in reply
-            used.update({name: reply.get(name) or 0 for name in _TOKENS})
-            try:
-                return read_answer(reply["text"], self.rubric)
-            except BadAnswer as problem:
-                if not left:
-                    raise BadAnswer(f"{_ANSWERS} answers were refused: {problem}") from None
-                prompt = asked.corrected(str(problem))
-        raise AssertionError
+    async def _settled(
+        self, record: Mapping[str, Any], sample: int, first: Judgement, then: Escalate
+    ) -> Judgement:
+        """The first judgement or, where that is unsure, the second with the first beside it."""
+        nobody_could = first.fields["scores"] is None and not first.failed
+        why = None if nobody_could else unsure(first.fields, self.rubric, then)
+        if why is None:
+            return first
+        second = await self._models[1](record, sample)
+        before = {key: first.fields[key] for key in _FIRST if key in first.fields}
+        said = {key: value for key, value in second.fields.items() if key not in _USED}
+        spent = _spent_together([first.fields, second.fields])
+        return Judgement({**said, **spent, "escalated": why, "first": before}, second.failed)
 
-    async def _reply(self, prompt: str, asked: Request) -> dict[str, Any]:
-        """What the judge says; a server that knows no schemas is asked without."""
-        try:
-            reply = await self._asking(self._call(prompt, asked))
-        except Fault as fault:
-            if fault.kind != "bad_request" or fault.outage or not self._sends_schema:
-                raise
-            self._sends_schema = False
-            reply = await self._asking(self._call(prompt, asked))
-        return {**reply.fields, "text": reply.text or ""}
 
-    def _call(self, prompt: str, asked: Request) -> Call:
-        settings = dict(self.judge.settings)
-        if self._sends_schema:
-            schema = {"name": "judgement", "strict": True, "schema": dict(asked.schema)}
-            form = {"response_format": {"type": "json_schema", "json_schema": schema}}
-            settings["extra_body"] = {**form, **settings.get("extra_body", {})}
-        return Call(record={}, prompt=prompt, settings=settings)
+def unsure(judgment: Mapping[str, Any], rubric: Rubric, then: Escalate) -> str | None:
+    """Why the second judge is to be asked after this judgement of the first; None where not."""
+    if judgment["scores"] is None:
+        return f"no answer that can be used: {judgment['reason']}"
+    if then.flagged and judgment["flags"]:
+        return f"flagged: {judgment['flags'][0]}"
+    sure = judgment.get(CONFIDENCE)
+    if then.confidence is not None and sure is not None and sure < then.confidence:
+        return f"confidence {sure:g} is below {then.confidence:g}"
+    score = judgment.get("weighted_score")
+    line = rubric.pass_at
+    if line is not None and score is not None and abs(score - line) <= then.near + _ROUNDING:
+        return f"score {score:.3g} is within {then.near:g} of {line:g}"
+    return None
 
-    def _fields(
-        self,
-        asked: Request,
-        scores: dict[str, Score] | None,
-        reason: str,
-        spent: Mapping[str, Any],
-    ) -> dict[str, Any]:
-        graded = {} if scores is None else self.rubric.graded(scores)
-        cut = {"cut": list(asked.cut)} if asked.cut else {}
-        said = {"scores": scores, **graded, "reason": self._mask.exact(reason)}
-        return {**self._name(), **said, "flags": list(asked.flags), **cut, **spent}
 
-    def _nothing(self, reason: str) -> dict[str, Any]:
-        nothing: dict[str, Any] = {"scores": None, "reason": reason, "flags": []}
-        return {**self._name(), **nothing, **dict.fromkeys(_TOKENS[:2], 0), "cost_usd": 0.0}
-
-    def _name(self) -> dict[str, Any]:
-        return {
-            "judge": self.judge.name,
-            "rubric": self.rubric.name,
-            "rubric_hash": self.rubric.hash,
-            "model": self.judge.model,
-        }
-
-    def _spent(self, used: Counter[str]) -> dict[str, Any]:
-        """Tokens of all answers, refused ones too, and their cost; none where one is unknown."""
-        if not used["calls"] or used["counted"] < used["calls"]:
-            return {}
-        tokens = {name: used[name] for name in _TOKENS if used[name] or name in _TOKENS[:2]}
-        cost = None if self._pricing is None else self._pricing.cost(tokens)
-        return tokens if cost is None else {**tokens, "cost_usd": cost}
+def _spent_together(judgments: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The sums over two models, and each model's own; a sum of what is unknown is unknown."""
+    usage = [
+        {"model": each["model"], **{name: each[name] for name in _USED if name in each}}
+        for each in judgments
+    ]
+    known = [name for name in _USED if any(name in each for each in usage)]
+    whole = [n for n in known if n in TOKENS[2:] or all(n in each for each in usage)]
+    return {**{n: sum(each.get(n, 0) for each in usage) for n in whole}, "usage": usage}
 
 
 def rubrics_of(judges: Sequence[Judge], folder: Path) -> list[Rubric]:
     """The rubric of each judge, with its limit."""
-    return [read_rubric(judge.rubric, folder).limited(judge.limit) for judge in judges]
+    found = [read_rubric(judge.rubric, folder).limited(judge.limit) for judge in judges]
+    for judge, rubric in zip(judges, found, strict=True):
+        then = judge.escalate
+        if then is not None and rubric.pass_at is None and then.confidence is None:
+            raise UsageError(
+                f"{judge.name}: the rubric {rubric.name} has no pass_at to be near to",
+                fix="escalate: {confidence: 0.7} asks the first judge how sure it is",
+            )
+    return found
 
 
 @asynccontextmanager
@@ -158,22 +110,31 @@ async def open_judges(
     cache: Path | None = None,
 ) -> AsyncIterator[list[WorkingJudge]]:
     """The judges, ready to be asked."""
-    async with open_models(judges) as models:
+    every = [model for judge in judges for model in judge.models]
+    async with open_models(every) as opened:
+        systems = iter(opened)
         yield [
             WorkingJudge(
                 judge,
-                rubric,
-                Asking(
-                    model,
-                    concurrency=pace.concurrency,
-                    retries=pace.retries,
-                    timeout_seconds=pace.timeout_seconds,
-                ),
-                None if cache is None else Cache(cache, rubric, _asked(judge)),
-                mask,
+                [
+                    AskedModel(
+                        model,
+                        rubric,
+                        asking=pace.asking(next(systems)),
+                        cache=_cache(cache, rubric, model),
+                        mask=mask,
+                    )
+                    for model in judge.models
+                ],
             )
-            for judge, rubric, model in zip(judges, rubrics, models, strict=True)
+            for judge, rubric in zip(judges, rubrics, strict=True)
         ]
+
+
+def _cache(folder: Path | None, rubric: Rubric, judge: Judge) -> Cache | None:
+    if folder is None:
+        return None
+    return Cache(folder, rubric, _asked(judge), asks_confidence=asks_confidence(judge))
 
 
 def _asked(judge: Judge) -> dict[str, Any]:
@@ -184,8 +145,21 @@ async def judged(judges: Sequence[WorkingJudge], record: dict[str, Any]) -> dict
     """The record with the judgement of each judge."""
     if not judges:
         return record
-    found = await asyncio.gather(*(judge(record) for judge in judges))
+    found = await asyncio.gather(
+        *(judge(record, at) for judge in judges for at in range(1, judge.judge.samples + 1))
+    )
     return with_judgements(record, found)
+
+
+def judgments_in(record: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The judgements that a record of ours holds."""
+    found = record.get("judgments")
+    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+
+
+def judging_cost(record: Mapping[str, Any]) -> float:
+    """What the judges of a record cost, as far as that is known."""
+    return sum(each.get("cost_usd") or 0.0 for each in judgments_in(record))
 
 
 def with_judgements(record: Mapping[str, Any], found: Sequence[Judgement]) -> dict[str, Any]:

@@ -18,24 +18,19 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from calipers.errors import EXIT_INCOMPLETE, EXIT_PASS, DataError, EmptyError, UsageError
+from calipers.errors import DataError, EmptyError, UsageError
 from calipers.judge.rubrics import Rubric
 from calipers.runner.data import read_records
 from calipers.runner.journal import Journal, encoded
-from calipers.runner.judges import (
-    Judgement,
-    Pace,
-    WorkingJudge,
-    open_judges,
-    rubrics_of,
-    with_judgements,
-)
+from calipers.runner.judge_journal import JudgeJournal, Place
+from calipers.runner.judge_models import Judgement, Pace
+from calipers.runner.judged import COUNTED, JudgedFiles, judged_files
+from calipers.runner.judges import WorkingJudge, open_judges, rubrics_of, with_judgements
 from calipers.runner.loop import run_to_end
 from calipers.runner.tally import Tally
 from calipers.suites import Judge
 from calipers.systems import mask_for
 
-SCHEMA = "calipers.judge/1"
 _JOURNAL = ".journal"
 
 Watch = Callable[[Tally], AbstractContextManager[object]]
@@ -46,67 +41,67 @@ class Work:
     """What to judge, by whom, and where the judged records go."""
 
     files: Sequence[str]
-    judge: Judge
+    judges: Sequence[Judge]
     output: Path
     pace: Pace = field(default_factory=Pace)
     cache: Path | None = None
     rename: Mapping[str, str] = field(default_factory=dict)
+    skip_bad: bool = False
 
+    def records(self, on_bad: Callable[[DataError], None]) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Each record with its key: its content, and which of equal ones it is."""
+        seen: Counter[str] = Counter()
+        for path in self.files:
+            for record in read_records(path, on_bad=on_bad if self.skip_bad else None):
+                content = json.dumps(record, sort_keys=True).encode()
+                digest = sha256(content).hexdigest()[:24]
+                seen[digest] += 1
+                yield f"{digest}:{seen[digest]}", record
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JudgedFiles:
-    """What judging came to."""
+    def renamed(self, record: dict[str, Any]) -> dict[str, Any]:
+        """The record as the judges read it."""
+        return record | {name: record.get(theirs) for name, theirs in self.rename.items()}
 
-    output: str
-    records: int
-    judged: int
-    failed: int
-    not_judged: int  # records without what the judge reads, or of calls that failed
-    flagged: int
-    cut: int
-    tokens: float
-    cost_usd: float | None
-    failures: tuple[tuple[int, str], ...]
-    interrupted: bool = False
-
-    @property
-    def exit_code(self) -> int:
-        """What the command line gives back: 3 where a judgement is missing."""
-        return EXIT_INCOMPLETE if self.failed or self.interrupted else EXIT_PASS
+    def places(self, key: str) -> Iterator[Place]:
+        """The judgements that a record is to have."""
+        for judge in self.judges:
+            for sample in range(1, judge.samples + 1):
+                yield key, judge.name, sample
 
 
 def judge_files(work: Work, watch: Watch) -> JudgedFiles:
     """Judge what is not judged yet, then write the output."""
-    rubric = rubrics_of([work.judge], Path())[0]
-    _check(work)
-    with _held(_journal_path(work.output)):
-        journal = Journal(_journal_path(work.output))
+    rubrics = rubrics_of(work.judges, Path())
+    check_places(work)
+    with _held(journal_path(work.output)):
+        journal = Journal(journal_path(work.output))
         try:
-            return _Judging(work, rubric, journal, watch)()
+            return _Judging(work, rubrics, JudgeJournal(journal, work.judges, rubrics), watch)()
         finally:
             journal.close()
 
 
 class _Judging:
-    def __init__(self, work: Work, rubric: Rubric, journal: Journal, watch: Watch) -> None:
+    def __init__(
+        self, work: Work, rubrics: Sequence[Rubric], journal: JudgeJournal, watch: Watch
+    ) -> None:
         self._work = work
-        self._rubric = rubric
+        self._rubrics = rubrics
         self._journal = journal
         self._watch = watch
-        self._done: dict[str, Judgement] = {}
+        self._bad = 0
 
     def __call__(self) -> JudgedFiles:
-        self._begin()
-        keys = [key for key, record in self._records() if _has_answer(record)]
-        records = sum(1 for _ in self._records())
-        if not records:
+        keys = [key if has_answer(record) else None for key, record in self._records(count=True)]
+        if not keys:
             raise EmptyError(
                 f"no records in {', '.join(self._work.files)}", fix="a record per line, as JSON"
             )
-        tally = Tally(len(keys))
-        for key in keys:
-            if key in self._done and not self._done[key].failed:
-                _count(tally, self._done[key])
+        places = [place for key in keys if key is not None for place in self._work.places(key)]
+        tally = Tally(len(places))
+        for place in places:
+            if not self._is_open(place):
+                _count(tally, self._journal.done[place])
         tally.begin()
         interrupted = tally.done < tally.calls and not self._judge(tally)
         if not interrupted:
@@ -117,66 +112,36 @@ class _Judging:
                     f"{self._work.output}: {error.strerror}",
                     fix="make room and run again: what is done is kept",
                 ) from error
-        return self._result(records, keys, interrupted=interrupted)
+        return judged_files(
+            str(self._work.output),
+            [None if key is None else self._found(key) for key in keys],
+            bad_rows=self._bad,
+            interrupted=interrupted,
+        )
 
-    def _begin(self) -> None:
-        """Read the journal; one of another judge or rubric is refused."""
-        judge = self._work.judge
-        own = {
-            "schema": SCHEMA,
-            "judge": judge.name,
-            "model": judge.model,
-            "rubric": self._rubric.name,
-            "rubric_hash": self._rubric.hash,
-        }
-        lines = self._journal.lines()
-        first = next(lines, None)
-        if first is None:
-            self._journal.append(encoded(own).encode())
-            return
-        before = first[2]
-        for name, value in own.items():
-            if before.get(name) != value:
-                raise UsageError(
-                    f"{self._journal.path}: it was begun with another {name}: "
-                    f"{str(before.get(name))[:60]}, not {value}",
-                    fix="name another output: -o FILE",
-                )
-        for _, _, line in lines:
-            judgment = line.get("judgment")
-            if not isinstance(judgment, dict) or not {"scores", "reason", "flags"} <= set(judgment):
-                raise DataError(
-                    f"{self._journal.path}: a line that is no judgement",
-                    fix="take it out, or begin anew with another output: -o FILE",
-                )
-            self._done[str(line.get("key"))] = Judgement(judgment, bool(line.get("failed")))
+    def _is_open(self, place: Place) -> bool:
+        before = self._journal.done.get(place)
+        return before is None or before.failed
 
-    def _records(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Each record with its key: its content, and which of equal ones it is."""
-        seen: Counter[str] = Counter()
-        for path in self._work.files:
-            for record in read_records(path):
-                content = json.dumps(record, sort_keys=True).encode()
-                digest = sha256(content).hexdigest()[:24]
-                seen[digest] += 1
-                yield f"{digest}:{seen[digest]}", record
+    def _records(self, *, count: bool = False) -> Iterator[tuple[str, dict[str, Any]]]:
+        def bad(_: DataError) -> None:
+            self._bad += count
+
+        return self._work.records(bad)
 
     def _judge(self, tally: Tally) -> bool:
         """Judge what is open; False where that was interrupted."""
         work = self._work
+        models = [model for judge in work.judges for model in judge.models]
 
         async def calls() -> None:
             async with open_judges(
-                [work.judge],
-                [self._rubric],
-                work.pace,
-                mask=mask_for([work.judge]),
-                cache=work.cache,
-            ) as (judge,):
+                work.judges, self._rubrics, work.pace, mask=mask_for(models), cache=work.cache
+            ) as judges:
                 rows = self._records()
                 async with asyncio.TaskGroup() as workers:
                     for _ in range(work.pace.concurrency):
-                        workers.create_task(self._work_off(judge, rows, tally))
+                        workers.create_task(self._work_off(judges, rows, tally))
 
         try:
             with self._watch(tally):
@@ -186,71 +151,58 @@ class _Judging:
         return True
 
     async def _work_off(
-        self, judge: WorkingJudge, rows: Iterable[tuple[str, dict[str, Any]]], tally: Tally
+        self,
+        judges: Sequence[WorkingJudge],
+        rows: Iterable[tuple[str, dict[str, Any]]],
+        tally: Tally,
     ) -> None:
+        by_name = {judge.judge.name: judge for judge in judges}
         for key, record in rows:
-            before = self._done.get(key)
-            if not _has_answer(record) or (before is not None and not before.failed):
+            if not has_answer(record):
                 continue
-            judgement = await judge(self._renamed(record))
-            line = {"key": key, "failed": judgement.failed, "judgment": judgement.fields}
-            self._journal.append(encoded(line).encode("utf-8", "replace"))
-            self._done[key] = judgement
-            _count(tally, judgement)
+            seen = self._work.renamed(record)
+            async with asyncio.TaskGroup() as panel:
+                for place in filter(self._is_open, self._work.places(key)):
+                    panel.create_task(self._one(by_name[place[1]], place, seen, tally))
 
-    def _renamed(self, record: dict[str, Any]) -> dict[str, Any]:
-        return record | {name: record.get(theirs) for name, theirs in self._work.rename.items()}
+    async def _one(
+        self, judge: WorkingJudge, place: Place, record: dict[str, Any], tally: Tally
+    ) -> None:
+        judgement = await judge(record, place[2])
+        self._journal.add(place, judgement)
+        _count(tally, judgement)
+
+    def _found(self, key: str) -> list[Judgement]:
+        done = self._journal.done
+        return [done[place] for place in self._work.places(key) if place in done]
 
     def _write(self) -> None:
         beside = self._work.output.with_name(f".{self._work.output.name}.new")
         with beside.open("w", encoding="utf-8", errors="replace") as file:
             for key, record in self._records():
-                judgement = self._done.get(key)
-                found = [] if judgement is None else [judgement]
+                found = self._found(key)
                 file.write(encoded(with_judgements(record, found) if found else record))
             file.flush()
             os.fsync(file.fileno())
         beside.replace(self._work.output)
 
-    def _result(self, records: int, keys: Sequence[str], *, interrupted: bool) -> JudgedFiles:
-        found = [self._done[key] for key in keys if key in self._done]
-        costs = [each.fields["cost_usd"] for each in found if "cost_usd" in each.fields]
-        reasons = Counter(str(each.fields["reason"]) for each in found if each.failed)
-        scored = sum(each.fields["scores"] is not None for each in found)
-        failed = sum(each.failed for each in found)
-        return JudgedFiles(
-            output=str(self._work.output),
-            records=records,
-            judged=scored,
-            failed=failed,
-            not_judged=records - len(keys) + len(found) - scored - failed,
-            flagged=sum(bool(each.fields["flags"]) for each in found),
-            cut=sum(bool(each.fields.get("cut")) for each in found),
-            tokens=sum(
-                each.fields.get("prompt_tokens", 0) + each.fields.get("completion_tokens", 0)
-                for each in found
-            ),
-            cost_usd=sum(costs) if len(costs) == len(found) and costs else None,
-            failures=tuple((count, reason) for reason, count in reasons.most_common(5)),
-            interrupted=interrupted,
-        )
 
-
-def _has_answer(record: Mapping[str, Any]) -> bool:
+def has_answer(record: Mapping[str, Any]) -> bool:
+    """Say whether the call came to an end."""
     return record.get("error") in (None, "")
 
 
 def _count(tally: Tally, judgement: Judgement) -> None:
-    names = ("prompt_tokens", "completion_tokens", "cost_usd")
-    counted = {name: judgement.fields.get(name) for name in names}
+    counted = {name: judgement.fields.get(name) for name in COUNTED}
     tally.add({**counted, "error": judgement.fields["reason"] if judgement.failed else None})
 
 
-def _journal_path(output: Path) -> Path:
+def journal_path(output: Path) -> Path:
+    """Where the journal of an output lies."""
     return output.with_name(output.name + _JOURNAL)
 
 
-def _check(work: Work) -> None:
+def check_places(work: Work) -> None:
     """Nothing of the user's is written over, and inputs can be read twice."""
     if "-" in work.files:
         raise UsageError("judge reads its files twice", fix="name files, not -")
@@ -259,7 +211,7 @@ def _check(work: Work) -> None:
         raise UsageError(
             f"{work.output}: it is one of the files to be judged", fix="name another: -o FILE"
         )
-    if work.output.exists() and not _journal_path(work.output).exists():
+    if work.output.exists() and not journal_path(work.output).exists():
         raise UsageError(
             f"{work.output}: it exists, and has no {_JOURNAL} beside it",
             fix="name another: -o FILE",

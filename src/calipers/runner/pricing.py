@@ -18,6 +18,11 @@ _TOKENS = {
     "cache_write": "cache_write_tokens",
 }
 
+_GIVE = (
+    "give it: price: {input: 0.15, output: 0.60}, USD per million tokens; "
+    "the price list comes with pip install 'calipers[prices]'"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Pricing:
@@ -52,8 +57,13 @@ def pricings(suite: Suite) -> list[Pricing | None]:
             if pricing is None and system.model is not None:
                 raise UsageError(
                     f"budget_usd: no price is known for {system.name} ({system.model})",
-                    fix="give it: price: {input: 0.15, output: 0.60}, USD per million tokens; "
-                    "the price list comes with pip install 'calipers[prices]'",
+                    fix=_GIVE,
+                )
+        for judge in (model for each in suite.judges for model in each.models):
+            if pricing_of(judge) is None:
+                raise UsageError(
+                    f"budget_usd: no price is known for the judge {judge.name} ({judge.model})",
+                    fix=_GIVE,
                 )
     return found
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import (
     AbstractAsyncContextManager,
     AbstractContextManager,
@@ -16,20 +16,24 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from calipers.calibrations import read_all
 from calipers.errors import UsageError
 from calipers.gating.policy import read_policy
 from calipers.judge.rubrics import Rubric
+from calipers.result_folder import MANIFEST
 from calipers.runner.budget import Budget
 from calipers.runner.calling import Calling
 from calipers.runner.course import AllCalls, Course
 from calipers.runner.data import read_tasks
 from calipers.runner.ending import RunResult, ended, gate_fields
-from calipers.runner.folder import MANIFEST, Folder, changed_files, new_manifest, refuse_changes
+from calipers.runner.folder import Folder, changed_files, new_manifest, refuse_changes
 from calipers.runner.journal import Journal
-from calipers.runner.judges import Pace, WorkingJudge, judged, open_judges, rubrics_of
+from calipers.runner.judge_models import Pace
+from calipers.runner.judges import WorkingJudge, judged, open_judges, rubrics_of
 from calipers.runner.loop import run_to_end
 from calipers.runner.plan import Plan
 from calipers.runner.pricing import Pricing, price_notices, pricings
+from calipers.runner.rejudging import Rejudging
 from calipers.runner.state import State
 from calipers.runner.tally import Tally
 from calipers.runner.until_decided import UntilDecided, until_decided
@@ -63,7 +67,7 @@ def prepared(path: str | Path) -> Prepared:
     suite, base = read_suite(path), Path(path).parent
     rubrics = rubrics_of(suite.judges, base)
     if suite.policy is not None:
-        read_policy(base / suite.policy)
+        read_all(read_policy(base / suite.policy).judges.calibrations)
     tasks = read_tasks(base / suite.data)
     prices = pricings(suite)
     return Prepared(
@@ -122,11 +126,8 @@ class _Run:
             self._begin()
             journal = Journal(self._folder.journal)
             try:
-                state = self._state(journal)
-                failed_before = state.tally.errors
-                stopped = self._calls_made(state, journal)
-                if failed_before:
-                    state = self._state(journal)  # what was called anew has replaced its line
+                state, stopped = self._all_made(journal)
+                self._notices += unjudged_notice(state)
             finally:
                 journal.close()
             return ended(
@@ -191,20 +192,36 @@ class _Run:
             self._note({name: self._manifest[name] + getattr(state, name) for name in REPLACED})
         return state
 
+    def _all_made(self, journal: Journal) -> tuple[State, str | None]:
+        """Judge what a judge failed on, then make the calls that are open; say why some are left.
+
+        What was made anew has replaced its line, so that the journal is read again.
+        """
+        state, stopped = self._state(journal), None
+        if state.unjudged:
+            stopped = self._judged_anew(state, journal)
+            state = self._state(journal)
+        if stopped is None:
+            failed_before = state.tally.errors
+            stopped = self._calls_made(state, journal)
+            state = self._state(journal) if failed_before else state
+        return state, stopped
+
+    def _judged_anew(self, state: State, journal: Journal) -> str | None:
+        suite, budget = self._of.suite, self._budget(state)
+
+        async def judging() -> None:
+            async with self._open_judges() as judges:
+                await Rejudging(judges, journal, budget, suite).all(suite.concurrency)
+
+        return self._to_end(judging(), state, budget)
+
     def _calls_made(self, state: State, journal: Journal) -> str | None:
-        """Make the calls that are open; say why, if some are left."""
         of = self._of
         course = self._course(state, journal)
         if state.tally.done - state.tally.errors == of.plan.calls:
             return None
-        in_journal = state.tally.cost_usd + self._manifest["replaced_usd"]
-        budget = Budget(
-            of.suite.budget_usd,
-            of.suite.budget_calls,
-            spent_usd=max(in_journal, self._manifest["spent_usd"]),
-            spent_calls=state.tally.done + self._manifest["replaced_calls"],
-            dearest=state.dearest,
-        )
+        budget = self._budget(state)
 
         async def calls() -> None:
             async with (
@@ -224,16 +241,32 @@ class _Run:
                 )
                 await calling.all()
 
+        stopped = self._to_end(calls(), state, budget)
+        decided = self._until_decided is not None and self._until_decided.is_over
+        return DECIDED if decided and state.missing and stopped != INTERRUPTED else stopped
+
+    def _budget(self, state: State) -> Budget:
+        suite = self._of.suite
+        in_journal = state.tally.cost_usd + self._manifest["replaced_usd"]
+        return Budget(
+            suite.budget_usd,
+            suite.budget_calls,
+            spent_usd=max(in_journal, self._manifest["spent_usd"]),
+            spent_calls=state.tally.done + self._manifest["replaced_calls"],
+            dearest=state.dearest,
+            judging=state.dearest_judging if suite.judges else None,
+        )
+
+    def _to_end(self, work: Coroutine[Any, Any, None], state: State, budget: Budget) -> str | None:
+        """Work until all is done; say why, if some is left."""
         try:
             with self._watch(state.tally), redirect_stdout(sys.stderr):
-                run_to_end(calls())
+                run_to_end(work)
         except (KeyboardInterrupt, asyncio.CancelledError):
             return INTERRUPTED
         finally:
-            if of.suite.budget_usd is not None:
+            if self._of.suite.budget_usd is not None:
                 self._note({"spent_usd": budget.spent_usd})
-        if self._until_decided is not None and self._until_decided.is_over and state.missing:
-            return DECIDED
         return SPENT if budget.is_spent else None
 
     def _course(self, state: State, journal: Journal) -> Course:
@@ -257,3 +290,9 @@ class _Run:
             mask=mask_of(suite),
             cache=None if suite.cache is None else self._of.base / suite.cache,
         )
+
+
+def unjudged_notice(state: State) -> Iterator[str]:
+    """Say how many answers a judge owes a judgement to."""
+    if count := len(state.unjudged):
+        yield f"judges failed on {count:,} answers: run again to have these judged, and only judged"

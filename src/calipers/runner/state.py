@@ -7,6 +7,8 @@ from typing import Any
 
 from calipers.errors import DataError
 from calipers.runner.journal import Journal
+from calipers.runner.judges import FAILED as FAILED_JUDGEMENT
+from calipers.runner.judges import judging_cost, judgments_in
 from calipers.runner.plan import Key, Plan
 from calipers.runner.tally import Tally
 
@@ -24,6 +26,8 @@ class State:
         self.replaced_calls = 0  # failed ones that were made anew
         self.replaced_usd = 0.0
         self.dearest: dict[int, float] = {}  # what a system's dearest call cost
+        self.dearest_judging: dict[int, float] = {}  # the same of its judges
+        self.unjudged: set[tuple[int, int]] = set()  # done, but a judge failed
         self._read(journal)
         self.tally.begin()
 
@@ -44,8 +48,12 @@ class State:
         for start, end, record in journal.lines():
             system, number = self._checked_place(record, journal)
             states = self.calls[system]
+            self._note_judges(system, record)
             if states[number] == DONE:
                 doubles = True
+                if (system, number) in self.unjudged:  # the later one has more judgements
+                    lines[system][number] = (start, end)
+                    self.note_judgements(system, number, record)
                 continue
             if (before := failed.pop((system, number), None)) is not None:
                 doubles = True
@@ -57,6 +65,7 @@ class State:
                 self.dearest[system] = max(cost, self.dearest.get(system, 0.0))
             lines[system][number] = (start, end)
             states[number] = DONE
+            self.note_judgements(system, number, record)
             if record.get("error") is not None:
                 states[number] = FAILED
                 failed[system, number] = record
@@ -69,6 +78,17 @@ class State:
         number = self._plan.number(key)
         assert number is not None
         return self._systems[key[1]], number
+
+    def _note_judges(self, system: int, record: Mapping[str, Any]) -> None:
+        cost = judging_cost(record)
+        self.dearest_judging[system] = max(cost, self.dearest_judging.get(system, 0.0))
+
+    def note_judgements(self, system: int, number: int, record: Mapping[str, Any]) -> None:
+        """Keep in mind whether a judge of a call's record failed."""
+        if any(each.get(FAILED_JUDGEMENT) for each in judgments_in(record)):
+            self.unjudged.add((system, number))
+        else:
+            self.unjudged.discard((system, number))
 
     def _checked_place(self, record: dict[str, Any], journal: Journal) -> tuple[int, int]:
         key = key_of(record)

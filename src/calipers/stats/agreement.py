@@ -63,6 +63,14 @@ def cohen_kappa(ratings: Floats, sampling: Sampling) -> Estimate:
     return estimate(ratings, sampling, _cohen, every_rater=True)
 
 
+def weighted_kappa(ratings: Floats, sampling: Sampling) -> Estimate:
+    """Cohen's kappa (1968) of two raters' numbers, a disagreement weighing its square.
+
+    It is Lin's concordance (1989) as well, and so needs no scale of labels.
+    """
+    return estimate(ratings, sampling, _weighted, every_rater=True)
+
+
 def mean_cohen_kappa(ratings: Floats, sampling: Sampling) -> Estimate:
     """The mean of Cohen's kappa over the pairs of raters (Light 1971)."""
     return estimate(ratings, sampling, _mean_cohen)
@@ -95,6 +103,27 @@ def _cohen(ratings: Floats) -> Point | str:
         textbook=sqrt(variance) / (1 - chance),
         source="chance_z",
         disagreement=1 - chance,
+    )
+
+
+def _weighted(ratings: Floats) -> Point | str:
+    codes, n = coded(ratings), len(ratings)
+    if (labels := int(codes.max()) + 1) == 1:
+        return _ONE_RATING
+    numbers = ratings / np.abs(ratings).max()  # no square overflows
+    first, second = (numbers - numbers.mean()).T
+    apart = (first - second) ** 2
+    crossed = (first - second.mean()) ** 2 + (second - first.mean()) ** 2
+    chance = float(first.var() + second.var() + (first.mean() - second.mean()) ** 2)
+    kappa = 1 - float(apart.mean()) / chance
+    added = apart - apart.mean() - (1 - kappa) * (crossed - crossed.mean())
+    p, q = (np.bincount(column, minlength=labels) / n for column in codes.T)
+    return Point(
+        value=kappa,
+        influence=-added / chance / n,
+        textbook=1 / sqrt(n),
+        source="chance_z",
+        disagreement=1 - float(p @ q),  # of full agreement it tells how little else there may be
     )
 
 

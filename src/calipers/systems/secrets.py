@@ -47,7 +47,7 @@ class Mask:
 
 def mask_of(suite: Suite) -> Mask:
     """The mask of the keys that a suite names, and of others in the environment."""
-    return mask_for((*suite.systems, *suite.judges))
+    return mask_for((*suite.systems, *(model for each in suite.judges for model in each.models)))
 
 
 def mask_for(served: Iterable[Served]) -> Mask:

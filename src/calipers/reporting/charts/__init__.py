@@ -11,18 +11,33 @@ from typing import TYPE_CHECKING
 
 from calipers.reporting.charts.composite import composite_by_tier
 from calipers.reporting.charts.cost import cost_pass_rate
+from calipers.reporting.charts.distribution import latency, tokens
+from calipers.reporting.charts.forest import main_by_group, metric_by_group
+from calipers.reporting.charts.reliability import reliability
 from calipers.reporting.charts.saving import save_charts
 from calipers.reporting.charts.style import Drawing, styled
 
 if TYPE_CHECKING:
     from calipers.results import Score
 
-__all__ = ["FIGURES", "charts_of", "save_charts"]
+__all__ = ["FIGURES", "charts_of", "metric_by_group", "save_charts"]
 
 Figure = Callable[["Score"], Drawing | str]
 
 FIGURES: Mapping[str, Mapping[str, Figure]] = {
-    "tiers": {"composite_by_tier": composite_by_tier, "cost_pass_rate": cost_pass_rate},
+    "reasoning": {
+        "accuracy": main_by_group("accuracy"),
+        "reliability": reliability,
+        "latency": latency,
+        "tokens": tokens,
+    },
+    "tiers": {
+        "composite_by_tier": composite_by_tier,
+        "cost_pass_rate": cost_pass_rate,
+        "pass_rate": main_by_group("pass_rate"),
+    },
+    "scenarios": {"pass_rate": main_by_group("pass_rate"), "latency": latency},
+    "agents": {"agent_composite": main_by_group("agent_composite")},
 }
 """By profile, every figure under the name of its files."""
 
@@ -31,11 +46,11 @@ def charts_of(score: Score) -> tuple[dict[str, Drawing], dict[str, str]]:
     """Every chart that can be drawn of the score, and why the others cannot."""
     charts: dict[str, Drawing] = {}
     left_out: dict[str, str] = {}
-    for figures in FIGURES.values():
-        for name, figure in figures.items():
-            drawn = figure(score)
-            if isinstance(drawn, str):
-                left_out[name] = drawn
-            else:
-                charts[name] = styled(drawn)
+    every = {name: figure for figures in FIGURES.values() for name, figure in figures.items()}
+    for name, figure in every.items():
+        drawn = figure(score)
+        if isinstance(drawn, str):
+            left_out[name] = drawn
+        else:
+            charts[name] = styled(drawn)
     return charts, left_out

@@ -1,9 +1,9 @@
-"""What runs cost against how often they pass: a point per group, and the Pareto front."""
+"""What runs cost against how often they pass, or are right: a point per group, the Pareto front."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -20,21 +20,37 @@ if TYPE_CHECKING:
 
 _WIDTH, _HEIGHT = 640, 400
 _NAME_CHARS = 22
-_FRONT = "Filled points, on the dashed line, are the Pareto front: nothing cheaper passes as often."
+_FRONT = "Filled points, on the dashed line, are the Pareto front: nothing cheaper {does} as often."
+
+
+@dataclass(frozen=True, slots=True)
+class _Aim:
+    """What is paid for: a metric, its name on the axis, and what a group does so often."""
+
+    metric: str
+    name: str
+    does: str
+
+
+_AIMS = (_Aim("pass_rate", "pass rate", "passes"), _Aim("accuracy", "accuracy", "is right"))
 
 
 def cost_pass_rate(score: Score) -> Drawing | str:
-    """Mean cost against pass rate, with intervals and the Pareto front; or why there is none."""
-    groups = [
-        group
-        for group in score.groups
-        if _known(group, "pass_rate") is not None and _known(group, "cost_usd") is not None
-    ]
-    if not groups:
-        return "no group has both a cost and a pass rate"
+    """Mean cost against pass rate, else accuracy, and the Pareto front; or why there is none."""
+    for aim in _AIMS:
+        if groups := [group for group in score.groups if _drawable(group, aim)]:
+            return _drawn(score, groups, aim)
+    return "no group has both a cost and a pass rate, or accuracy"
+
+
+def _drawable(group: Group, aim: _Aim) -> bool:
+    return _known(group, aim.metric) is not None and _known(group, "cost_usd") is not None
+
+
+def _drawn(score: Score, groups: Sequence[Group], aim: _Aim) -> Drawing:
     series = {series_of(group) for group in groups}
     coloured = 1 < len(series) <= len(PALETTE)
-    points = _front_first([_point(group, coloured=coloured) for group in groups])
+    points = _front_first([_point(group, aim, coloured=coloured) for group in groups])
     across = spread_over(
         [point.x for point in points],
         [(point.x_low, point.x_high) for point in points],
@@ -51,16 +67,16 @@ def cost_pass_rate(score: Score) -> Drawing | str:
         across=across,
         up=up,
         x_axis=_cost_axis(across),
-        y_axis=alt.Axis(format="%", title="pass rate", tickCount=7),
+        y_axis=alt.Axis(format="%", title=aim.name, tickCount=7),
         tooltip=(
             alt.Tooltip("full_name:N", title="group"),
             alt.Tooltip("x:Q", title="mean cost (USD)", format=".4~g"),
-            alt.Tooltip("y:Q", title="pass rate", format=".1%"),
+            alt.Tooltip("y:Q", title=aim.name, format=".1%"),
             alt.Tooltip("note:N", title="cost of a pass"),
         ),
     )
-    title = f"Cost of a run against pass rate{by_fields(score.groups)}"
-    return titled(scatter.drawn(), title, _notes(score, points, across))
+    title = f"Cost of a run against {aim.name}{by_fields(score.groups)}"
+    return titled(scatter.drawn(), title, _notes(score, points, across, aim))
 
 
 def _known(group: Group, name: str) -> float | None:
@@ -69,9 +85,9 @@ def _known(group: Group, name: str) -> float | None:
     return None if found is None or found.value in (None, inf) else found.value
 
 
-def _point(group: Group, *, coloured: bool) -> Point:
+def _point(group: Group, aim: _Aim, *, coloured: bool) -> Point:
     cost, cost_low, cost_high = _with_ends(group.metrics["cost_usd"])
-    rate, rate_low, rate_high = _with_ends(group.metrics["pass_rate"])
+    rate, rate_low, rate_high = _with_ends(group.metrics[aim.metric])
     return Point(
         name=short(name_of(group, with_series=not coloured), _NAME_CHARS),
         full_name=name_of(group, with_series=True),
@@ -116,9 +132,9 @@ def _cost_axis(across: Axis) -> alt.Axis:
     )
 
 
-def _notes(score: Score, points: Sequence[Point], across: Axis) -> Iterator[str]:
+def _notes(score: Score, points: Sequence[Point], across: Axis, aim: _Aim) -> Iterator[str]:
     """How to read the picture, and what is not in it."""
-    yield _FRONT
+    yield _FRONT.format(does=aim.does)
     bare = [point.full_name for point in points if point.y_low == point.y_high]
     lacking = f"; too few tasks for one: {listed(bare)}" if bare else ""
     yield f"Bars are {100 * score.settings['confidence']:g}% intervals{lacking}."
@@ -126,11 +142,12 @@ def _notes(score: Score, points: Sequence[Point], across: Axis) -> Iterator[str]
         yield "A bar that reaches the edge goes on beyond it."
     if len(points) > MOST_NAMED:
         yield "Only points on the front are named."
-    for what, metric in (("cost", "cost_usd"), ("pass rate", "pass_rate")):
+    for what, metric in (("cost", "cost_usd"), (aim.name, aim.metric)):
         left_out = [group for group in score.groups if _known(group, metric) is None]
         if left_out:
             names = listed([name_of(group, with_series=True) for group in left_out])
-            yield f"Left out, without a {what}: {names}."
+            article = "" if what == "accuracy" else "a "
+            yield f"Left out, without {article}{what}: {names}."
     never = [point.full_name for point in points if point.y == 0]
-    if never:
+    if never and aim.metric == "pass_rate":
         yield f"Nothing passed, so that a pass costs infinitely much: {listed(never)}."

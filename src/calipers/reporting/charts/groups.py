@@ -43,3 +43,19 @@ def listed(names: Sequence[str], most: int = 6) -> str:
     """Some names on a line, and how many more there are."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(short(name) for name in names[:most]) + more
+
+
+def told_apart(names: Sequence[str]) -> list[str]:
+    """The names, numbered where two would be one.
+
+    >>> told_apart(["a", "b", "a"])
+    ['a', 'b', 'a (2)']
+    """
+    found: list[str] = []
+    for name in names:
+        again, number = name, 1
+        while again in found:
+            number += 1
+            again = f"{name} ({number})"
+        found.append(again)
+    return found

@@ -1,0 +1,129 @@
+"""`calipers report`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from calipers.cli.choices import choice_options
+from calipers.cli.shared import (
+    evidence_options,
+    progress,
+    record_options,
+    say_empty,
+    say_notices,
+    write,
+)
+from calipers.errors import UsageError
+
+if TYPE_CHECKING:
+    from calipers.reports import Report
+
+_HTML, _MARKDOWN = "html", "markdown"
+_NAMES = {_HTML: "report.html", _MARKDOWN: "report.md"}
+
+
+@click.command()
+@click.argument("files", nargs=-1, required=True, metavar="FOLDER|FILES…")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Where to write it; without it, report.html in the result folder, or here.",
+)
+@click.option(
+    "--format",
+    "output_format",
+    type=click.Choice((_HTML, _MARKDOWN)),
+    help="A page, or text tables; without it, as FILE ends, a page for .html.",
+)
+@click.option(
+    "--policy",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Decide by this policy; without it, the result folder's verdict is shown.",
+)
+@click.option("--title", metavar="TEXT", help="On top; else the name of suite or file.")
+@click.option(
+    "--samples",
+    type=click.IntRange(min=0),
+    default=60,
+    show_default=True,
+    metavar="N",
+    help="How many records to show, those that went wrong first.",
+)
+@click.option(
+    "--figures",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Write the figures too, as SVG and PNG, into the folder DIR.",
+)
+@record_options
+@choice_options
+@evidence_options
+@click.option(
+    "--baseline", default="T0", show_default=True, metavar="TIER", help="The tier others are above."
+)
+def report(
+    files: tuple[str, ...],
+    output: Path | None,
+    output_format: str | None,
+    **options: Any,
+) -> None:
+    """Show FILES, or a result FOLDER of `calipers run`, to a person who has two minutes.
+
+    One HTML file that needs no network: the verdict, every metric with its interval, figures, what
+    failed, and the samples worth reading. With `-o -` it goes to standard output.
+    """
+    kind = output_format or (_MARKDOWN if _ends_in_md(output) else _HTML)
+    place = output or _default_place(files, kind)
+    if kind == _HTML:
+        from calipers.reports import need_report  # noqa: PLC0415
+
+        need_report("calipers report")
+    _check_place(place)
+    from calipers.api import report as make  # noqa: PLC0415 (loads Polars)
+
+    with progress() as show:
+        made = make(list(files), progress=show, **options)
+    say_notices(made.notices)
+    if not made.score.records:
+        say_empty(files)
+        sys.exit(made.exit_code)
+    _put(made, kind, place)
+    sys.exit(made.exit_code)
+
+
+def _put(made: Report, kind: str, place: Path) -> None:
+    text = made.to_markdown() if kind == _MARKDOWN else made.to_html()
+    if str(place) == "-":
+        click.echo(text, nl=False)
+        return
+    write(place, text)
+    click.echo(f"{place}: {made.score.records:,} records", err=True)
+
+
+def _ends_in_md(output: Path | None) -> bool:
+    return output is not None and output.suffix.lower() in (".md", ".markdown")
+
+
+def _default_place(files: tuple[str, ...], kind: str) -> Path:
+    from calipers.result_folder import result_folder  # noqa: PLC0415
+
+    folder = result_folder(list(files))
+    return Path(_NAMES[kind]) if folder is None else folder / _NAMES[kind]
+
+
+def _check_place(place: Path) -> None:
+    """Refuse a place that cannot be written to before any work is done."""
+    if place.is_dir():
+        named = place / _NAMES[_HTML]
+        raise UsageError(f"{place}: a folder, not a file", fix=f"for example -o {named}")
+    if not place.parent.is_dir():
+        raise UsageError(
+            f"{place}: the folder {place.parent} does not exist", fix="create it first"
+        )

@@ -1,0 +1,125 @@
+"""Who made the judged values of a group, and their means without the judge's error."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import polars as pl
+
+from calipers.calibrations import PASSED, Calibration, members_of
+from calipers.engines.outcome import OTHERS, ROWS, TEXT
+from calipers.metrics import Metric, metric_named
+from calipers.metrics.declaration import GROUP, Totals, spread_of
+from calipers.metrics.judged import RUBRICS
+from calipers.metrics.judges import ASPECTS, IMPL_RATE, JUDGED_VALUES
+from calipers.results import Group, JudgedBy, Measured
+from calipers.stats.correction import Corrected, misclassified, prediction_powered
+from calipers.stats.intervals import effective_size
+
+_VALUES = {"pass_rate": PASSED, "impl_rate": IMPL_RATE, **{r.name: r.name for r in RUBRICS}}
+"""The metrics that are plain means of a judged value."""
+
+
+def judges_of(tally: pl.DataFrame) -> dict[str, tuple[JudgedBy, ...]]:
+    """Who made each judged value, by the text that stands for the group."""
+    counted: dict[str, dict[tuple[str, tuple[tuple[str, str], ...]], int]] = {}
+    for group, text, rows in tally.select(GROUP, TEXT, ROWS).iter_rows():
+        values = dict.fromkeys(JUDGED_VALUES, ()) if text == OTHERS else json.loads(text)
+        own = counted.setdefault(group, {})
+        for value, members in values.items():
+            key = value, tuple((model, rubric_hash) for model, rubric_hash in members)
+            own[key] = own.get(key, 0) + rows
+    return {
+        group: tuple(
+            JudgedBy(value=value, members=members, rows=rows)
+            for (value, members), rows in sorted(own.items())
+        )
+        for group, own in counted.items()
+    }
+
+
+def with_judges(
+    group: Group, totals: Totals, calibrations: Sequence[Calibration], confidence: float
+) -> Group:
+    """The group with its judged means corrected, where there is a calibration to do it by."""
+    if not calibrations:
+        return group
+    metrics = {
+        name: replace(
+            measured,
+            corrected=corrected(
+                metric_named(name), measured, totals, group.judges, calibrations, confidence
+            ),
+        )
+        for name, measured in group.metrics.items()
+    }
+    return replace(group, metrics=metrics)
+
+
+def corrected(
+    metric: Metric,
+    measured: Measured,
+    totals: Totals,
+    judges: Sequence[JudgedBy],
+    calibrations: Sequence[Calibration],
+    confidence: float,
+) -> Corrected | None:
+    """The mean without the judge's error, or why there is none; None where nobody judged."""
+    value = _VALUES.get(metric.name)
+    who = [each for each in judges if each.value == value]
+    if value is None or measured.value is None or not who or metric.influence is None:
+        return None
+    aspect = ASPECTS[value]
+    found = _calibration(who, measured.n, calibrations, aspect)
+    if isinstance(found, str):
+        return Corrected(value=None, n=0, reason=found)
+    spread, clusters = spread_of(metric.influence.name, totals)
+    if aspect == PASSED:
+        assert found.verdicts is not None
+        size = effective_size(measured.value, measured.n, spread, clusters)
+        size = float(measured.n) if clusters == measured.n else size
+        return misclassified(measured.value, size, found.verdicts, confidence=confidence)
+    rated = found.moments[aspect]
+    if measured.stderr is None:
+        return Corrected(value=None, n=rated.n, reason="the judged mean has no standard error")
+    around = prediction_powered(
+        measured.value, measured.stderr, clusters, rated, confidence=confidence
+    )
+    return _within(metric, around)
+
+
+def _calibration(
+    who: Sequence[JudgedBy], n: int, calibrations: Sequence[Calibration], aspect: str
+) -> Calibration | str:
+    """The calibration of who judged all of it; a text says why there is none."""
+    if len(who) > 1:
+        return f"{len(who)} different judges or panels made the values"
+    judged = who[0]
+    if judged.rows != n:
+        return f"judges made {judged.rows:,} of the {n:,} values, the others are recorded"
+    has: Callable[[Calibration], bool] = (
+        (lambda each: each.verdicts is not None)
+        if aspect == PASSED
+        else (lambda each: aspect in each.moments)
+    )
+    bound = [each for each in calibrations if members_of(judged.members) == each.members]
+    if (found := next(filter(has, bound), None)) is not None:
+        return found
+    if bound:
+        return f"people gave no {aspect} when the judge was calibrated"
+    names = ", ".join(f"{model} with rubric {of or 'unknown'}" for model, of in judged.members)
+    return f"no calibration is of {names or 'these judges'}"
+
+
+def _within(metric: Metric, found: Corrected) -> Corrected:
+    """No value and no bound where the metric cannot be."""
+    low, high = metric.range
+
+    def clipped(value: float | None) -> float | None:
+        return None if value is None else float(min(high, max(low, value)))
+
+    return replace(
+        found, value=clipped(found.value), low=clipped(found.low), high=clipped(found.high)
+    )

@@ -1,0 +1,1 @@
+"""The look that the report and the dashboard share: templates, style, figures, safety."""

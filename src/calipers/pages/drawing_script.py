@@ -1,0 +1,55 @@
+"""The script that draws figures in a page: Vega, Vega-Lite and vega-embed, without a network.
+
+vl-convert takes seconds to put it together, so that it is kept in the user's cache.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+
+_START = "// calipers: whole\n"  # a file that was cut short, or is another's, does not have both
+_END = "\n// calipers: end\n"
+
+
+@cache
+def drawing_script() -> str:
+    """The script, from the cache where it is there; where it cannot be kept, it is made anew."""
+    place = _cache_folder() / f"vega-{version('vl-convert-python')}.js"
+    kept = _read(place)
+    if kept is not None:
+        return kept
+    from vl_convert import javascript_bundle  # noqa: PLC0415 (loads a large library)
+
+    script = f"{_START}{javascript_bundle()}{_END}"  # type: ignore[call-arg]
+    if "</script" in script.lower() or "<!--" in script:
+        raise ValueError("the drawing script cannot be put into a page")
+    _keep(script, place)
+    return script
+
+
+def _cache_folder() -> Path:
+    named = os.environ.get("XDG_CACHE_HOME")
+    return (Path(named) if named else Path.home() / ".cache") / "calipers"
+
+
+def _read(place: Path) -> str | None:
+    try:
+        script = place.read_text(encoding="utf-8")
+    except (OSError, UnicodeError):
+        return None
+    return script if script.startswith(_START) and script.endswith(_END) else None
+
+
+def _keep(script: str, place: Path) -> None:
+    beside = place.with_name(f".{place.name}.{os.getpid()}")
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        beside.write_text(script, encoding="utf-8")
+        beside.replace(place)
+    except OSError:
+        with suppress(OSError):
+            beside.unlink()

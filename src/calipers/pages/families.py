@@ -1,0 +1,63 @@
+"""Which metrics a person wants to see first, family by family."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+
+from calipers.metrics import PROFILES, metric_named
+
+_TITLES = {
+    "reasoning": "Reasoning",
+    "tiers": "Tiers and cost",
+    "scenarios": "Scenarios",
+    "agents": "Agents",
+}
+_FIRST = {
+    "reasoning": (
+        *("accuracy", "ece", "brier", "math_usr", "stability"),
+        *("latency_p95_ms", "total_tokens_mean", "cot_tokens_mean"),
+    ),
+    "tiers": ("pass_rate", "composite_score", "impl_rate", "cost_of_pass", "cost_usd"),
+    "scenarios": (
+        *("pass_rate", "weighted_pass_rate", "safety_rate", "behavior_coverage"),
+        *("final_score", "precision", "recall"),
+    ),
+    "agents": (
+        *("agent_composite", "task_success", "output_similarity", "technical_accuracy"),
+        *("tool_selection_accuracy", "path_convergence", "communication_overhead"),
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """Some metrics that belong together: those that come first, and the others."""
+
+    name: str
+    first: tuple[str, ...]
+    others: tuple[str, ...]
+
+
+def family_title(name: str) -> str:
+    """What people call it."""
+    return _TITLES[name]
+
+
+def families_of(names: Collection[str]) -> Iterator[Family]:
+    """The metrics by family, each once; where its main ones are not there, none comes first."""
+    told = {profile: len({*names}.intersection(first)) for profile, first in _FIRST.items()}
+    home = {name: _home(name, told) for name in names}
+    for profile in PROFILES:
+        own = [name for name in names if home[name] == profile]
+        first = tuple(name for name in _FIRST[profile] if name in own)
+        others = tuple(name for name in own if name not in first)
+        if own:
+            yield Family(profile, first, others)
+
+
+def _home(name: str, told: Mapping[str, int]) -> str:
+    """The family of which it is a main metric, the one with most of these; else its first."""
+    profiles = metric_named(name).profiles
+    main = [each for each in profiles if name in _FIRST[each]]
+    return max(main, key=lambda each: told[each]) if main else profiles[0]

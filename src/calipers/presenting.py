@@ -1,0 +1,198 @@
+"""From data, or a result folder, to a report: measure, decide, look at what went wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from math import isfinite
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from calipers.errors import UsageError
+from calipers.gating.stored import stored_gate
+from calipers.metrics.case_weights import CaseWeights
+from calipers.metrics.declaration import Settings
+from calipers.reports import SAMPLES, Report
+from calipers.result_folder import GATE, MANIFEST, RECORDS, SCORE, result_folder, stored_json
+from calipers.results import Group, Score
+from calipers.sampling import OUTCOMES, SampleTable
+from calipers.scoring import Options, Progress, score_data
+from calipers.sources import STDIN
+from calipers.version import __version__
+
+if TYPE_CHECKING:
+    from calipers.choices import PolicyLike
+    from calipers.gating.result import GateResult
+
+_SYSTEM = ("model", "tier")  # what tells systems apart, where nothing else is asked for
+_PARTS = ("category", "capability")  # what tells tasks apart
+_MOST_CELLS = 400  # of a breakdown
+_BROKEN_DOWN = ("accuracy", "pass_rate", "agent_composite", "cost_usd", "latency_p95_ms")
+_NAMED = 4  # models, or files, on a line
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportOptions:
+    """What a user can ask of a report beside what a score takes."""
+
+    policy: PolicyLike | None = None
+    samples: int = SAMPLES
+    title: str | None = None
+
+
+def report_data(
+    data: Any,
+    asked: ReportOptions,
+    options: Options,
+    progress: Progress = lambda _: None,
+    gate: GateResult | None = None,
+) -> Report:
+    """The report on the records in `data`, or in the result folder that it names."""
+    _refuse_what_is_read_once(data)
+    folder = result_folder(data)
+    manifest = None if folder is None else stored_json(folder / MANIFEST)
+    records = data if folder is None else str(folder / RECORDS)
+    if folder is not None and asked.policy is None:
+        options = replace(options, settings=_as_scored(folder, options.settings))
+    table = SampleTable(asked.samples)
+    look = replace(options, by=(), metrics=OUTCOMES)
+    score_data(records, look, lambda share: progress(share / 2), table.watch)
+    several = table.several()
+    by = options.by or tuple(name for name in _SYSTEM if name in several)
+    options = replace(options, by=by, for_report=True)
+    score = score_data(records, options, lambda share: progress((1 + share) / 2))
+    if asked.policy is not None:
+        gate = _decided(records, asked.policy, options)
+    elif gate is None and folder is not None and (stored := stored_json(folder / GATE)):
+        gate = stored_gate(stored)
+    return Report(
+        title=asked.title or _title(score, manifest),
+        facts=dict(_facts(score, table, manifest, records)),
+        score=score,
+        gate=gate,
+        breakdowns=dict(_breakdowns(records, score, several, options)),
+        failures=tuple(table.failures()),
+        samples=table.samples(),
+        kinds=table.kinds(),
+        notices=score.notices,
+    )
+
+
+def _refuse_what_is_read_once(data: Any) -> None:
+    named = data if isinstance(data, list | tuple) else [data]
+    if any(isinstance(each, str) and each == STDIN for each in named):
+        raise UsageError(
+            "a report reads its records several times, and standard input can be read once",
+            fix="write the records to a file first",
+        )
+
+
+def _as_scored(folder: Path, settings: Settings) -> Settings:
+    """The settings with what the suite's policy brought when the folder was scored."""
+    found = (stored_json(folder / SCORE) or {}).get("settings")
+    if settings != Settings() or not isinstance(found, dict):
+        return settings
+    weights, budget = found.get("case_weights"), found.get("latency_budget_ms")
+    try:
+        return replace(
+            settings,
+            case_weights=None if weights is None else CaseWeights(**weights),
+            latency_budget_ms=settings.latency_budget_ms if budget is None else float(budget),
+        )
+    except (TypeError, ValueError, UsageError):
+        return settings
+
+
+def _decided(records: Any, policy: PolicyLike, options: Options) -> GateResult:
+    from calipers.deciding import GateOptions, gate_data  # noqa: PLC0415 (loads pydantic)
+
+    return gate_data(records, policy, GateOptions(), replace(options, for_report=False))
+
+
+def _breakdowns(
+    records: Any, score: Score, several: Mapping[str, int], options: Options
+) -> Iterator[tuple[str, Score]]:
+    """The few metrics that matter most, by each field that takes several values."""
+    names = [name for name in _BROKEN_DOWN if any(_known(group, name) for group in score.groups)]
+    for field in (*_PARTS, *_SYSTEM) if names else ():
+        if field in several and field not in options.by:
+            few = several[field] * len(score.groups) <= _MOST_CELLS
+            by = (field, *(options.by if few else ()))
+            asked = replace(options, by=by, metrics=tuple(names), for_report=False)
+            yield field, score_data(records, asked)
+
+
+def _known(group: Group, name: str) -> bool:
+    found = group.metrics.get(name)
+    return found is not None and found.value is not None and isfinite(found.value)
+
+
+def _title(score: Score, manifest: Mapping[str, Any] | None) -> str:
+    suite = (manifest or {}).get("suite")
+    if isinstance(suite, dict) and isinstance(suite.get("name"), str):
+        return str(suite["name"])
+    return _some([Path(each.path).name for each in score.inputs]) or "Report"
+
+
+def _facts(
+    score: Score, table: SampleTable, manifest: Mapping[str, Any] | None, records: Any
+) -> Iterator[tuple[str, str]]:
+    """What was measured, in pairs of a word and its value."""
+    errors = sum(group.errors for group in score.groups)
+    failed = f", {errors:,} of them failed calls" if errors else ""
+    yield "Records", f"{score.records:,}{failed}"
+    for field in _SYSTEM:
+        if values := table.values(field):
+            counted = f"{len(values)}: " if len(values) > _NAMED else ""
+            plural = "" if len(values) == 1 else "s"
+            yield f"{field.capitalize()}{plural}", f"{counted}{_some(values)}"
+    yield "Read from", _some([each.path for each in score.inputs])
+    if (when := _when(records)) is not None:
+        yield "Records written", when
+    if manifest is not None:
+        yield from _of_run(manifest)
+    yield "Measured with", f"Calipers {__version__}, seed {score.seed}"
+    yield "Intervals", f"{100 * score.settings['confidence']:g} %"
+    if prices := score.settings.get("prices"):
+        yield "Prices", str(prices)
+
+
+def _of_run(manifest: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """What the run's manifest tells, as far as it can be read."""
+    suite = manifest.get("suite")
+    if isinstance(suite, dict) and isinstance(suite.get("systems"), list):
+        systems = [each for each in suite["systems"] if isinstance(each, dict)]
+        kinds = ("model", "python", "command", "http")
+        named = [
+            f"{each.get('name')} ({' '.join(map(str, what)) if isinstance(what, list) else what})"
+            for each in systems
+            for what in [next((each[kind] for kind in kinds if each.get(kind)), "?")]
+        ]
+        yield "Systems", _some(named)
+    prices = manifest.get("prices")
+    if isinstance(prices, dict) and prices:
+        sources = {
+            str(each.get("source"))
+            for each in prices.values()
+            if isinstance(each, dict) and each.get("source")
+        }
+        yield "Prices of the run", _some(sorted(sources) or sorted(map(str, prices)))
+
+
+def _when(records: Any) -> str | None:
+    """When the newest of the files was last written."""
+    paths = records if isinstance(records, list | tuple) else [records]
+    times = [
+        Path(each).stat().st_mtime
+        for each in paths
+        if isinstance(each, str | Path) and Path(each).is_file()
+    ]
+    if not times:
+        return None
+    return datetime.fromtimestamp(max(times), UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more

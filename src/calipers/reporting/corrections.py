@@ -1,0 +1,34 @@
+"""Judged means without the judge's error, a line each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from calipers.metrics import metric_named
+from calipers.reporting.figures import NOTHING, figure, group_name, printable, reach
+
+if TYPE_CHECKING:
+    from calipers.results import Score
+    from calipers.stats.correction import Corrected
+
+
+def correction_lines(score: Score) -> Iterator[str]:
+    """What each judged mean comes to without the judge's error, or why that is not known."""
+    for group in score.groups:
+        of = f" ({group_name(group.by)})" if group.by else ""
+        for name, measured in group.metrics.items():
+            if measured.corrected is not None:
+                unit = metric_named(name).unit
+                judged = figure(measured.value, unit)
+                yield f"{name}{of}: {_line(measured.corrected, judged, unit)}"
+
+
+def _line(found: Corrected, judged: str, unit: str | None) -> str:
+    if found.value is None:
+        return f"{NOTHING} {printable(found.reason)}"
+    around = reach(found.value, found.low, found.high, unit)
+    return (
+        f"{figure(found.value, unit)} {around}, where the judge says {judged} "
+        f"(from {found.n:,} records that people rated too)"
+    )
