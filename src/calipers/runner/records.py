@@ -11,6 +11,7 @@ from calipers.runner.journal import encoded
 from calipers.suites import Suite
 from calipers.systems.answers import Rule, stated_confidence, token_confidence
 from calipers.systems.calls import KINDS, Call, Fault, Reply
+from calipers.systems.wire import MOST_BYTES
 
 _OURS = ("id", "model", "tier", "run")
 
@@ -31,6 +32,7 @@ class Reading:
             raise _reported(str(error))
         if reply.text is None:
             return fields
+        _refuse_too_long(reply.text)
         return {**self._told(reply.text, reply), **fields}
 
     def _told(self, text: str, reply: Reply) -> dict[str, Any]:
@@ -68,10 +70,17 @@ def _checked(call: Call, given: Mapping[str, Any]) -> dict[str, Any]:
         if not (isinstance(value, float) and math.isnan(value)):
             fields[name] = value
     try:
-        encoded(fields)
+        line = encoded(fields)
     except (ValueError, TypeError, RecursionError) as problem:
         raise Fault("bad_response", f"no JSON: {problem}") from None
+    _refuse_too_long(line)
     return fields
+
+
+def _refuse_too_long(text: str) -> None:
+    """What no server or command may send, no function may return."""
+    if len(text) > MOST_BYTES:
+        raise Fault("bad_response", f"a reply of more than {MOST_BYTES >> 20} MiB")
 
 
 def _reported(error: str) -> Fault:
