@@ -95,6 +95,10 @@ def test_the_budget_counts_judges_too(tmp_path: Path) -> None:
         result = folder.run()
     assert result.exit_code == 3, result.stderr
     assert 0 < len(folder.records()) < 4
+    spent = sum(
+        record["cost_usd"] + record["judgments"][0]["cost_usd"] for record in folder.records()
+    )
+    assert f"of 4 calls, ${spent:.3f}" in result.stderr
 
 
 def test_a_rubric_lies_beside_the_suite(tmp_path: Path) -> None:

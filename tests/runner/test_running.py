@@ -49,6 +49,8 @@ def everything(record):
 
 def nothing(record): return None
 def number(record): return 5
+def long(record): return "x" * (17 << 20)
+def long_field(record): return {"mine": "x" * (17 << 20)}
 def nan(record): return {"latency_ms": float("nan"), "answer": "x"}
 def infinite(record): return {"mine": float("inf")}
 def unsure(record): return {"prob_correct": 1.5}
@@ -222,6 +224,8 @@ class TestPrograms:
             ("hangs", "timeout: no reply in 0.3 s"),
             ("nothing", "bad_response: neither a text nor record fields, but nothing"),
             ("number", "bad_response: neither a text nor record fields, but a value of type int"),
+            ("long", "bad_response: a reply of more than 16 MiB"),
+            ("long_field", "bad_response: a reply of more than 16 MiB"),
             ("unsure", "bad_response: prob_correct: 1.5 is outside [0, 1]"),
             ("odd", "bad_response: no JSON: Object of type object is not JSON serializable"),
             ("infinite", "bad_response: no JSON: Out of range float values are not JSON compliant"),
@@ -242,6 +246,14 @@ class TestPrograms:
         assert result.exit_code == 3
         assert only(suite)["error"].startswith(error)
         assert "Traceback" not in result.stderr
+
+    def test_each_systems_failures_are_told(self, tmp_path: Path) -> None:
+        suite = python(tmp_path, "raises", tasks=sums(3))
+        two = [{"name": name, "python": f"systems.py:{name}"} for name in ("raises", "exits")]
+        result = suite.write(systems=two).run()
+        assert "3 × raises: exception: ValueError: no way" in result.stderr
+        assert "3 × exits: exception: SystemExit: 7" in result.stderr
+        assert "calipers explain" not in result.stderr  # there is no number
 
     def test_odd_values_that_are_none(self, tmp_path: Path) -> None:
         suite = python(tmp_path, "nan")

@@ -293,7 +293,19 @@ def test_where_there_is_nothing_to_decide(
     result = folder.run("--until-decided")
     assert result.exit_code == 2
     assert told in result.stderr
+    dry = folder.run("--until-decided", "--dry-run")
+    assert (dry.exit_code, dry.stderr) == (2, result.stderr)
     assert not (tmp_path / "calls.txt").exists()
+
+
+def test_a_dry_run_says_that_it_may_take_fewer(tmp_path: Path) -> None:
+    folder = suite(tmp_path, tasks(5, 99), {"thresholds": {"blocking": {"accuracy": 90, "ece": 9}}})
+    assert "fewer" not in folder.run("--dry-run").stdout
+    result = folder.run("--until-decided", "--dry-run")
+    assert result.exit_code == 0
+    assert "5 calls at most, fewer where the gate is decided before" in result.stdout
+    assert "all calls are needed for ece" in result.stderr
+    assert not folder.results.exists()
 
 
 def test_tiers_are_told_apart(tmp_path: Path) -> None:

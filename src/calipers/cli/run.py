@@ -13,6 +13,7 @@ from calipers.cli.shared import console, say_notices
 from calipers.errors import EXIT_INCOMPLETE
 
 if TYPE_CHECKING:
+    from calipers.results import Score
     from calipers.runner.ending import RunResult
 
 
@@ -47,7 +48,7 @@ def run(suite: Path, output: Path | None, *, dry_run: bool, until_decided: bool,
     1 the gate failed, 2 a mistake in the suite or its data, 3 the run is incomplete.
     """
     if dry_run:
-        _estimate(suite)
+        _estimate(suite, until_decided=until_decided, seed=seed)
         return
     from calipers.api import run as run_suite  # noqa: PLC0415 (loads Polars)
     from calipers.reporting.run import watched  # noqa: PLC0415
@@ -62,18 +63,21 @@ def run(suite: Path, output: Path | None, *, dry_run: bool, until_decided: bool,
     _show(result)
     _say_how_to_go_on(result, again, _again(suite, output))
     if result.score is not None:
-        _say_what_next(result.folder, next(iter(result.score.groups[0].metrics), None))
+        _say_what_next(result.folder, _first_known(result.score))
     sys.exit(result.exit_code)
 
 
-def _estimate(suite: Path) -> None:
+def _estimate(suite: Path, *, until_decided: bool, seed: int) -> None:
     from calipers.reporting.run import estimate_text  # noqa: PLC0415
     from calipers.runner.estimate import estimated  # noqa: PLC0415
-    from calipers.runner.running import prepared  # noqa: PLC0415
+    from calipers.runner.running import deciding_course, prepared  # noqa: PLC0415
 
     ready = prepared(suite)
     say_notices(ready.notices)
-    estimate_text(estimated(ready.plan, ready.prices), console())
+    if until_decided:
+        say_notices(tuple(deciding_course(ready, seed).notices()))
+    estimate = estimated(ready.plan, ready.prices)
+    estimate_text(estimate, console(), may_end_early=until_decided)
 
 
 def _show(result: RunResult) -> None:
@@ -104,6 +108,19 @@ def _say_how_to_go_on(result: RunResult, again: str, all_calls: str) -> None:
     click.echo(f"  go on with: {again}", err=True)
 
 
+def _first_known(score: Score) -> str | None:
+    """A metric that has a value."""
+    return next(
+        (
+            name
+            for group in score.groups
+            for name, measured in group.metrics.items()
+            if measured.value is not None
+        ),
+        None,
+    )
+
+
 def _say_what_next(folder: Path, metric: str | None) -> None:
     """Where to look closer, by the commands that there are."""
     root = click.get_current_context().find_root().command
@@ -111,8 +128,9 @@ def _say_what_next(folder: Path, metric: str | None) -> None:
     offers = {
         "view": ("in the browser", [str(folder)]),
         "report": ("as a page", [str(folder), "-o", str(folder / "report.html")]),
-        "explain": ("why a number is so", [metric or "accuracy", str(folder / "records.jsonl")]),
     }
+    if metric is not None:
+        offers["explain"] = ("why a number is so", [metric, str(folder / "records.jsonl")])
     for name, (what, arguments) in offers.items():
         if name in there:
             click.echo(f"  {what}: {shlex.join(['calipers', name, *arguments])}", err=True)

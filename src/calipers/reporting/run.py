@@ -109,12 +109,14 @@ def _time(seconds: float) -> str:
     return f"{minutes} min {rest} s" if minutes else f"{rest} s"
 
 
-def estimate_text(estimate: Estimate, console: Console | None = None) -> str:
+def estimate_text(
+    estimate: Estimate, console: Console | None = None, *, may_end_early: bool = False
+) -> str:
     """What a suite would take, a line per system."""
-    return rendered(console, lambda out: _show_estimate(estimate, out))
+    return rendered(console, lambda out: _show_estimate(estimate, out, may_end_early))
 
 
-def _show_estimate(estimate: Estimate, out: Console) -> None:
+def _show_estimate(estimate: Estimate, out: Console, may_end_early: bool) -> None:  # noqa: FBT001
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("system")
     for head in ("calls", "input tokens", "output tokens", "input", "at most"):
@@ -131,7 +133,8 @@ def _show_estimate(estimate: Estimate, out: Console) -> None:
             each.price or NOTHING,
         )
     out.print(table)
-    out.print(Text(f"{estimate.calls:,} calls in all; nothing was called"))
+    how_many = "at most, fewer where the gate is decided before" if may_end_early else "in all"
+    out.print(Text(f"{estimate.calls:,} calls {how_many}; nothing was called"))
     if any(
         each.input_tokens is not None and each.output_tokens is None for each in estimate.systems
     ):

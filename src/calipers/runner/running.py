@@ -99,11 +99,13 @@ def run_suite(
     With `only_until_decided`, no more of them than it takes to be sure what the gate will say, the
     tasks in an order that the seed draws.
     """
-    course = None
-    if only_until_decided:
-        fields = gate_fields(suite.suite)
-        course = until_decided(suite.plan, suite.suite, suite.base, fields, seed)
+    course = deciding_course(suite, seed) if only_until_decided else None
     return _Run(suite, Folder(folder), watch, course)()
+
+
+def deciding_course(suite: Prepared, seed: int) -> UntilDecided:
+    """The calls that decide the gate of a suite, in the order that the seed draws."""
+    return until_decided(suite.plan, suite.suite, suite.base, gate_fields(suite.suite), seed)
 
 
 class _Run:

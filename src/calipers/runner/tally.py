@@ -10,6 +10,8 @@ from decimal import Decimal
 from time import monotonic
 from typing import Any
 
+from calipers.runner.judges import judging_cost
+
 _NUMBER = re.compile(r"[+-]?(?:(?:\d+|\d{1,3}(?:,\d{3})+)(?:\.\d*)?|\.\d+)", re.ASCII)
 _TOKENS = ("prompt_tokens", "completion_tokens", "cache_read_tokens", "cache_write_tokens")
 
@@ -22,27 +24,29 @@ class Tally:
     done: int = 0
     errors: int = 0
     tokens: float = 0
-    cost_usd: float = 0.0
+    cost_usd: float = 0.0  # of the calls and their judges
     priced: bool = False
     decided: int = 0  # records that are right or wrong
     right: int = 0
     began: float = field(default_factory=monotonic)
     done_before: int = 0
-    by_kind: Counter[str] = field(default_factory=Counter)  # of errors
-    _messages: dict[str, str] = field(default_factory=dict)
+    _failed: Counter[tuple[str, str]] = field(default_factory=Counter)  # by model and kind
+    _messages: dict[tuple[str, str], str] = field(default_factory=dict)  # the first of each
 
     def add(self, record: Mapping[str, Any], *, sign: int = 1) -> None:
         """Count a record in, or out again."""
         self.done += sign
         if record.get("error") is not None:
             self.errors += sign
-            kind = str(record["error"]).partition(":")[0]
-            self.by_kind[kind] += sign
-            self._messages.setdefault(kind, str(record["error"]))
+            model, error = str(record.get("model")), str(record["error"])
+            way = (model, error.partition(":")[0])
+            self._failed[way] += sign
+            self._messages.setdefault(way, f"{model}: {error}")
         self.tokens += sign * sum(_number(record.get(name)) for name in _TOKENS)
-        if record.get("cost_usd") is not None:
+        judging = judging_cost(record)
+        if record.get("cost_usd") is not None or judging:
             self.priced = True
-            self.cost_usd += sign * _number(record["cost_usd"])
+            self.cost_usd += sign * (_number(record.get("cost_usd")) + judging)
         if (correct := is_correct(record)) is not None:
             self.decided += sign
             self.right += sign * correct
@@ -54,8 +58,8 @@ class Tally:
 
     @property
     def failures(self) -> tuple[tuple[int, str], ...]:
-        """How many calls failed in each way, and how the first of them did."""
-        return tuple((n, self._messages[kind]) for kind, n in self.by_kind.most_common() if n > 0)
+        """How many calls of a system failed in each way, and how the first of them did."""
+        return tuple((n, self._messages[way]) for way, n in self._failed.most_common() if n > 0)
 
     def begin(self) -> None:
         """From here on speed is measured."""
