@@ -125,12 +125,11 @@ def _say_what_next(folder: Path, metric: str | None) -> None:
     """Where to look closer, by the commands that there are."""
     root = click.get_current_context().find_root().command
     there = root.commands if isinstance(root, click.Group) else {}
-    offers = {
-        "view": ("in the browser", [str(folder)]),
-        "report": ("as a page", [str(folder), "-o", str(folder / "report.html")]),
-    }
+    offers = {"view": ("in the browser", [str(folder)])}
     if metric is not None:
         offers["explain"] = ("why a number is so", [metric, str(folder / "records.jsonl")])
+    if (page := folder / "report.html").exists():
+        click.echo(f"  as a page: {page}", err=True)
     for name, (what, arguments) in offers.items():
         if name in there:
             click.echo(f"  {what}: {shlex.join(['calipers', name, *arguments])}", err=True)
