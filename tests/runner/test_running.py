@@ -152,6 +152,21 @@ class TestModels:
             assert sum(server.asked.values()) == 6
         assert {(each["id"], each["run"]): each["answer"] for each in suite.records()} == first
 
+    def test_a_reply_from_a_cache_is_not_taken_for_a_quick_one(self, tmp_path: Path) -> None:
+        with ModelServer(latency=0.2).in_thread() as url:
+            suite = suite_folder(tmp_path, sums(1), [chat(url)], cache=".cache")
+            assert suite.run().exit_code == 0
+            first = only(suite)
+            for path in suite.results.iterdir():
+                path.unlink()
+            assert suite.run().exit_code == 0
+        again = only(suite)
+        assert "cached" not in first
+        assert again.pop("cached") is True
+        assert again["latency_ms"] >= 200
+        assert again["latency_ms"] == pytest.approx(first["latency_ms"], rel=0.2)
+        assert again["duration_seconds"] == pytest.approx(again["latency_ms"] / 1000)
+
     def test_a_cache_that_cannot_be_written_loses_no_reply(self, tmp_path: Path) -> None:
         server = ModelServer()
         (tmp_path / "cache").write_text("a file, no folder")

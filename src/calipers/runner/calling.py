@@ -19,12 +19,11 @@ from calipers.runner.records import Reading
 from calipers.runner.state import DONE, FAILED, State
 from calipers.runner.tracing import Tracing
 from calipers.systems import Call, Fault, Mask, System
+from calipers.systems.calls import time_fields
 
 _MAY_COST = ("timeout", "bad_response", "content_filter")  # the provider may well charge for these
 Judged = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
 """Grades a finished record before it is written; a judge that fails says so in the record."""
-
-_MICROSECOND = 6  # decimals of a second
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,8 +199,7 @@ class Calling:
             message = self._mask(tried.fault.message)
             record["error"] = f"{tried.fault.kind}: {message}"
         if tried.attempts:
-            record["latency_ms"] = round(tried.seconds * 1000, _MICROSECOND - 3)
-            record["duration_seconds"] = round(tried.seconds, _MICROSECOND)
+            record |= time_fields(tried.seconds)
         if tried.attempts > 1:
             record["attempts"] = tried.attempts
         return {**record, **tried.fields}

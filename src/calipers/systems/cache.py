@@ -8,9 +8,10 @@ import os
 from collections.abc import Callable, Mapping
 from hashlib import sha256
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
-from calipers.systems.calls import Call, Reply, System
+from calipers.systems.calls import Call, Reply, System, time_fields
 from calipers.systems.secrets import Mask
 
 Say = Callable[[str], None]
@@ -37,8 +38,9 @@ class Cached:
         path = self._path(call)
         with contextlib.suppress(OSError, ValueError, TypeError):
             return Reply(**json.loads(path.read_bytes()))
+        began = perf_counter()
         reply = await self._system(call)
-        self._keep(path, reply)
+        self._keep(path, reply, perf_counter() - began)
         return reply
 
     def _path(self, call: Call) -> Path:
@@ -46,22 +48,23 @@ class Cached:
         name = sha256(json.dumps(asked, sort_keys=True, default=str).encode()).hexdigest()
         return self._folder / name[:2] / f"{name}.json"
 
-    def _keep(self, path: Path, reply: Reply) -> None:
+    def _keep(self, path: Path, reply: Reply, seconds: float) -> None:
         """A reply that was paid for is never lost to a cache that cannot hold it."""
         if not self._is_writable:
             return
         try:
-            self._write(path, reply)
+            self._write(path, reply, seconds)
         except OSError as error:
             self._is_writable = False
             self._say(f"{self._folder}: {error.strerror}; replies are not kept in this cache")
 
-    def _write(self, path: Path, reply: Reply) -> None:
+    def _write(self, path: Path, reply: Reply, seconds: float) -> None:
+        """With the time that the system took: to find it again takes none."""
         path.parent.mkdir(parents=True, exist_ok=True)
         beside = path.with_suffix(f".{os.getpid()}")
         kept = {
             "text": reply.text,
-            "fields": dict(reply.fields),
+            "fields": {**reply.fields, **time_fields(seconds), "cached": True},
             "reasoning": reply.reasoning,
             "logprobs": [list(pair) for pair in reply.logprobs],
         }

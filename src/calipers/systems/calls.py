@@ -19,6 +19,7 @@ Kind = Literal[
 KINDS: tuple[str, ...] = Kind.__args__  # type: ignore[attr-defined]
 
 _MESSAGE = 500  # characters of a message that are kept
+_MICROSECOND = 6  # decimals of a second
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +39,14 @@ class Reply:
     fields: Mapping[str, Any] = field(default_factory=dict)
     reasoning: str | None = None  # what the provider itself calls so
     logprobs: Sequence[tuple[str, float]] = ()  # of each token of the text
+
+
+def time_fields(seconds: float) -> dict[str, float]:
+    """The time of a call, as records have it."""
+    return {
+        "latency_ms": round(seconds * 1000, _MICROSECOND - 3),
+        "duration_seconds": round(seconds, _MICROSECOND),
+    }
 
 
 class Fault(Exception):  # noqa: N818 (reads as a sentence: "raise Fault")
