@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 
 .PHONY: demo test test-semantic test-long lint types bench clean
 
-demo: $(STAMP)  ## Run the example's suite with its embedded solvers: journal, score table, gate
+demo: $(STAMP)  ## Run the example's suite with its embedded solvers: journal, score table, gate, report
 	rm -rf build/demo
 	$(BIN)/calipers run examples/arithmetic/suite.yaml -o build/demo
 
@@ -31,12 +31,12 @@ bench: $(VENV)/.test  ## Figures as ratios to named peers, measured in the same 
 
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check -e .
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[report]'
 	mkdir -p build
 	touch $@
 
 $(VENV)/.test: $(STAMP)
-	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[anthropic,google,prices,report,run,spark,tokenizers]' \
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[anthropic,google,prices,run,spark,tokenizers,view]' \
 		'axe-playwright-python>=0.1.4,<1' 'hypothesis>=6.130,<7' 'jsonschema>=4.20,<5' 'networkx>=3.4,<4' \
 		'opentelemetry-sdk>=1.30,<2' 'playwright>=1.50,<2' 'pytest>=8.3,<10' \
 		'pytest-xdist>=3.6,<4' 'scikit-learn>=1.5,<2'

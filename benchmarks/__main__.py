@@ -24,6 +24,7 @@ from benchmarks.similarity import of_similarity
 from benchmarks.startup import of_help
 from benchmarks.tiers import of_tiers
 from benchmarks.traces import of_traces
+from benchmarks.viewing import of_viewing
 from benchmarks.workload import FULL_ROWS, Setup
 
 BUSY = 0.5  # processes at work per core, before we begin
@@ -43,6 +44,7 @@ BENCHMARKS: dict[str, Callable[[Setup], Iterator[Figure]]] = {
     "memory": of_ten_times_the_rows,
     "run": of_running,
     "run-memory": of_running_longer,
+    "view": of_viewing,
 }
 
 

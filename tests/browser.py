@@ -71,7 +71,7 @@ class Watched:
         """Wait until every figure that can be seen is drawn."""
         pending = "figure.vega[data-spec]:not([data-drawn])"
         self.page.wait_for_function(
-            f"[...document.querySelectorAll('{pending}')].every(e => !e.offsetParent)",
+            f"() => [...document.querySelectorAll('{pending}')].every(e => !e.offsetParent)",
             timeout=timeout,
         )
 
@@ -99,9 +99,9 @@ class Watched:
         assert wrongs == []
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """Chromium, started once."""
+    """Chromium, started once for a module; two at a time cannot be in one process."""
     from playwright.sync_api import sync_playwright  # noqa: PLC0415
 
     with sync_playwright() as play:

@@ -11,7 +11,7 @@ import calipers
 
 PACKAGE = Path(calipers.__file__).parent
 
-_SHOWS = {"api", "cli", "pages", "reporting"}
+_SHOWS = {"api", "cli", "pages", "reporting", "web"}
 _SIZES = {"sizing", "powering"}
 _AUDITS = {"rubric_items", "judgements", "audits", "auditing"}
 _ASKS = {"scoring", "thresholds", "explaining", "results", "sinks", "agreeing", "ratings", "tasks"}
@@ -71,7 +71,7 @@ FORBIDDEN = {
     "deciding": {"explaining", "agreeing", "tasks", "suites", *_SIZES, *_SHOWS, *_CALLS},
     "reporting": {
         *("engines", "sources", "scoring", "sinks", "ratings", "tasks", "judgements", "auditing"),
-        *("api", "cli", "pages", "systems", "judge"),
+        *("api", "cli", "pages", "web", "systems", "judge"),
     },
     "pages": {
         *("engines", "sources", "scoring", "sinks", "ratings", "tasks", "judgements", "auditing"),
@@ -85,7 +85,8 @@ FORBIDDEN = {
     "judgements": {"engines", "metrics", "stats", *_ASKS} - {"rubric_items", "scoring"},
     "audits": {"engines", "sources", "metrics", "scoring", "judgements", "auditing", "api", "cli"},
     "auditing": {"engines", "sources", "explaining", "agreeing", "ratings", *_SHOWS},
-    "api": {"cli", "pages", "reporting"},
+    "web": {"api", "cli", "systems"},
+    "api": {"cli", "pages", "reporting", "web"},
 }
 
 

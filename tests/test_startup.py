@@ -11,7 +11,7 @@ import calipers
 
 HEAVY = {
     *("polars", "narwhals", "rich", "pyspark", "numpy", "pandas", "pyarrow", "zstandard"),
-    *("altair", "vl_convert", "jinja2"),
+    *("altair", "vl_convert", "jinja2", "fastapi", "uvicorn"),
     *("pydantic", "yaml"),
     *("torch", "transformers", "huggingface_hub", "calipers.semantic"),
 }
@@ -40,6 +40,7 @@ def loaded_after(code: str) -> set[str]:
         "import sys; sys.argv = ['calipers', '--help']; from calipers.cli import main; main()",
         "import sys; sys.argv = ['calipers', 'score', '-h']; from calipers.cli import main; main()",
         "import sys; sys.argv = ['calipers', 'judge', '-h']; from calipers.cli import main; main()",
+        "import sys; sys.argv = ['calipers', 'view', '-h']; from calipers.cli import main; main()",
         "import sys; sys.argv = ['calipers', 'report', '-h']; from calipers.cli import main; main()",
         "import sys; sys.argv = ['calipers', '--version']; from calipers.cli import main; main()",
     ],

@@ -20,6 +20,7 @@ from calipers.cli.report import report
 from calipers.cli.run import run
 from calipers.cli.schema import schema
 from calipers.cli.score import score
+from calipers.cli.view import view
 from calipers.errors import EXIT_ERROR, EXIT_INCOMPLETE, CalipersError, UsageError
 from calipers.version import __version__
 
@@ -66,7 +67,7 @@ def app() -> None:
 
 
 _COMMANDS = (
-    *(score, run, gate, compare, report, power, explain, agree, judge),
+    *(score, run, gate, compare, report, view, power, explain, agree, judge),
     *(list_metrics, init, schema),
 )
 for command in _COMMANDS:

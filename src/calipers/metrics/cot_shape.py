@@ -23,6 +23,27 @@ _CORRECTION = (
 )
 
 
+_STEP_LINE = re.compile(_STEP)
+_LINE_END = re.compile(r"\r\n|\n|\r")
+_CORRECTIONS = re.compile(
+    "actually|sorry|correction|let me fix|i made a mista[k\u212a]e", re.IGNORECASE | re.ASCII
+)
+
+
+def steps_and_lines(cot: str) -> list[tuple[bool, str]]:
+    r"""Each line of one chain of thought, and whether it begins as a step.
+
+    >>> steps_and_lines("First:\n1. add")
+    [(False, 'First:'), (True, '1. add')]
+    """
+    return [(_STEP_LINE.match(line) is not None, line) for line in _LINE_END.split(cot)]
+
+
+def corrections(cot: str) -> list[tuple[int, int]]:
+    """Where one chain of thought corrects itself: start and end of each phrase."""
+    return [match.span() for match in _CORRECTIONS.finditer(cot)]
+
+
 def _steps(_: Settings) -> pl.Expr:
     """The first line apart: a pattern that begins with a line's end is searched twice as fast."""
     text = pl.col("cot").str

@@ -54,6 +54,45 @@ def equations(text: str) -> list[bool]:
     return found
 
 
+def located(text: str) -> list[tuple[int, int, bool]]:
+    """Each equation's start and end in the text, and whether it is right, in `equations`' order.
+
+    >>> located("so 2 + 2 = 5 apples")
+    [(3, 12, False)]
+    """
+    found = [
+        (mark.start(), mark.end(), verdict)
+        for mark in _MARK.finditer(text)
+        for verdict in _in_mark(mark[1])
+    ]
+    kept = [at for start, end in _between_marks(text) for at in range(start, end)]
+    rest = "".join(text[at] for at in kept)
+    start = 0
+    for line in _LINE_END.split(rest):
+        found += ((kept[start + a], kept[start + b - 1] + 1, right) for a, b, right in _spans(line))
+        start += len(line)
+        start += len(_LINE_END.match(rest, start)[0]) if start < len(rest) else 0  # type: ignore[index]
+    return found
+
+
+def _between_marks(text: str) -> Iterator[tuple[int, int]]:
+    end = 0
+    for mark in _MARK.finditer(text):
+        yield end, mark.start()
+        end = mark.end()
+    yield end, len(text)
+
+
+def _spans(line: str) -> Iterator[tuple[int, int, bool]]:
+    """Where the equations of a line are; the whole line where a power was respelled in it."""
+    list_mark = _LIST_MARK.match(line)
+    before = list_mark.end() if list_mark else 0
+    respelled = _POWER.search(line)
+    for left, right in _pairs_in(line):
+        places = (0, len(line)) if respelled else (before + left[0][2], before + right[-1][3])
+        yield *places, _is_right(left, right)
+
+
 def _in_mark(mark: str) -> Iterator[bool]:
     """A mark counts if each of its sides is wholly an expression, with an operator or without."""
     sides = _sides(mark)
@@ -63,11 +102,17 @@ def _in_mark(mark: str) -> Iterator[bool]:
 
 
 def _in_line(line: str) -> Iterator[bool]:
+    for left, right in _pairs_in(line):
+        yield _is_right(left, right)
+
+
+def _pairs_in(line: str) -> Iterator[tuple[list[Token], list[Token]]]:
+    """The two sides of each equation of a line."""
     list_mark = _LIST_MARK.match(line)
     for before, after in pairwise(_sides(line[list_mark.end() :] if list_mark else line)):
         left, right = _left_side(before), _right_side(after)
         if left and right and (_has_operator(left) or _has_operator(right)):
-            yield _is_right(left, right)
+            yield left, right
 
 
 def _sides(line: str) -> list[list[Token]]:

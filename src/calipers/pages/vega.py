@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
-from calipers.reporting.charts.style import FAINT, GREY, INK, PALETTE, PAPER
+from calipers.reporting.colours import FAINT, GREY, INK, PALETTE, PAPER
 
 if TYPE_CHECKING:
     from calipers.reporting.charts.style import Drawing

@@ -24,6 +24,7 @@ __all__ = [
     "Source",
     "UnusualRows",
     "Wanted",
+    "is_readable",
     "open_sources",
 ]
 
@@ -40,7 +41,12 @@ _READERS: dict[str, Callable[[Path], Source]] = {
 
 
 def open_sources(data: Any) -> list[Source]:
-    """Sources of a path, a glob, a folder, `-`, a list of these, a list of dicts, or a table."""
+    """Sources of a path, a glob, a folder, `-`, a list of these, a list of dicts, or a table.
+
+    A source is one already.
+    """
+    if isinstance(data, Source):
+        return [data]
     if isinstance(data, str | Path):
         return list(_of_path(str(data)))
     if isinstance(data, Mapping):
@@ -59,6 +65,11 @@ def open_sources(data: Any) -> list[Source]:
         f"cannot read records from a {type(data).__name__}",
         fix="give a path, a list of dicts, or a Polars, pandas or Arrow table",
     )
+
+
+def is_readable(path: Path) -> bool:
+    """Say whether a file's name is one of a format that is read."""
+    return _suffix(path) in _READERS
 
 
 def _as_polars(data: Any) -> pl.LazyFrame | None:

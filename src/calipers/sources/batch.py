@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import polars as pl
 
@@ -112,6 +112,7 @@ class UnusualRows(Exception):  # noqa: N818 (not an error: the exact way is take
     """The fast way does not fit these rows."""
 
 
+@runtime_checkable
 class Source(Protocol):
     """Anything that records come from."""
 

@@ -9,8 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import ceil, floor, inf, sqrt
 
-from scipy import special
-
 _TOO_FEW = 2  # clusters: one alone says nothing of how far the next may lie
 _ROUNDING = 1e-9
 _NO_INFLUENCE = 1e-12  # per row, squared: what rounding leaves of 0
@@ -35,11 +33,15 @@ def standard_error(spread: float, clusters: int) -> float | None:
 
 def normal_quantile(confidence: float) -> float:
     """How many standard errors an interval reaches where their size is known."""
+    from scipy import special  # noqa: PLC0415 (slow to load)
+
     return float(special.ndtri((1 + confidence) / 2))
 
 
 def t_quantile(clusters: int, confidence: float) -> float:
     """How many standard errors the interval reaches, by Student's t with C − 1 degrees."""
+    from scipy import special  # noqa: PLC0415 (slow to load)
+
     return float(special.stdtrit(clusters - 1, (1 + confidence) / 2))
 
 
@@ -90,6 +92,8 @@ def exact_share(share: float, size: float, confidence: float) -> tuple[float, fl
     >>> round(low, 4), round(high, 4)
     (0.9148, 0.9938)
     """
+    from scipy import special  # noqa: PLC0415 (slow to load)
+
     tail = (1 - confidence) / 2
     successes = share * size
     low = special.betaincinv(successes, size - successes + 1, tail) if successes else 0.0
@@ -164,6 +168,8 @@ def quantile_ranks(
 
 def _most(trials: int, share: float, tail: float) -> int:
     """The largest k such that fewer than k successes have at most the probability `tail`."""
+    from scipy import special  # noqa: PLC0415 (slow to load)
+
     k = max(0, floor(trials * share + special.ndtri(tail) * sqrt(trials * share * (1 - share))))
     while special.bdtr(k, trials, share) <= tail:
         k += 1

@@ -16,7 +16,6 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import bdtr, stdtr, stdtrit
 
 from calipers.stats.intervals import normal_quantile
 
@@ -135,6 +134,8 @@ def mcnemar(higher: int, lower: int) -> float:
 
     A cautious test: it errs less often than its level says. Without a changed pair p is 1.
     """
+    from scipy.special import bdtr  # noqa: PLC0415 (slow to load)
+
     return min(1.0, 2 * float(bdtr(min(higher, lower), higher + lower, 0.5)))
 
 
@@ -223,6 +224,8 @@ def student(
 
     An error that is nothing beside the `largest` value is rounding: then nothing varied.
     """
+    from scipy.special import stdtr, stdtrit  # noqa: PLC0415 (slow to load)
+
     if stderr is None:
         return None, None, None, "a single value or cluster does not tell how others vary"
     if stderr <= _ROUNDING * largest:

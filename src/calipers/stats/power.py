@@ -17,7 +17,6 @@ from math import ceil, sqrt
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import ndtri
 
 from calipers.errors import DataError
 from calipers.stats.intervals import normal_quantile
@@ -97,6 +96,8 @@ def tasks_needed(
     Miller's (z_α/2 + z_β)² · variance / δ², and z²_α/2 / 2 tasks more for the t test that will be
     used: Guenther (1981), The American Statistician 35, 243. Right to a task from 6 tasks on.
     """
+    from scipy.special import ndtri  # noqa: PLC0415 (slow to load)
+
     if delta == 0:
         raise ValueError("no number of tasks shows a difference of zero")
     critical = normal_quantile(confidence)
@@ -112,6 +113,8 @@ def tasks_to_settle(
     `here` is the variance of a task's score at the value, `there` at the mark: an interval by the
     score test, as Wilson's, is as wide as the latter says. So surely as `power` says.
     """
+    from scipy.special import ndtri  # noqa: PLC0415 (slow to load)
+
     reach = normal_quantile(confidence) * sqrt(there) + float(ndtri(power)) * sqrt(here)
     return ceil((reach / distance) ** 2)
 
@@ -120,6 +123,8 @@ def detectable(
     tasks: int, difference: Spread, *, runs: int = 1, power: float = 0.8, confidence: float = 0.95
 ) -> float | None:
     """The smallest true difference that so many tasks find with this power; None if too few."""
+    from scipy.special import ndtri  # noqa: PLC0415 (slow to load)
+
     critical = normal_quantile(confidence)
     spare = tasks - critical**2 / 2
     reach = critical + float(ndtri(power))

@@ -8,14 +8,24 @@ from typing import Any, cast
 
 import altair as alt
 
+from calipers.reporting.colours import FAINT, GREY, INK, PALETTE, PAPER
+
+__all__ = [
+    "FAINT",
+    "FONT",
+    "GREY",
+    "INK",
+    "PALETTE",
+    "PAPER",
+    "Drawing",
+    "chart_of",
+    "styled",
+    "titled",
+]
+
 Drawing = alt.Chart | alt.LayerChart | alt.ConcatChart | alt.FacetChart
 
 FONT = "Liberation Sans, Arial, Helvetica, sans-serif"
-INK, GREY, FAINT, PAPER = "#222222", "#666666", "#dddddd", "#ffffff"
-
-PALETTE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
-"""Okabe and Ito's colours, without the yellow that is hard to see on white."""
-
 _LINE_CHARS = 105  # of a subtitle, that it does not reach beyond a chart
 
 

@@ -1,0 +1,56 @@
+"""`calipers view`."""
+
+from __future__ import annotations
+
+import threading
+import webbrowser
+from pathlib import Path
+
+import click
+
+from calipers.errors import UsageError, need_extra
+
+DEFAULT_PORT = 7575
+_NEEDED = ("fastapi", "uvicorn", "jinja2", "altair", "vl_convert", "js_lib_htmx")
+
+
+@click.command()
+@click.argument("folder", type=click.Path(path_type=Path), default=".", metavar="[FOLDER]")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=DEFAULT_PORT,
+    show_default=True,
+    help="0 takes any that is free.",
+)
+@click.option(
+    "--host",
+    default="127.0.0.1",
+    show_default=True,
+    help="Another address lets others in: the printed URL then holds a token.",
+)
+@click.option("--no-open", is_flag=True, help="Print the URL, and open no browser.")
+def view(folder: Path, port: int, host: str, *, no_open: bool) -> None:
+    """Look at the results in FOLDER, or at any file that `score` reads, in a browser.
+
+    The app is local and read-only. Ctrl-C ends it.
+    """
+    if not folder.exists():
+        raise UsageError(f"{folder}: no such folder", fix="name a folder with results, or a file")
+    need_extra("view: the dashboard is not installed", extra="view", modules=_NEEDED)
+    from calipers.sources import is_readable  # noqa: PLC0415 (loads Polars)
+    from calipers.web.server import serve  # noqa: PLC0415
+
+    if folder.is_file() and not is_readable(folder):
+        raise UsageError(
+            f"{folder}: not a file of records", fix="name a folder, or a file that score reads"
+        )
+
+    def ready(address: str) -> None:
+        click.echo(f"{address}")
+        click.echo(f"looking at {folder}; Ctrl-C ends it", err=True)
+        if not no_open:
+            threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
+
+    serve(folder, host=host, port=port, ready=ready)
+    click.echo("ended", err=True)

@@ -1,0 +1,69 @@
+"""The rows of a view as CSV or JSON, some at a time."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import polars as pl
+
+from calipers.web.index import Index
+
+AT_ONCE = 5_000
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")  # what a spreadsheet takes for more than text
+
+
+def as_csv(index: Index, rows: pl.Series) -> Iterator[str]:
+    """A header, then a line per record: its number, its fields, what was measured."""
+    names = _names(index)
+    yield _line(["row", *names])
+    for numbers, part in _parts(index, rows):
+        records = part.select(names).iter_rows()
+        yield "".join(
+            _line([number, *map(_safe, record)])
+            for number, record in zip(numbers, records, strict=True)
+        )
+
+
+def as_json(index: Index, rows: pl.Series) -> Iterator[str]:
+    """A list of objects, a line each."""
+    names = _names(index)
+    yield "["
+    first = True
+    for numbers, part in _parts(index, rows):
+        for number, record in zip(numbers, part.select(names).iter_rows(named=True), strict=True):
+            found = {"row": number, **{n: v for n, v in record.items() if v is not None}}
+            yield ("\n" if first else ",\n") + json.dumps(found, ensure_ascii=False, default=str)
+            first = False
+    yield "\n]\n"
+
+
+def _names(index: Index) -> list[str]:
+    return list(dict.fromkeys((*index.summary.fields, *index.summary.values)))
+
+
+def _parts(index: Index, rows: pl.Series) -> Iterator[tuple[list[int], pl.DataFrame]]:
+    for start in range(0, len(rows), AT_ONCE):
+        numbers = rows.slice(start, AT_ONCE).to_list()
+        values = index.values(numbers)
+        records = index.records(numbers)
+        own = [name for name in records.columns if name not in values.columns]
+        yield numbers, pl.concat([records.select(own), values], how="horizontal")
+
+
+def _safe(value: Any) -> Any:
+    """A text that a spreadsheet would run as a formula is quoted; numbers are what they are."""
+    if isinstance(value, str) and value.startswith(_FORMULA):
+        return f"'{value}"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return value
+
+
+def _line(cells: list[Any]) -> str:
+    out = io.StringIO()
+    csv.writer(out).writerow(cells)
+    return out.getvalue()

@@ -1,0 +1,49 @@
+"""Results that take a while, kept for those who ask again."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from threading import Lock
+from typing import Generic, TypeVar
+
+MOST = 24
+
+T = TypeVar("T")
+
+
+class Kept(Generic[T]):
+    """The last few results; of those who ask for the same at once, one works and all others wait.
+
+    >>> kept = Kept[int]()
+    >>> kept.get("a", lambda: 1), kept.get("a", lambda: 2)
+    (1, 1)
+    """
+
+    def __init__(self, most: int = MOST) -> None:
+        self._most = most
+        self._held: OrderedDict[Hashable, T] = OrderedDict()
+        self._at_work: dict[Hashable, Lock] = {}
+        self._lock = Lock()
+
+    def get(self, key: Hashable, make: Callable[[], T]) -> T:
+        """What was made before, else made now."""
+        with self._lock:
+            if key in self._held:
+                self._held.move_to_end(key)
+                return self._held[key]
+            alone = self._at_work.setdefault(key, Lock())
+        with alone:
+            with self._lock:
+                if key in self._held:
+                    return self._held[key]
+            try:
+                made = make()
+            finally:
+                with self._lock:
+                    self._at_work.pop(key, None)
+            with self._lock:
+                self._held[key] = made
+                while len(self._held) > self._most:
+                    self._held.popitem(last=False)
+            return made

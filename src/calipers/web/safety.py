@@ -1,0 +1,152 @@
+"""Who may ask, and what a browser may do with the answer.
+
+The app answers only to the names it was started under, so that no other site can reach it through
+a name of its own (DNS rebinding); it only ever reads; and pages may load nothing and run nothing
+but what comes from the app itself.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Awaitable, Callable, Iterable
+from http.cookies import CookieError, SimpleCookie
+from typing import Any
+from urllib.parse import parse_qsl, quote, urlencode
+
+Scope = dict[str, Any]
+Receive = Callable[[], Awaitable[Any]]
+Send = Callable[[Any], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+COOKIE = "calipers_token"
+TOKEN = "token"  # noqa: S105 (the name of a parameter)
+
+CONTENT_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+HEADERS = {
+    "content-security-policy": CONTENT_POLICY,
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "cache-control": "no-store",
+}
+
+
+class Guard:
+    """Stands before the app."""
+
+    def __init__(self, app: App, *, hosts: Iterable[str] | None, token: str | None) -> None:
+        self._app = app
+        self._hosts = None if hosts is None else frozenset(hosts)  # None: any, the token decides
+        self._token = token
+
+    def close(self) -> None:
+        """Let go of what the app holds."""
+        self._app.state.site.close()  # type: ignore[attr-defined]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let a request through, or say why not."""
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        if scope["type"] != "http":
+            return
+        headers = {
+            name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]
+        }
+        if scope["method"] not in ("GET", "HEAD"):
+            await _refuse(send, 405, "this app only reads: GET and HEAD")
+        elif self._hosts is not None and _host(headers.get("host", "")) not in self._hosts:
+            await _refuse(send, 403, "this app does not answer to that name")
+        elif headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
+            await self._from_elsewhere(scope, receive, send, headers)
+        else:
+            await self._with_token(scope, receive, send, headers)
+
+    async def _from_elsewhere(
+        self, scope: Scope, receive: Receive, send: Send, headers: dict[str, str]
+    ) -> None:
+        """Another site may link to a page; it may not load anything into its own."""
+        if (
+            headers.get("sec-fetch-mode") == "navigate"
+            and headers.get("sec-fetch-dest") == "document"
+        ):
+            await self._with_token(scope, receive, send, headers)
+        else:
+            await _refuse(send, 403, "other sites may not load this")
+
+    async def _with_token(
+        self, scope: Scope, receive: Receive, send: Send, headers: dict[str, str]
+    ) -> None:
+        if self._token is None or _same(_cookie(headers.get("cookie", "")), self._token):
+            # The server leaves the body of an answer to HEAD out.
+            await self._app({**scope, "method": "GET"}, receive, _with_headers(send))
+            return
+        pairs = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+        given = next((value for name, value in pairs if name == TOKEN), "")
+        if not _same(given, self._token):
+            await _refuse(
+                send, 401, "open the address that calipers view printed: it holds a token"
+            )
+            return
+        # The token goes into a cookie and out of the address, where it could be seen or sent on.
+        rest = urlencode([(name, value) for name, value in pairs if name != TOKEN])
+        place = "/" + quote(scope["path"].lstrip("/")) + (f"?{rest}" if rest else "")
+        cookie = f"{COOKIE}={self._token}; Path=/; HttpOnly; SameSite=Strict"
+        await _answer(send, 303, "", {"location": place, "set-cookie": cookie})
+
+
+def _host(header: str) -> str:
+    """The name in a Host header, without the port."""
+    name = header.rsplit(":", 1)[0] if not header.endswith("]") else header
+    return name.strip("[]").lower()
+
+
+def _cookie(header: str) -> str:
+    try:
+        found = SimpleCookie(header).get(COOKIE)
+    except CookieError:
+        return ""
+    return "" if found is None else found.value
+
+
+def _same(given: str, token: str) -> bool:
+    """Compare in a time that tells nothing."""
+    return hmac.compare_digest(given.encode(), token.encode())
+
+
+def _with_headers(send: Send) -> Send:
+    async def sending(message: Any) -> None:
+        if message["type"] == "http.response.start":
+            own = {name.lower() for name, _ in message.get("headers", ())}
+            extra = [
+                (name.encode(), value.encode())
+                for name, value in HEADERS.items()
+                if name.encode() not in own
+            ]
+            message = {**message, "headers": [*message.get("headers", ()), *extra]}
+        await send(message)
+
+    return sending
+
+
+async def _refuse(send: Send, status: int, why: str) -> None:
+    await _answer(send, status, f"{why}\n", {"allow": "GET, HEAD"} if status == 405 else {})  # noqa: PLR2004
+
+
+async def _answer(send: Send, status: int, text: str, headers: dict[str, str]) -> None:
+    every = {**HEADERS, "content-type": "text/plain; charset=utf-8", **headers}
+    body = text.encode()
+    every["content-length"] = str(len(body))
+    start = {
+        "type": "http.response.start",
+        "status": status,
+        "headers": [(name.encode(), value.encode()) for name, value in every.items()],
+    }
+    await send(start)
+    await send({"type": "http.response.body", "body": body})

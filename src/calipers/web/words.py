@@ -1,0 +1,34 @@
+"""Two texts side by side: which words they share, and which only one of them has."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+
+MOST_WORDS = 4_000  # of both texts; beyond it the work would grow too fast
+_WORD = re.compile(r"\s+|\w+|[^\w\s]")
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Some words that are in both texts, or in one of them."""
+
+    text: str
+    changed: bool
+
+
+def side_by_side(first: str, second: str) -> tuple[list[Run], list[Run]]:
+    """Both texts in runs of words; very long ones are shown as they are."""
+    ours, theirs = _WORD.findall(first), _WORD.findall(second)
+    if len(ours) + len(theirs) > MOST_WORDS:
+        changed = first != second
+        return [Run(first, changed)], [Run(second, changed)]
+    left: list[Run] = []
+    right: list[Run] = []
+    matcher = SequenceMatcher(a=ours, b=theirs, autojunk=False)
+    for kind, a, b, c, d in matcher.get_opcodes():
+        changed = kind != "equal"
+        left += [Run("".join(ours[a:b]), changed)] if a < b else []
+        right += [Run("".join(theirs[c:d]), changed)] if c < d else []
+    return left, right

@@ -1,0 +1,145 @@
+"""A dashboard to ask: a real server on loopback, over a folder of the test's own."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.files import write_lines
+
+
+@dataclass(frozen=True)
+class Answer:
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def text(self) -> str:
+        return self.body.decode()
+
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+@dataclass(frozen=True)
+class Dashboard:
+    """A server that answers at `url`."""
+
+    port: int
+    token: str | None
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def get(
+        self, path: str, *, method: str = "GET", headers: Mapping[str, str] | None = None
+    ) -> Answer:
+        """What the server says to a path, sent as it is written."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        try:
+            connection.putrequest(method, path, skip_host=bool(headers and "Host" in headers))
+            for name, value in (headers or {}).items():
+                connection.putheader(name, value)
+            connection.endheaders()
+            found = connection.getresponse()
+            sent = {name.lower(): value for name, value in found.getheaders()}
+            return Answer(found.status, sent, found.read())
+        finally:
+            connection.close()
+
+    def ids(self) -> dict[str, str]:
+        """The id of each entry, by its name."""
+        from calipers.web.catalog import Catalog  # noqa: PLC0415
+
+        return {entry.name: entry.id for entry in Catalog(self.root).entries()}
+
+    root: Path = Path()
+
+
+@contextmanager
+def dashboard(
+    root: Path,
+    *,
+    hosts: tuple[str, ...] | None = ("127.0.0.1", "localhost"),
+    token: str | None = None,
+) -> Iterator[Dashboard]:
+    import uvicorn  # noqa: PLC0415
+
+    from calipers.web.app import create_app  # noqa: PLC0415
+    from calipers.web.server import _listening  # noqa: PLC0415
+
+    app = create_app(root, hosts=hosts, token=token)
+    listening = _listening("127.0.0.1", 0)
+    server = uvicorn.Server(uvicorn.Config(app, log_level="critical", lifespan="off"))
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
+    thread.start()
+    try:
+        yield Dashboard(listening.getsockname()[1], token, root)
+    finally:
+        server.should_exit = True
+        thread.join(10)
+        listening.close()
+        app.close()
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache of the test's own."""
+    folder = tmp_path / "cache"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(folder))
+    return folder
+
+
+@pytest.fixture
+def serving(cache: Path) -> Iterator[Callable[..., Dashboard]]:
+    """Start dashboards that end with the test."""
+    del cache
+    opened = []
+
+    def start(root: Path, **options: Any) -> Dashboard:
+        context = dashboard(root, **options)
+        opened.append(context)
+        return context.__enter__()
+
+    yield start
+    for context in opened:
+        context.__exit__(None, None, None)
+
+
+def records(
+    count: int, model: str = "a", *, right: Callable[[int], bool] = lambda n: n % 3 > 0
+) -> list[dict[str, Any]]:
+    """Records of sums with everything that pages show."""
+    return [
+        {
+            "id": f"t{n}",
+            "model": model,
+            "category": ("sums", "products")[n % 2],
+            "input": f"What is {n} + {n}? Marbles, apples and so on.",
+            "target": str(2 * n),
+            "answer": str(2 * n if right(n) else 2 * n + 1),
+            "cot": f"1. We add.\n2. {n} + {n} = {2 * n if right(n) else 2 * n + 1}\nActually, that is it.",
+            "prob_correct": round(0.5 + (n % 5) / 10, 2),
+            "latency_ms": float(100 + (n * 37) % 400),
+            "prompt_tokens": 20 + n,
+            "completion_tokens": 5,
+            "cost_usd": 0.001 * (n + 1),
+        }
+        for n in range(count)
+    ]
+
+
+def two_models(folder: Path, count: int = 120) -> Path:
+    """A file of two models on the same tasks."""
+    better = records(count, "b", right=lambda n: n % 4 > 0)
+    return write_lines(folder / "two.jsonl", [*records(count), *better])
