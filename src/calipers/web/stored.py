@@ -8,6 +8,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+from calipers.calibrations import SCHEMA as CALIBRATIONS
 from calipers.results import (
     SCHEMA,
     FlakyTask,
@@ -15,6 +16,7 @@ from calipers.results import (
     Group,
     Histogram,
     Input,
+    JudgedBy,
     Measured,
     OnFrontier,
     PerTask,
@@ -22,6 +24,7 @@ from calipers.results import (
     Score,
     Tiers,
 )
+from calipers.stats.correction import Corrected
 from calipers.web.catalog import Catalog
 
 _MEASURED = {each.name for each in fields(Measured)} - {"extras"}
@@ -64,6 +67,7 @@ def _group(found: Mapping[str, Any]) -> Group:
             name: None if each is None else _histogram(each)
             for name, each in (found.get("histograms") or {}).items()
         },
+        judges=tuple(map(_judged_by, found.get("judges", ()))),
         reliability=tuple(ReliabilityBin(**each) for each in found.get("reliability", ())),
     )
 
@@ -77,7 +81,13 @@ def _measured(found: Mapping[str, Any]) -> Measured:
         reason=found["reason"],
         interval=found["interval"],
         extras={name: value for name, value in found.items() if name not in _MEASURED},
+        corrected=None if found.get("corrected") is None else Corrected(**found["corrected"]),
     )
+
+
+def _judged_by(found: Mapping[str, Any]) -> JudgedBy:
+    members = tuple((each["model"], each["rubric_hash"] or "") for each in found["by"])
+    return JudgedBy(value=found["value"], members=members, rows=found["rows"])
 
 
 def _histogram(found: Mapping[str, Any]) -> Histogram:
@@ -122,8 +132,6 @@ def _frontier(found: Mapping[str, Any] | None) -> Frontier | None:
 
 def stored_calibrations(folder: Path | None, catalog: Catalog) -> list[dict[str, Any]]:
     """What calibration files in a run's folder say of its judges."""
-    from calipers.calibrating import SCHEMA as CALIBRATIONS  # noqa: PLC0415 (loads much)
-
     found = []
     for path in sorted(folder.glob("*.json")) if folder is not None else ():
         content = catalog.stored(path)
