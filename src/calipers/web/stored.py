@@ -8,7 +8,6 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from calipers.calibrations import SCHEMA as CALIBRATIONS
 from calipers.results import (
     SCHEMA,
     FlakyTask,
@@ -67,21 +66,24 @@ def _group(found: Mapping[str, Any]) -> Group:
             name: None if each is None else _histogram(each)
             for name, each in (found.get("histograms") or {}).items()
         },
-        judges=tuple(map(_judged_by, found.get("judges", ()))),
         reliability=tuple(ReliabilityBin(**each) for each in found.get("reliability", ())),
+        judges=tuple(map(_judged_by, found.get("judges", ()))),
     )
 
 
 def _measured(found: Mapping[str, Any]) -> Measured:
-    own = {name: _number(found.get(name)) for name in ("value", "low", "high", "stderr")}
+    corrected = found.get("corrected")
     return Measured(
-        **own,
+        value=_number(found["value"]),
+        low=_number(found.get("low")),
+        high=_number(found.get("high")),
+        stderr=_number(found.get("stderr")),
         n=found["n"],
         missing=found["missing"],
         reason=found["reason"],
         interval=found["interval"],
         extras={name: value for name, value in found.items() if name not in _MEASURED},
-        corrected=None if found.get("corrected") is None else Corrected(**found["corrected"]),
+        corrected=None if corrected is None else Corrected(**corrected),
     )
 
 
@@ -132,6 +134,8 @@ def _frontier(found: Mapping[str, Any] | None) -> Frontier | None:
 
 def stored_calibrations(folder: Path | None, catalog: Catalog) -> list[dict[str, Any]]:
     """What calibration files in a run's folder say of its judges."""
+    from calipers.calibrations import SCHEMA as CALIBRATIONS  # noqa: PLC0415 (loads much)
+
     found = []
     for path in sorted(folder.glob("*.json")) if folder is not None else ():
         content = catalog.stored(path)
