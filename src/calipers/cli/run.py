@@ -41,7 +41,16 @@ if TYPE_CHECKING:
     show_default=True,
     help="With --until-decided: draws the order of the tasks.",
 )
-def run(suite: Path, output: Path | None, *, dry_run: bool, until_decided: bool, seed: int) -> None:
+@click.option("--no-report", is_flag=True, help="Write no report.html into the folder.")
+def run(
+    suite: Path,
+    output: Path | None,
+    *,
+    dry_run: bool,
+    until_decided: bool,
+    seed: int,
+    no_report: bool,
+) -> None:
     """Call the systems of SUITE on its tasks, keep every reply, score them and decide.
 
     Run again to finish what is missing: nothing that is done is called again. Exit codes: 0 pass,
@@ -55,7 +64,14 @@ def run(suite: Path, output: Path | None, *, dry_run: bool, until_decided: bool,
 
     again = _again(suite, output, seed if until_decided else None)
     try:
-        result = run_suite(suite, output, until_decided=until_decided, seed=seed, watch=watched)
+        result = run_suite(
+            suite,
+            output,
+            until_decided=until_decided,
+            seed=seed,
+            report=not no_report,
+            watch=watched,
+        )
     except KeyboardInterrupt:  # not among the calls: while reading, or scoring
         click.echo(f"stopped: what is done is kept\n  go on with: {again}", err=True)
         sys.exit(EXIT_INCOMPLETE)

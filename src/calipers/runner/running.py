@@ -92,6 +92,7 @@ def run_suite(
     *,
     only_until_decided: bool = False,
     seed: int = 0,
+    report: bool = True,
 ) -> RunResult:
     """Make the calls that the folder lacks, score what it then holds, and decide.
 
@@ -102,7 +103,7 @@ def run_suite(
     if only_until_decided:
         fields = gate_fields(suite.suite)
         course = until_decided(suite.plan, suite.suite, suite.base, fields, seed)
-    return _Run(suite, Folder(folder), watch, course)()
+    return _Run(suite, Folder(folder), watch, course)(report=report)
 
 
 class _Run:
@@ -118,7 +119,7 @@ class _Run:
         self._notices = [*of.notices, *(until_decided.notices() if until_decided else ())]
         self._manifest: dict[str, Any] = {}
 
-    def __call__(self) -> RunResult:
+    def __call__(self, *, report: bool) -> RunResult:
         """The run, and what came of it."""
         early = self._until_decided
         with self._folder.held():
@@ -138,6 +139,7 @@ class _Run:
                 early=None if early is None else early.early(state.tally.done),
                 interrupted=stopped == INTERRUPTED,
                 notices=self._notices,
+                report=report,
             )
 
     def _begin(self) -> None:
