@@ -6,18 +6,21 @@ import os
 import secrets
 import socket
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from pathlib import Path
-from threading import Timer
+from threading import Thread
+from time import sleep
 
 import uvicorn
 
 from calipers.errors import UsageError
 from calipers.web.app import create_app
 from calipers.web.assets import asset_text
-from calipers.web.safety import LOOPBACK, TOKEN
+from calipers.web.safety import LOOPBACK, TOKEN, Guard
 
-WARM_UP_AFTER = 2.0  # seconds, in which the first page is asked for
+IDLE = 2.0  # seconds without a request, after which there is time for other things
+_LATER = ("calipers.web.measuring", "calipers.web.indexing", "calipers.reporting.charts")
 
 
 def serve(root: Path, *, host: str, port: int, ready: Callable[[str], None]) -> None:
@@ -59,15 +62,19 @@ class _Server(uvicorn.Server):
         """Begin to answer, then say so."""
         await super().startup(sockets)
         self._ready()
-        later = Timer(WARM_UP_AFTER, _warm_up)
-        later.daemon = True
-        later.start()
+        Thread(target=self._warm_up, daemon=True).start()
+
+    def _warm_up(self) -> None:
+        """Load what the first numbers and figures need, while nobody asks for anything."""
+        app = self.config.app
+        assert isinstance(app, Guard)
+        for load in (*(partial(import_module, name) for name in _LATER), _drawing_script):
+            while app.idle_seconds < IDLE:
+                sleep(IDLE / 4)
+            load()
 
 
-def _warm_up() -> None:
-    """Load what the first numbers and figures need while somebody reads the first page."""
-    for name in ("calipers.web.measuring", "calipers.web.indexing", "calipers.reporting.charts"):
-        import_module(name)
+def _drawing_script() -> None:
     asset_text("vega.js")
 
 
