@@ -154,7 +154,7 @@ class Index:
             found |= self._rows(rows, near, values_name).to_dict(as_series=False)
             known = [name for name in known if name not in near]
         self.hold(known)
-        return found | {name: self.column(name).gather(rows).to_list() for name in known}
+        return found | {name: self.column(name).gather(list(rows)).to_list() for name in known}
 
     def distinct(self, name: str) -> int:
         """How many values a column has, a null among them; counted once."""

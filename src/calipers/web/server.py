@@ -6,7 +6,6 @@ import os
 import secrets
 import socket
 from collections.abc import Callable
-from functools import partial
 from importlib import import_module
 from pathlib import Path
 from threading import Thread
@@ -68,14 +67,11 @@ class _Server(uvicorn.Server):
         """Load what the first numbers and figures need, while nobody asks for anything."""
         app = self.config.app
         assert isinstance(app, Guard)
-        for load in (*(partial(import_module, name) for name in _LATER), _drawing_script):
+        for name in _LATER:
             while app.idle_seconds < IDLE:
                 sleep(IDLE / 4)
-            load()
-
-
-def _drawing_script() -> None:
-    asset_text("vega.js")
+            import_module(name)
+        asset_text("vega.js")
 
 
 def _address(host: str, port: int, token: str | None) -> str:
