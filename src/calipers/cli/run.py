@@ -11,6 +11,7 @@ import click
 
 from calipers.cli.shared import console, say_notices
 from calipers.errors import EXIT_INCOMPLETE
+from calipers.result_folder import RECORDS, REPORT
 
 if TYPE_CHECKING:
     from calipers.runner.ending import RunResult
@@ -108,10 +109,14 @@ def _say_what_next(folder: Path, metric: str | None) -> None:
     """Where to look closer, by the commands that there are."""
     root = click.get_current_context().find_root().command
     there = root.commands if isinstance(root, click.Group) else {}
+    page = folder / REPORT
+    if page.exists():
+        click.echo(f"  a page about it: {page}", err=True)
+        there = {name: each for name, each in there.items() if name != "report"}
     offers = {
         "view": ("in the browser", [str(folder)]),
-        "report": ("as a page", [str(folder), "-o", str(folder / "report.html")]),
-        "explain": ("why a number is so", [metric or "accuracy", str(folder / "records.jsonl")]),
+        "report": ("as a page", [str(folder), "-o", str(page)]),
+        "explain": ("why a number is so", [metric or "accuracy", str(folder / RECORDS)]),
     }
     for name, (what, arguments) in offers.items():
         if name in there:
