@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 
 .PHONY: demo test test-semantic test-long lint types bench clean
 
-demo: $(STAMP)  ## Run the example's suite with its embedded solvers: journal, score table, gate
+demo: $(STAMP)  ## Run the example's suite with its embedded solvers: journal, score table, gate, report
 	rm -rf build/demo
 	$(BIN)/calipers run examples/arithmetic/suite.yaml -o build/demo
 
@@ -31,7 +31,7 @@ bench: $(VENV)/.test  ## Figures as ratios to named peers, measured in the same 
 
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check -e .
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[report]'
 	mkdir -p build
 	touch $@
 

@@ -204,7 +204,7 @@ def tiers_by_hand() -> Work:
 
 
 def run() -> Work:
-    """`calipers run SUITE`, from an empty folder to its score."""
+    """`calipers run SUITE --no-report`, from an empty folder to its score."""
     from tempfile import TemporaryDirectory  # noqa: PLC0415
 
     import aiohttp  # noqa: F401, PLC0415 (off the clock, as for all)
@@ -214,7 +214,7 @@ def run() -> Work:
 
     def work(path: Path, _: Sequence[str]) -> Values:
         with TemporaryDirectory() as folder:
-            result = run_suite(path, Path(folder) / "results")
+            result = run_suite(path, Path(folder) / "results", report=False)
         assert result.exit_code == 0, result
         assert result.score is not None
         return {"tiny": {"accuracy": result.score.groups[0].metrics["accuracy"].value}}

@@ -70,6 +70,19 @@ def test_what_was_sure_and_wrong_comes_first_and_tasks_before_their_runs() -> No
     assert shown == [("b", "1"), ("a", "1"), ("c", "1"), ("b", "2")]
 
 
+def test_a_name_keeps_its_point_and_a_run_has_none() -> None:
+    rows = [{"id": "a", "model": "v4.0", "run": 2.0, "correct": False}]
+    [sample] = cal.report(rows).samples
+    assert sample.by == {"model": "v4.0", "run": "2"}
+
+
+def test_very_many_systems_are_counted_as_one() -> None:
+    rows = [{"id": str(n), "model": f"m{n}", "correct": False} for n in range(300)]
+    made = cal.report(rows, samples=10)
+    assert len(made.samples) == 10
+    assert [(each.by, each.records, len(each.ids)) for each in made.failures] == [({}, 300, 50)]
+
+
 def test_every_system_has_its_share() -> None:
     rows = records(40, models=("a", "b", "c"))
     shown = Counter(

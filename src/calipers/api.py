@@ -162,13 +162,14 @@ def run(
     *,
     until_decided: bool = False,
     seed: int = 0,
+    report: bool = True,
     watch: Watch | None = None,
 ) -> RunResult:
     """Call the systems of a suite file on its tasks, keep every reply, score them and decide.
 
     `output` is the result folder, `results/NAME` without it. Run again to finish what is missing.
     With `until_decided` the run ends as soon as it is sure what the suite's gate will say; `seed`
-    draws the order of its tasks.
+    draws the order of its tasks. Without `report`, no page is written beside the numbers.
     `watch` is given the counts of the calls while these are made.
     """
     from contextlib import nullcontext  # noqa: PLC0415
@@ -178,7 +179,9 @@ def run(
     ready = prepared(suite)
     folder = default_folder(ready.suite) if output is None else Path(output)
     seen = watch or (lambda _: nullcontext())
-    return run_suite(ready, folder, seen, only_until_decided=until_decided, seed=seed)
+    return run_suite(
+        ready, folder, seen, only_until_decided=until_decided, seed=seed, report=report
+    )
 
 
 def judge_records(

@@ -56,7 +56,7 @@ def report_data(
     if folder is not None and asked.policy is None:
         options = replace(options, settings=_as_scored(folder, options.settings))
     table = SampleTable(asked.samples)
-    look = replace(options, by=(), metrics=OUTCOMES)
+    look = replace(options, by=(), metrics=OUTCOMES, resamples=0, calibrations=())
     score_data(records, look, lambda share: progress(share / 2), table.watch)
     several = table.several()
     by = options.by or tuple(name for name in _SYSTEM if name in several)
@@ -177,7 +177,8 @@ def _of_run(manifest: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             for each in prices.values()
             if isinstance(each, dict) and each.get("source")
         }
-        yield "Prices of the run", _some(sorted(sources) or sorted(map(str, prices)))
+        if sources:
+            yield "Prices of the run", _some(sorted(sources))
 
 
 def _when(records: Any) -> str | None:

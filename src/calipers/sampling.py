@@ -1,6 +1,6 @@
 """The records worth reading, and how many went wrong: gathered while records are measured.
 
-Of every system only so many rows of a kind are kept, so that memory does not grow with the records.
+Only so many rows of each kind are kept, so that memory does not grow with the records.
 """
 
 from __future__ import annotations
@@ -33,7 +33,6 @@ _KIND, _RANK, _FAULT, _AGAIN, _ROW = "_kind", "_rank", "_fault", "_again", "_row
 _SYSTEMS = tuple(map(_own, _SYSTEM))
 _KEYS = (*_SYSTEMS, _KIND, _FAULT)
 _TOLD = (*FIELDS, "run")
-_WHOLE = r"\.0$"  # of a number that is read as a fraction
 _LISTED = 50  # ids of what failed
 _SHARES: Mapping[SampleKind, float] = {"wrong": 0.7, "failed": 0.2, "right": 0.1, "unknown": 0.0}
 _FILLING: tuple[SampleKind, ...] = ("wrong", "failed", "unknown")
@@ -60,13 +59,16 @@ class SampleTable:
         rows = rows.with_columns(
             _kind().alias(_KIND),
             _fault().alias(_FAULT),
-            *(pl.col(_own(name)).cast(pl.String).str.replace(_WHOLE, "") for name in _TOLD),
+            *(_as_text(rows[_own(name)]) for name in _TOLD),
         )
         for name, seen in self._values.items():
             if len(seen) <= SEVERAL:
                 seen.update(rows[_own(name)].unique().to_list())
-        counted = rows.group_by(*_KEYS, maintain_order=True).agg(
-            pl.len().alias("records"), pl.col("id").cast(pl.String)
+        too_many = [_own(name) for name in _SYSTEM if len(self._values[name]) > SEVERAL]
+        counted = (
+            rows.with_columns(pl.lit(None, pl.String).alias(name) for name in too_many)
+            .group_by(*_KEYS, maintain_order=True)
+            .agg(pl.len().alias("records"), pl.col("id").cast(pl.String))
         )
         self._counts = (
             _added(self._counts, counted)
@@ -80,7 +82,7 @@ class SampleTable:
         self._rows = self._most_telling(_added(self._rows, new))
 
     def _most_telling(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """Of each system and kind the first rows, those that were most sure of themselves first.
+        """Of each kind the first rows, of all systems in turn, what was most sure of itself first.
 
         Other tasks go before further runs of one.
         """
@@ -89,8 +91,10 @@ class SampleTable:
         narrow = narrow.sort(sure, descending=True, nulls_last=True, maintain_order=True)
         again = pl.int_range(pl.len()).over(*_SYSTEMS, _KIND, "id")
         narrow = narrow.with_columns(again.alias(_AGAIN)).sort(_AGAIN, maintain_order=True)
-        place = pl.int_range(pl.len()).over(*_SYSTEMS, _KIND)
-        return rows[narrow.filter(place < self._most)[_ROW]]
+        of_system = pl.int_range(pl.len()).over(*_SYSTEMS, _KIND)
+        of_kind = pl.int_range(pl.len()).over(_KIND)
+        narrow = narrow.with_columns(of_system.alias(_RANK)).sort(_RANK, maintain_order=True)
+        return rows[narrow.filter(of_kind < self._most)[_ROW]]
 
     def several(self) -> dict[str, int]:
         """The fields that take several values, though not too many, and how many."""
@@ -135,6 +139,12 @@ class SampleTable:
             for row in some.head(wanted[kind]).iter_rows(named=True)
         )
         return tuple(each for each in found if each.texts or each.kind in ("wrong", "failed"))
+
+
+def _as_text(column: pl.Series) -> pl.Series:
+    """The values as texts; a whole number that is read as a fraction without its point."""
+    whole = column.dtype.is_float() and bool((column.drop_nulls() % 1 == 0).all())
+    return (column.cast(pl.Int64) if whole else column).cast(pl.String)
 
 
 def _added(rows: pl.DataFrame | None, more: pl.DataFrame) -> pl.DataFrame:

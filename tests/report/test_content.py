@@ -174,6 +174,18 @@ def test_100_000_records_stay_small(tmp_path: Path) -> None:
     assert (tmp_path / "report.html").stat().st_size < 5_000_000
 
 
+def test_very_many_groups_stay_small_too() -> None:
+    few = pl.DataFrame(records())
+    ids = pl.int_range(pl.len()).cast(pl.String).alias("id")
+    made = cal.report(pl.concat([few] * 20).with_columns(ids), by="id", samples=5)
+    assert len(made.score.groups) == 2400
+    html, told = made.to_html(), made.to_markdown()
+    assert len(html) < 4_000_000
+    assert "the first 200 of 2400 groups" in html
+    assert len(told) < 500_000
+    assert "The first 100 of 2,400 groups." in told
+
+
 def test_the_same_records_give_the_same_bytes() -> None:
     assert cal.report(records()).to_html() == cal.report(records()).to_html()
 

@@ -22,6 +22,7 @@ pytest.importorskip("altair", reason="Altair is not installed (extra `figures`)"
 pytest.importorskip("vl_convert", reason="vl-convert is not installed (extra `figures`)")
 
 from calipers.reporting.charts import FIGURES, charts_of
+from calipers.reporting.charts.differences import differences
 
 Row = dict[str, Any]
 NAMES = ["composite_by_tier", "cost_pass_rate", "pass_rate"]
@@ -383,3 +384,28 @@ def test_the_bars_of_a_histogram_are_the_shares_of_the_calls() -> None:
         (1.25, 1.6, 0.25),
         (100.0, 125.0, 0.25),
     ]
+
+
+def test_a_comparison_draws_its_differences() -> None:
+    base = [{"id": str(n), "correct": n % 2 == 0, "passed": n % 3 > 0} for n in range(60)]
+    better = [row | {"correct": n % 8 > 0} for n, row in enumerate(base)]
+    compared = cal.compare(base, better)
+    chart = differences(compared)
+    assert not isinstance(chart, str)
+    rows = {row["name"]: row for row in rows_of(chart) if "difference" in row}
+    found = compared.pairs[0].metrics
+    assert {"accuracy", "error_rate", "pass_rate"} <= set(rows)
+    for name, row in rows.items():
+        assert row["difference"] == found[name].difference
+        if found[name].low is not None:
+            assert (row["low"], row["high"]) == (found[name].low, found[name].high)
+    assert rows["accuracy"]["verdict"] == rows["error_rate"]["verdict"] == "better"
+    assert rows["pass_rate"]["verdict"] == "neither"
+    assert "<svg" in compared._repr_html_()
+
+
+def test_a_comparison_without_shares_has_no_picture() -> None:
+    rows = [{"id": str(n), "latency_ms": n} for n in range(5)]
+    compared = cal.compare(rows, rows, metrics=["latency_mean_ms"])
+    assert differences(compared) == "no metric that is a share has a difference"
+    assert "<svg" not in compared._repr_html_()

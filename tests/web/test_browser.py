@@ -142,7 +142,9 @@ def test_every_page_in_the_dark_and_on_a_phone(
     watched.dark()
     watched.phone()
     for name in ("runs", "run", "samples", "sample", "compare", "judges"):
-        watched.page.goto(site.url + pages(site)[name])
+        answer = watched.page.goto(site.url + pages(site)[name])
+        assert answer is not None
+        assert answer.status == 200, name
         settled(watched)
         watched.screenshot(f"view_{name}_phone_dark")
         assert watched.accessibility_findings() == [], name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import subprocess
 import sys
 from pathlib import Path
 
@@ -86,3 +87,12 @@ def test_it_listens_only_where_it_was_told(tmp_path: Path, monkeypatch: pytest.M
         with pytest.raises(Stop):
             server.serve(tmp_path, host=host, port=0, ready=lambda _: None)
     assert bound == [("127.0.0.1", False), ("0.0.0.0", True)]
+
+
+def test_the_first_page_loads_nothing_that_measures_or_draws() -> None:
+    code = "import calipers.web.server, sys; print(*sys.modules)"
+    shown = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+    late = {"scipy", "altair", "vl_convert", "torch", "calipers.scoring", "calipers.engines.polars"}
+    assert set(shown.stdout.split()) & late == set()

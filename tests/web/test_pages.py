@@ -191,6 +191,17 @@ def test_judges(tmp_path: Path, serving: Serving) -> None:
     assert "No judgements" in site.get(f"/runs/{site.ids()['plain.jsonl']}/judges").text
 
 
+def test_calibrations_in_a_run_are_shown(results: Path, serving: Serving) -> None:
+    found = {"judge": "reviewer", "model": "tiny", "rubric": "technical_accuracy", "n": 40}
+    found["aspects"] = {"passed": {"cohen_kappa": {"value": 0.625}}}
+    content = {"schema": "calipers.calibration/1", "judges": [found]}
+    (results / "arithmetic" / "calibration.json").write_text(json.dumps(content))
+    site = serving(results)
+    page = site.get(f"/runs/{site.ids()['arithmetic']}/judges").text
+    assert "reviewer" in page
+    assert "cohen kappa 0.625" in page
+
+
 def test_every_metric_has_its_page(tmp_path: Path, serving: Serving) -> None:
     site = serving(tmp_path)
     overview = site.get("/metrics").text

@@ -11,6 +11,7 @@ import click
 
 from calipers.cli.shared import console, say_notices
 from calipers.errors import EXIT_INCOMPLETE
+from calipers.result_folder import RECORDS, REPORT
 
 if TYPE_CHECKING:
     from calipers.results import Score
@@ -41,7 +42,16 @@ if TYPE_CHECKING:
     show_default=True,
     help="With --until-decided: draws the order of the tasks.",
 )
-def run(suite: Path, output: Path | None, *, dry_run: bool, until_decided: bool, seed: int) -> None:
+@click.option("--no-report", is_flag=True, help="Write no report.html into the folder.")
+def run(
+    suite: Path,
+    output: Path | None,
+    *,
+    dry_run: bool,
+    until_decided: bool,
+    seed: int,
+    no_report: bool,
+) -> None:
     """Call the systems of SUITE on its tasks, keep every reply, score them and decide.
 
     Run again to finish what is missing: nothing that is done is called again. Exit codes: 0 pass,
@@ -55,7 +65,14 @@ def run(suite: Path, output: Path | None, *, dry_run: bool, until_decided: bool,
 
     again = _again(suite, output, seed if until_decided else None)
     try:
-        result = run_suite(suite, output, until_decided=until_decided, seed=seed, watch=watched)
+        result = run_suite(
+            suite,
+            output,
+            until_decided=until_decided,
+            seed=seed,
+            report=not no_report,
+            watch=watched,
+        )
     except KeyboardInterrupt:  # not among the calls: while reading, or scoring
         click.echo(f"stopped: what is done is kept\n  go on with: {again}", err=True)
         sys.exit(EXIT_INCOMPLETE)
@@ -125,11 +142,16 @@ def _say_what_next(folder: Path, metric: str | None) -> None:
     """Where to look closer, by the commands that there are."""
     root = click.get_current_context().find_root().command
     there = root.commands if isinstance(root, click.Group) else {}
-    offers = {"view": ("in the browser", [str(folder)])}
+    page = folder / REPORT
+    if page.exists():
+        click.echo(f"  a page about it: {page}", err=True)
+        there = {name: each for name, each in there.items() if name != "report"}
+    offers = {
+        "view": ("in the browser", [str(folder)]),
+        "report": ("as a page", [str(folder), "-o", str(page)]),
+    }
     if metric is not None:
-        offers["explain"] = ("why a number is so", [metric, str(folder / "records.jsonl")])
-    if (page := folder / "report.html").exists():
-        click.echo(f"  as a page: {page}", err=True)
+        offers["explain"] = ("why a number is so", [metric, str(folder / RECORDS)])
     for name, (what, arguments) in offers.items():
         if name in there:
             click.echo(f"  {what}: {shlex.join(['calipers', name, *arguments])}", err=True)

@@ -32,6 +32,7 @@ _MAIN = ("accuracy", "pass_rate", "agent_composite", "final_score")
 _ELSE = ("cost_usd", "latency_p95_ms")  # that are told where none of these is there
 _ON_CARDS = 12  # groups whose bars already show what a figure of one metric would
 _ORDER = ("reliability", "cost_pass_rate", "composite_by_tier", "latency", "tokens")
+_MOST_ROWS = 200  # of a table
 _TOLD = 4  # groups that are told one by one
 _SIDE_BY_SIDE = 7  # groups that have a column each; more have a row
 
@@ -82,6 +83,7 @@ def report_html(report: Report) -> str:
             names=names,
             beside=list(_beside(report.score)),
             on_cards=_ON_CARDS,
+            most_rows=_MOST_ROWS,
             tier_groups=partial(_tier_groups, report.score.groups),
             wide=len(report.score.groups) > _SIDE_BY_SIDE,
             breakdowns=breakdowns,

@@ -44,6 +44,7 @@ def page_figure(name: str, drawing: Drawing) -> PageFigure:
     """A chart with its title and notes as text of the page, its colours those of the page."""
     spec = drawing.to_dict(validate=False)  # the tests do that, and it takes as long again
     title = spec.pop("title", {})
+    title = title if isinstance(title, dict) else {"text": title}
     spec["background"] = None
     return PageFigure(
         name=name,

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from calipers.metrics import metric_named
-from calipers.reporting.figures import group_name, with_interval
+from calipers.reporting.figures import group_name, reasons, with_interval
 from calipers.reporting.frames import markdown_cell, score_markdown
 from calipers.reporting.frontiers import frontier_lines
 from calipers.reporting.gate import gate_markdown
@@ -14,10 +14,12 @@ from calipers.reports import WRONG
 
 if TYPE_CHECKING:
     from calipers.reports import Failure, Report, Sample
-    from calipers.results import Score
+    from calipers.results import Group, Score
 
 _IDS = 20
 _SAMPLES = 20
+_SIDE_BY_SIDE = 7
+_MOST_ROWS = 100
 _TEXT_CHARS = 100
 
 
@@ -30,17 +32,30 @@ def report_markdown(report: Report) -> str:
         lines += [gate_markdown(report.gate).rstrip(), ""]
     facts = report.facts.items()
     lines += [f"- {word}: {markdown_cell(value)}" for word, value in facts]
-    lines += ["", "## Metrics", "", score_markdown(report.score).rstrip()]
+    lines += ["", "## Metrics", "", *_metrics(report.score)]
     frontier = report.score.frontier
     told = [] if frontier is None else list(frontier_lines(frontier))
     lines += ["", *(f"- {markdown_cell(each)}" for each in told)] if told else []
     for field, score in report.breakdowns.items():
-        lines += ["", f"## By {field}", "", *_breakdown(score)]
+        lines += ["", f"## By {field}", "", *_groups(score.groups)]
     lines += ["", "## What failed", "", *_failures(report.failures)]
     if report.samples:
         lines += ["", "## Samples", "", *_samples(report)]
     lines += ["", "## Definitions", "", *_definitions(report.score)]
     return "\n".join(lines) + "\n"
+
+
+def _metrics(score: Score) -> Iterator[str]:
+    """A column per group, or, of many groups, a row each, up to as many as can be read."""
+    if len(score.groups) <= _SIDE_BY_SIDE:
+        yield score_markdown(score).rstrip()
+        return
+    yield from _groups(score.groups[:_MOST_ROWS])
+    if len(score.groups) > _MOST_ROWS:
+        yield ""
+        yield f"The first {_MOST_ROWS} of {len(score.groups):,} groups."
+    yield ""
+    yield from (f"- {markdown_cell(line)}" for line in (*reasons(score.groups), *score.notices))
 
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
@@ -51,17 +66,17 @@ def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]
         yield f"| {' | '.join(row)} |"
 
 
-def _breakdown(score: Score) -> Iterator[str]:
+def _groups(groups: Sequence[Group]) -> Iterator[str]:
     """A row per group, a column per metric."""
-    names = list(score.groups[0].metrics) if score.groups else []
-    heads = [", ".join(map(markdown_cell, score.groups[0].by)), "records", *names]
+    names = list(groups[0].metrics)
+    heads = [", ".join(map(markdown_cell, groups[0].by)), "records", *names]
     rows = (
         [
             markdown_cell(group_name(group.by)),
             f"{group.records:,}",
             *(with_interval(group.metrics[name], metric_named(name).unit) for name in names),
         ]
-        for group in score.groups
+        for group in groups
     )
     return _table(heads, rows)
 

@@ -63,6 +63,7 @@ def ended(
     interrupted: bool,
     notices: Sequence[str],
     early: Early | None = None,
+    report: bool = True,
 ) -> RunResult:
     """Score and decide on what the journal holds; whoever interrupts does not wait for that."""
     score = gate = None
@@ -79,7 +80,7 @@ def ended(
         if suite.policy is not None:
             gate = _decided(suite, base, folder, state.missing, early)
             folder.write(GATE, gate.to_json() + "\n")
-        notices = (*notices, *_reported(folder, gate, options))
+        notices = (*notices, *(_reported(folder, gate, options) if report else ()))
     tally = state.tally
     return RunResult(
         folder=folder.path,

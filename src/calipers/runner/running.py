@@ -93,6 +93,7 @@ def run_suite(
     *,
     only_until_decided: bool = False,
     seed: int = 0,
+    report: bool = True,
 ) -> RunResult:
     """Make the calls that the folder lacks, score what it then holds, and decide.
 
@@ -100,7 +101,7 @@ def run_suite(
     tasks in an order that the seed draws.
     """
     course = deciding_course(suite, seed) if only_until_decided else None
-    return _Run(suite, Folder(folder), watch, course)()
+    return _Run(suite, Folder(folder), watch, course)(report=report)
 
 
 def deciding_course(suite: Prepared, seed: int) -> UntilDecided:
@@ -121,7 +122,7 @@ class _Run:
         self._notices = [*of.notices, *(until_decided.notices() if until_decided else ())]
         self._manifest: dict[str, Any] = {}
 
-    def __call__(self) -> RunResult:
+    def __call__(self, *, report: bool) -> RunResult:
         """The run, and what came of it."""
         early = self._until_decided
         with self._folder.held():
@@ -141,6 +142,7 @@ class _Run:
                 early=None if early is None else early.early(state.tally.done),
                 interrupted=stopped == INTERRUPTED,
                 notices=self._notices,
+                report=report,
             )
 
     def _begin(self) -> None:

@@ -45,8 +45,6 @@ def open_sources(data: Any) -> list[Source]:
 
     A source is one already.
     """
-    if isinstance(data, Source):
-        return [data]
     if isinstance(data, str | Path):
         return list(_of_path(str(data)))
     if isinstance(data, Mapping):
@@ -56,6 +54,8 @@ def open_sources(data: Any) -> list[Source]:
         )
     if (frame := _as_polars(data)) is not None:
         return [Table(frame, "<table>")]
+    if isinstance(data, Source):  # not before: to look at a lazy frame's columns is work
+        return [data]
     if isinstance(data, Iterable):
         items = list(data)
         if items and all(isinstance(item, str | Path) for item in items):

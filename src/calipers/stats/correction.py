@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from math import sqrt
 
 import numpy as np
-from scipy.special import stdtrit
 
 from calipers.stats.influence import Floats, Whole, spread
 from calipers.stats.intervals import effective_size, normal_quantile
@@ -123,6 +122,8 @@ def prediction_powered(
     >>> round(found.value, 3), round(found.low, 3), round(found.high, 3)
     (0.694, 0.672, 0.716)
     """
+    from scipy.special import stdtrit  # noqa: PLC0415 (slow to load)
+
     if rated.clusters < _FEWEST:
         return Corrected(value=None, n=rated.n, reason=f"people rated {rated.n} records only")
     few = rated.clusters / (rated.clusters - 1)

@@ -11,6 +11,7 @@ import json
 from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
@@ -23,6 +24,7 @@ import polars as pl
 from calipers.web.cache_folder import META
 
 HELD_BYTES = 1 << 30  # of columns in memory; those not used for the longest time go first
+_CELL_BYTES = 12  # of a column in memory, about
 LONG_TEXTS = ("input", "cot", "reference", "judgments", "trace", "usage")
 SEARCHED = ("id", "input", "target", "answer", "cot", "error")
 
@@ -112,13 +114,47 @@ class Index:
             if name in self._held:
                 self._held.move_to_end(name)
                 return self._held[name]
-        files = self.values_files if name in self.summary.values else self.record_files
-        column = _read([pl.scan_ipc(file).select(name) for file in files])
+        return self._loaded([name])[name]
+
+    def hold(self, names: Sequence[str]) -> None:
+        """Read several columns at once, which is sooner done than one by one."""
+        missing = [name for name in names if name in self.columns and name not in self._held]
+        for where in (self.summary.values, self.summary.fields):
+            some = [name for name in missing if name in where]
+            missing = [name for name in missing if name not in some]
+            if some:
+                self._loaded(some)
+
+    def _loaded(self, names: list[str]) -> dict[str, pl.Series]:
+        """Columns of one kind of file, from all parts, each in one piece."""
+        files = self.values_files if names[0] in self.summary.values else self.record_files
+        parts = pl.collect_all([pl.scan_ipc(file).select(names) for file in files])
+        empty = pl.DataFrame(schema=dict.fromkeys(names, pl.Null()))
+        whole = pl.concat([empty, *parts], how="vertical_relaxed").rechunk()
+        found = {name: whole[name] for name in names}
         with self._lock:
-            self._held[name] = column
-            while len(self._held) > 1 and self._size() > HELD_BYTES:
+            self._held |= found
+            while len(self._held) > len(found) and self._size() > HELD_BYTES:
                 self._held.popitem(last=False)
-        return column
+        return found
+
+    def preload(self) -> None:
+        """Read the narrow columns before anybody asks for them, unless they are too large."""
+        if self.rows * len(self.summary.values) * _CELL_BYTES > HELD_BYTES // 2:
+            return
+        with suppress(OSError, pl.exceptions.PolarsError):  # a newer index may have taken its place
+            self.hold(list(self.summary.values))
+
+    def cells(self, names: Sequence[str], rows: Sequence[int]) -> dict[str, list[Any]]:
+        """Some columns of some rows: of rows that follow each other no whole column is read."""
+        known = [name for name in names if name in self.columns]
+        near = [name for name in known if name in self.summary.values and name not in self._held]
+        found: dict[str, list[Any]] = {name: [None] * len(rows) for name in names}
+        if near and len(_runs(rows)) == 1:
+            found |= self._rows(rows, near, values_name).to_dict(as_series=False)
+            known = [name for name in known if name not in near]
+        self.hold(known)
+        return found | {name: self.column(name).gather(list(rows)).to_list() for name in known}
 
     def distinct(self, name: str) -> int:
         """How many values a column has, a null among them; counted once."""
@@ -210,13 +246,6 @@ def ascending(column: pl.Series) -> pl.Series:
     """The rows in the order of a column's values; equal ones stay in their order."""
     order = pl.arg_sort_by("value", nulls_last=True, maintain_order=True)
     return column.to_frame("value").select(order.cast(pl.UInt32)).to_series()
-
-
-def _read(parts: list[pl.LazyFrame]) -> pl.Series:
-    """One column of all parts, in one piece: gathering from many is slower."""
-    if not parts:
-        return pl.Series([], dtype=pl.String)
-    return pl.concat(pl.collect_all(parts), how="vertical_relaxed").to_series().rechunk()
 
 
 def _runs(rows: Sequence[int]) -> list[tuple[int, int]]:

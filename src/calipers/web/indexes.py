@@ -5,7 +5,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from threading import Event, Lock
+from threading import Event, Lock, Timer
 from time import monotonic
 
 from calipers.errors import CalipersError, DataError
@@ -19,6 +19,7 @@ WAIT = 1.0  # seconds in which small sources are indexed before anybody has to b
 _MOST_WAITS = 5  # so long for the first records of a large one
 _AT_ONCE = 2
 _ANOTHER_TRY = 10.0  # seconds
+_PRELOAD_AFTER = 0.5  # seconds, in which the first page is made
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,17 +92,20 @@ class Indexes:
         """The index, or what there is of it by now."""
         place = self.place(entry)
         if (place / META).exists():
-            return Opened(self._open.get(place, lambda: _opened(place)), key=str(place))
+            return self._opened(place)
         job = self._job(entry, place)
         job.wait(wait)
         if job.error is not None:
             raise job.error
         if job.done.is_set():
-            return Opened(self._open.get(place, lambda: _opened(place)), key=str(place))
+            return self._opened(place)
         index = job.index
         if index is None:
             raise NotYet(entry.name)
         return Opened(Selector(index), share=min(job.share, 0.99), key=f"{place} {index.rows}")
+
+    def _opened(self, place: Path) -> Opened:
+        return Opened(self._open.get(place, lambda: _selector(place)), key=str(place))
 
     def close(self) -> None:
         """Begin nothing more."""
@@ -143,9 +147,13 @@ class Indexes:
                     self._jobs.pop(place, None)
 
 
-def _opened(place: Path) -> Selector:
+def _selector(place: Path) -> Selector:
     touch(place)
-    return Selector(Index.open(place))
+    selector = Selector(Index.open(place))
+    later = Timer(_PRELOAD_AFTER, selector.index.preload)
+    later.daemon = True
+    later.start()
+    return selector
 
 
 class NotYet(DataError):  # noqa: N818 (reads as a sentence: "raise NotYet")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hmac
 from collections.abc import Awaitable, Callable, Iterable
 from http.cookies import CookieError, SimpleCookie
+from time import monotonic
 from typing import Any
 from urllib.parse import parse_qsl, quote, urlencode
 
@@ -44,6 +45,12 @@ class Guard:
         self._app = app
         self._hosts = None if hosts is None else frozenset(hosts)  # None: any, the token decides
         self._token = token
+        self._asked = monotonic()
+
+    @property
+    def idle_seconds(self) -> float:
+        """How long ago somebody last asked for something."""
+        return monotonic() - self._asked
 
     def close(self) -> None:
         """Let go of what the app holds."""
@@ -51,6 +58,7 @@ class Guard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request through, or say why not."""
+        self._asked = monotonic()
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
             return

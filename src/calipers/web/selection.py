@@ -12,7 +12,7 @@ from calipers.web.kept import Kept
 from calipers.web.search import Search
 
 PAGE_ROWS = 50
-SEARCH_SECONDS = 0.25  # of one request; the page asks for the rest by itself
+SEARCH_SECONDS = 0.15  # of one request; the page asks for the rest by itself
 
 
 @dataclass(frozen=True, slots=True)

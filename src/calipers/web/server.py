@@ -8,16 +8,18 @@ import socket
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
-from threading import Timer
+from threading import Thread
+from time import sleep
 
 import uvicorn
 
 from calipers.errors import UsageError
 from calipers.web.app import create_app
 from calipers.web.assets import asset_text
-from calipers.web.safety import LOOPBACK, TOKEN
+from calipers.web.safety import LOOPBACK, TOKEN, Guard
 
-WARM_UP_AFTER = 2.0  # seconds, in which the first page is asked for
+IDLE = 2.0  # seconds without a request, after which there is time for other things
+_LATER = ("calipers.web.measuring", "calipers.web.indexing", "calipers.reporting.charts")
 
 
 def serve(root: Path, *, host: str, port: int, ready: Callable[[str], None]) -> None:
@@ -59,16 +61,17 @@ class _Server(uvicorn.Server):
         """Begin to answer, then say so."""
         await super().startup(sockets)
         self._ready()
-        later = Timer(WARM_UP_AFTER, _warm_up)
-        later.daemon = True
-        later.start()
+        Thread(target=self._warm_up, daemon=True).start()
 
-
-def _warm_up() -> None:
-    """Load what the first numbers and figures need while somebody reads the first page."""
-    for name in ("calipers.web.measuring", "calipers.web.indexing", "calipers.reporting.charts"):
-        import_module(name)
-    asset_text("vega.js")
+    def _warm_up(self) -> None:
+        """Load what the first numbers and figures need, while nobody asks for anything."""
+        app = self.config.app
+        assert isinstance(app, Guard)
+        for name in _LATER:
+            while app.idle_seconds < IDLE:
+                sleep(IDLE / 4)
+            import_module(name)
+        asset_text("vega.js")
 
 
 def _address(host: str, port: int, token: str | None) -> str:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _WIDTH, _HEIGHT = 640, 400
 _NAME_CHARS = 22
+_MOST_POINTS = 300
 _FRONT = "Filled points, on the dashed line, are the Pareto front: nothing cheaper {does} as often."
 
 
@@ -50,7 +51,8 @@ def _drawable(group: Group, aim: _Aim) -> bool:
 def _drawn(score: Score, groups: Sequence[Group], aim: _Aim) -> Drawing:
     series = {series_of(group) for group in groups}
     coloured = 1 < len(series) <= len(PALETTE)
-    points = _front_first([_point(group, aim, coloured=coloured) for group in groups])
+    every = _front_first([_point(group, aim, coloured=coloured) for group in groups])
+    points = every[:_MOST_POINTS]
     across = spread_over(
         [point.x for point in points],
         [(point.x_low, point.x_high) for point in points],
@@ -76,7 +78,10 @@ def _drawn(score: Score, groups: Sequence[Group], aim: _Aim) -> Drawing:
         ),
     )
     title = f"Cost of a run against {aim.name}{by_fields(score.groups)}"
-    return titled(scatter.drawn(), title, _notes(score, points, across, aim))
+    notes = [*_notes(score, points, across, aim)]
+    if len(every) > len(points):
+        notes.append(f"{len(points)} of {len(every)} groups, those on the front first.")
+    return titled(scatter.drawn(), title, notes)
 
 
 def _known(group: Group, name: str) -> float | None:

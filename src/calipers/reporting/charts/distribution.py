@@ -87,7 +87,8 @@ def _panel(
     ]
     scale = alt.Scale(type="log", domain=list(span), nice=False)
     last = unit is not None
-    axis = alt.Axis(title=unit, format="~s", tickCount=6, grid=False, labels=last, ticks=last)
+    numbers = "~s" if span[0] >= 1 else "~g"  # 10k, and 0.2 rather than 200m
+    axis = alt.Axis(title=unit, format=numbers, tickCount=6, grid=False, labels=last, ticks=last)
     x = alt.X("left:Q", scale=scale, axis=axis)
     y = alt.Y("share:Q", axis=alt.Axis(title=None, format=".0%", tickCount=2, grid=False))
     drawn = (

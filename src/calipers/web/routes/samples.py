@@ -137,9 +137,7 @@ def _table(query: Query, opened: Opened) -> dict[str, Any]:
     heads = _heads(index)
     texts = [name for name in _TEXTS if name in index.summary.fields]
     previews = index.records(rows, texts)
-    cells = {
-        name: _gathered(index, name, rows) for name in ("id", "error", *chain(*heads.values()))
-    }
+    cells = index.cells(("id", "error", *chain(*heads.values())), rows)
     lines = [
         {
             "row": row,
@@ -173,13 +171,6 @@ def _heads(index: Index) -> dict[str, list[str]]:
     first = [name for name in (*_VERDICTS, *_FIRST) if name in index.columns]
     numbers = [name for name in _NUMBERS if name in index.columns and name not in first]
     return {"first": first, "numbers": numbers[:_MOST_NUMBERS]}
-
-
-def _gathered(index: Index, name: str, rows: list[int]) -> list[Any]:
-    if name not in index.columns:
-        return [None] * len(rows)
-    found: list[Any] = index.column(name).gather(rows).to_list()
-    return found
 
 
 def _preview(text: str | None) -> str | None:
