@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -93,9 +94,7 @@ def gate_data(
         _Measured(group=_as_decided(group, read), scenarios=scenarios)
         for group, scenarios in zip(score.groups, beside, strict=True)
     ]
-    checks = tuple(_checks(groups, read, asked.release, baseline, options, calibrations))
-    if asked.early is not None:
-        checks = tuple(settled(checks, asked.early))
+    checks = tuple(_checks(groups, read, asked, baseline, options, calibrations))
     ended_early = asked.early is not None and asked.early.stopped  # the rest has not gone
     incomplete = (*asked.incomplete, *_incomplete(score))
     verdict = verdict_of(checks, complete=not incomplete)
@@ -134,7 +133,7 @@ def _metrics(policy: Policy, release: str | None, baseline: Recorded | None) -> 
 def _checks(
     groups: Sequence[_Measured],
     policy: Policy,
-    release: str | None,
+    asked: GateOptions,
     baseline: Recorded | None,
     options: Options,
     calibrations: tuple[Calibration, ...],
@@ -160,7 +159,8 @@ def _checks(
         )
         judge = Judge(run=run, policy=policy)
         recorded = None if baseline is None else baseline.group(each.group.by)
-        yield from checks_of(judge, release=release, baseline=recorded)
+        settle = iter if asked.early is None else partial(settled, early=asked.early)
+        yield from checks_of(judge, release=asked.release, baseline=recorded, settle=settle)
 
 
 def _as_decided(group: Group, policy: Policy) -> Group:
