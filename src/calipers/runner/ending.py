@@ -89,8 +89,18 @@ def ended(
         stopped=stopped,
         score=score,
         gate=gate,
-        notices=(*notices, *(score.notices if score else ()), *_of_a_part(early)),
+        notices=tuple(dict.fromkeys(_notices(notices, score, gate, early))),
     )
+
+
+def _notices(
+    notices: Sequence[str], score: Score | None, gate: GateResult | None, early: Early | None
+) -> Iterator[str]:
+    """What is to be told, of the run, the score and the gate."""
+    yield from notices
+    yield from score.notices if score is not None else ()
+    yield from gate.notices if gate is not None else ()
+    yield from _of_a_part(early)
 
 
 def _settings(suite: Suite, base: Path) -> Settings:

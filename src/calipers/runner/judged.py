@@ -41,6 +41,7 @@ class JudgedFiles:
     failures: tuple[tuple[int, str], ...]
     bad_rows: int = 0  # that were left out
     interrupted: bool = False
+    notices: tuple[str, ...] = ()
 
     @property
     def exit_code(self) -> int:
@@ -54,6 +55,7 @@ def judged_files(
     *,
     bad_rows: int,
     interrupted: bool,
+    notices: tuple[str, ...] = (),
 ) -> JudgedFiles:
     """Sums over the judgements of each record; None for a record of a failed call."""
     called = [each for each in records if each is not None]
@@ -78,6 +80,7 @@ def judged_files(
         failures=tuple((count, reason) for reason, count in reasons.most_common(5)),
         bad_rows=bad_rows,
         interrupted=interrupted,
+        notices=notices,
     )
 
 
