@@ -31,7 +31,12 @@ def checks_of(
     `settle` may decide them otherwise. What stands on judges' word then shows their licence.
     """
     run, policy = judge.run, judge.policy
-    licences = Licences(judges=run.judges, calibrations=run.calibrations, demands=policy.judges)
+    licences = Licences(
+        judges=run.judges,
+        calibrations=run.calibrations,
+        demands=policy.judges,
+        confidence=run.confidence,
+    )
     for check in settle(_checks(judge, release=release, baseline=baseline)):
         named = run.named.get(check.name)
         values = judged_in(check, policy)
