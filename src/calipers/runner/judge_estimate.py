@@ -54,7 +54,7 @@ def _done(work: Work, rubrics: Sequence[Rubric]) -> Mapping[Place, Judgement]:
 def _tokens(judge: Judge, rubric: Rubric, record: Mapping[str, Any]) -> int | None:
     try:
         asked = request(rubric, record, asks_confidence=asks_confidence(judge))
-    except (NothingToJudge, ValueError):
+    except NothingToJudge:
         return None
     return prompt_tokens(asked.prompt)
 
