@@ -184,6 +184,7 @@ def test_what_cannot_be_judged_is_told_and_calls_nobody(tmp_path: Path) -> None:
     assert sum(server.asked.values()) == 1
     without, failed, _ = judged(tmp_path)
     assert without["judgments"][0]["reason"] == "the record has no answer"
+    assert "1 × the record has no answer" in result.stderr
     assert "judgments" not in failed
 
 
@@ -287,7 +288,7 @@ def test_the_key_goes_to_the_server_and_nowhere_else(
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"--rubric": "politness"}, "No such file"),
+        ({"--rubric": "politness"}, "no such file"),
         ({"--model": "gpt-4o"}, "names no provider"),
         ({"--base-url": "nowhere"}, "no URL"),
         ({"--api-key-env": "NOT_SET_ANYWHERE"}, "NOT_SET_ANYWHERE is not set"),

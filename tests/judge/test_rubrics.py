@@ -163,5 +163,7 @@ def test_a_score_that_may_pass_1_is_refused(tmp_path: Path) -> None:
 
 
 def test_an_unknown_rubric_names_those_there_are(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="No such file"):
+    with pytest.raises(UsageError, match="no such file, and no built-in rubric") as error:
         read_rubric("politeness", tmp_path)
+    for name in BUILT_IN:
+        assert name in str(error.value)

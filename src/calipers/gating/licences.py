@@ -22,7 +22,10 @@ from calipers.stats.influence import Estimate
 SCENARIOS = ("required_scenarios", "optional_scenarios")  # checks of single ones
 _TOLD = 3  # reasons in a check
 _SILENT = 0.05  # of the rows: so few may lack a member of a panel that has a licence
-HOW = f"{CALIBRATE}, then judges: {{calibrations: [calibration.json]}} in the policy"
+HOW = (
+    "have records that people rated judged by this judge as it is now, "
+    f"then {CALIBRATE}, then judges: {{calibrations: [calibration.json]}} in the policy"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,6 +16,7 @@ from pydantic import Field, model_validator
 
 from calipers.config.files import read_config, shown
 from calipers.config.models import StrictModel, refuse
+from calipers.errors import UsageError
 from calipers.rubric_items import Item as Marked
 from calipers.rubric_items import NoSum, weighted_sum
 
@@ -206,6 +207,10 @@ def read_rubric(given: str, folder: Path = Path()) -> Rubric:
 
     if given in BUILT_IN:
         return BUILT_IN[given]
-    known = ", ".join(BUILT_IN)
-    example = f"a rubric file, or {known}"
-    return Rubric.of(read_config(folder / given, example=example), example=EXAMPLE)
+    path = folder / given
+    if not path.exists():
+        raise UsageError(
+            f"{path}: no such file, and no built-in rubric",
+            fix=f"name a rubric file, or one of {', '.join(BUILT_IN)}",
+        )
+    return Rubric.of(read_config(path, example=EXAMPLE), example=EXAMPLE)

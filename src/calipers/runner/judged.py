@@ -38,7 +38,7 @@ class JudgedFiles:
     tokens: float
     cost_usd: float | None
     by_model: tuple[ModelUse, ...]
-    failures: tuple[tuple[int, str], ...]
+    failures: tuple[tuple[int, str], ...]  # why there are no scores, and how often
     bad_rows: int = 0  # that were left out
     interrupted: bool = False
     notices: tuple[str, ...] = ()
@@ -61,7 +61,7 @@ def judged_files(
     called = [each for each in records if each is not None]
     found = [each for judgements in called for each in judgements]
     costs = [each.fields["cost_usd"] for each in found if "cost_usd" in each.fields]
-    reasons = Counter(str(each.fields["reason"]) for each in found if each.failed)
+    reasons = Counter(str(e.fields["reason"]) for e in found if e.fields["scores"] is None)
     scored = [any(each.fields["scores"] is not None for each in one) for one in called]
     tried = [any(each.failed for each in one) for one in called]
     told = sum(map(max, scored, tried))
