@@ -30,6 +30,7 @@ class RunResult:
     errors: int
     missing: int
     cost_usd: float | None
+    judging_usd: float = 0.0  # what the judges cost beside that, as far as it is known
     failures: tuple[tuple[int, str], ...] = ()  # how many calls failed in each way
     stopped: str | None = None  # why it ended before its time
     score: Score | None = None
@@ -85,6 +86,7 @@ def ended(
         errors=tally.errors,
         missing=state.missing,
         cost_usd=tally.cost_usd if tally.priced else None,
+        judging_usd=state.judging_usd,
         failures=tally.failures,
         stopped=stopped,
         score=score,

@@ -246,11 +246,11 @@ class _Run:
 
     def _budget(self, state: State) -> Budget:
         suite = self._of.suite
-        in_journal = state.tally.cost_usd + self._manifest["replaced_usd"]
+        called = state.tally.cost_usd + self._manifest["replaced_usd"]
         return Budget(
             suite.budget_usd,
             suite.budget_calls,
-            spent_usd=max(in_journal, self._manifest["spent_usd"]),
+            spent_usd=max(called + state.judging_usd, self._manifest["spent_usd"]),
             spent_calls=state.tally.done,
             dearest=state.dearest,
             judging=state.dearest_judging if suite.judges else None,

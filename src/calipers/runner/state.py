@@ -26,6 +26,7 @@ class State:
         self.replaced_usd = 0.0
         self.dearest: dict[int, float] = {}  # what a system's dearest call cost
         self.dearest_judging: dict[int, float] = {}  # the same of its judges
+        self._judging: dict[tuple[int, int], float] = {}  # what judges cost, where they do
         self.unjudged: set[tuple[int, int]] = set()  # done, but a judge failed
         self._read(journal)
         self.tally.begin()
@@ -33,6 +34,11 @@ class State:
     def open_calls(self, system: int) -> Iterator[int]:
         """The numbers of the calls that are still to be made, or to be made anew."""
         return (at for at, state in enumerate(self.calls[system]) if state != DONE)
+
+    @property
+    def judging_usd(self) -> float:
+        """What the judges of all records cost, as far as that is known."""
+        return sum(self._judging.values())
 
     @property
     def missing(self) -> int:
@@ -82,7 +88,9 @@ class State:
         self.dearest_judging[system] = max(cost, self.dearest_judging.get(system, 0.0))
 
     def note_judgements(self, system: int, number: int, record: Mapping[str, Any]) -> None:
-        """Keep in mind whether a judge of a call's record failed."""
+        """Keep in mind what the judges of a call's record cost, and whether one failed."""
+        if cost := judging_cost(record):
+            self._judging[system, number] = cost
         if any(each.get(FAILED_JUDGEMENT) for each in judgments_in(record)):
             self.unjudged.add((system, number))
         else:
