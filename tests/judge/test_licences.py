@@ -129,6 +129,19 @@ def test_a_weak_judge_stays_below_the_floor(tmp_path: Path) -> None:
     assert check(tmp_path, machine, POLICY | lower)["verdict"] == "pass"
 
 
+@pytest.mark.parametrize("seen", [lambda _: 0.9, lambda score: 1 - score])
+def test_a_judge_that_sees_nothing_is_told_so(
+    tmp_path: Path, seen: Callable[[float], float]
+) -> None:
+    """Its κ has no interval, and that is not for want of records."""
+    _, human = records(100)
+    machine = [{"id": r["id"], "judgments": [judgement(seen(r["weighted_score"]))]} for r in human]
+    calibrated(tmp_path, machine, human)
+    reason = check(tmp_path, machine, POLICY | CALIBRATED)["reason"]
+    assert "agrees too little with people: κ" in reason
+    assert "too few" not in reason
+
+
 def test_the_policy_may_be_content_with_a_warning(tmp_path: Path) -> None:
     machine, _ = records()
     policy = POLICY | {"judges": {"uncalibrated": "warn"}}
@@ -317,8 +330,8 @@ def test_a_file_of_nonsense_licenses_nobody(tmp_path: Path, change: Callable[[Ro
     change(file)
     path.write_text(json.dumps(file))
     for name in ("pass_rate", "impl_rate"):
-        policy = {"thresholds": {"blocking": {name: 30}}, "judges": {"corrected": True}}
-        policy["judges"] |= CALIBRATED["judges"]
+        judges = {**CALIBRATED["judges"], "corrected": True}
+        policy = {"thresholds": {"blocking": {name: 30}}, "judges": judges}
         result = gate(tmp_path, records()[0], policy)
         assert result.exit_code == 2, result.exception
         assert "make it anew" in result.stderr

@@ -186,13 +186,14 @@ def _too_unsure(members: tuple[Member, ...], has: float, demanded: float) -> str
 
 
 def _too_weak(members: tuple[Member, ...], kappa: Estimate, floor: float) -> str:
-    if kappa.low is None:
+    if kappa.low is None and kappa.value is not None and kappa.value < floor:
+        found = f"κ {kappa.value:.2f}"
+    elif kappa.low is None:
         said = kappa.reason or "too few records for an interval"
         return f"no lower bound of κ is known for {_names(members)}: {said}"
-    return (
-        f"{_names(members)} agrees too little with people: κ {kappa.value:.2f}, "
-        f"at least {kappa.low:.2f}, where {floor:g} is demanded"
-    )
+    else:
+        found = f"κ {kappa.value:.2f}, at least {kappa.low:.2f}"
+    return f"{_names(members)} agrees too little with people: {found}, where {floor:g} is demanded"
 
 
 def _names(members: Sequence[Member]) -> str:

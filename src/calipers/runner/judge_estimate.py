@@ -64,6 +64,7 @@ def _estimate(
 ) -> SystemEstimate:
     """The calls of one model; of a second one as many as there may be at most."""
     pricing, most = pricing_of(judge), most_output(judge.settings)
+    source = price_file if judge.price is not None else pricing and pricing.source
     calls, tokens = len(prompts), sum(prompts)
     output = None if most is None else most * calls
     return SystemEstimate(
@@ -75,5 +76,5 @@ def _estimate(
         most_usd=None
         if pricing is None or most is None
         else sum(pricing.at(input=n, output=most) for n in prompts),
-        price=pricing and (pricing.source if judge.price is None else price_file),
+        price=source,
     )
