@@ -21,6 +21,7 @@ from calipers.gating.policy import EXAMPLE, Policy, read_policy
 from calipers.gating.result import Changes, Check, GateResult, verdict_of
 from calipers.gating.sequential import settled
 from calipers.metrics import metric_named
+from calipers.metrics.judges import judged_parts
 from calipers.results import Group, Measured, Score
 from calipers.scenario_table import ScenarioGroup, ScenarioTable
 from calipers.scoring import Options, Progress, score_data
@@ -116,6 +117,7 @@ def gate_data(
             *score.notices,
             *_pooled(groups),
             *licence_notice(checks),
+            *_unjudged(groups, read, asked.release),
             *_unrecorded(baseline, now),
             *kept,
         ),
@@ -201,6 +203,23 @@ def _incomplete(score: Score) -> Iterator[str]:
 
 def _pooled(groups: Sequence[_Measured]) -> Iterator[str]:
     yield from dict.fromkeys(line for each in groups for line in each.scenarios.pooled())
+
+
+def _unjudged(groups: Sequence[_Measured], policy: Policy, release: str | None) -> Iterator[str]:
+    """Say how many records judges gave no value for: what they say of the others decides."""
+    criteria = policy.pass_criteria
+    shares = (PASS_RATE,) if criteria.overall is not None or criteria.by_category else ()
+    names = dict.fromkeys((*policy.metrics(release), *shares))
+    for group in (each.group for each in groups):
+        judged = {each.value for each in group.judges}
+        of = f" ({', '.join(map(str, group.by.values()))})" if group.by else ""
+        for name in names:
+            found = group.metrics[name]
+            if found.missing and judged.intersection(judged_parts(metric_named(name))):
+                yield (
+                    f"{name}{of}: {found.missing:,} of {found.n + found.missing:,} records have no "
+                    "value, for a judge or more gave none; the others decide"
+                )
 
 
 def _baseline_path(policy: Policy, asked: GateOptions) -> Path | None:

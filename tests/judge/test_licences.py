@@ -142,6 +142,17 @@ def test_a_judge_that_sees_nothing_is_told_so(
     assert "too few" not in reason
 
 
+def test_records_without_a_judgement_are_told(tmp_path: Path) -> None:
+    machine, human = records(100)
+    calibrated(tmp_path, machine, human)
+    nothing = {"passed": None, "weighted_score": None, "scores": None, "failed": True}
+    for row in machine[:90]:
+        row["judgments"][0] |= nothing
+    result = gate(tmp_path, machine, POLICY | CALIBRATED)
+    assert "pass_rate: 90 of 100 records have no value" in result.stderr
+    assert "have no value" not in gate(tmp_path, machine[90:], POLICY | CALIBRATED).stderr
+
+
 def test_the_policy_may_be_content_with_a_warning(tmp_path: Path) -> None:
     machine, _ = records()
     policy = POLICY | {"judges": {"uncalibrated": "warn"}}

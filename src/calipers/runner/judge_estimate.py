@@ -64,7 +64,9 @@ def _estimate(
 ) -> SystemEstimate:
     """The calls of one model; of a second one as many as there may be at most."""
     pricing, most = pricing_of(judge), most_output(judge.settings)
-    source = price_file if judge.price is not None else pricing and pricing.source
+    source = None if pricing is None else pricing.source
+    if judge.price is not None:
+        source = price_file
     calls, tokens = len(prompts), sum(prompts)
     output = None if most is None else most * calls
     return SystemEstimate(
