@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from calipers.calibrations import (
+    BIAS,
     KAPPA,
     PASSED,
     SCORE,
@@ -27,8 +28,9 @@ from calipers.calibrations import (
     members_of,
 )
 from calipers.errors import DataError, UsageError
-from calipers.judgment_shape import who_judged
-from calipers.metrics.judged import RUBRICS
+from calipers.judgment_shape import score_of, who_judged
+from calipers.metrics.judged import HIGHEST, LOWEST, RUBRICS
+from calipers.records import BadValue
 from calipers.runner.data import read_records
 from calipers.stats.agreement import Level, cohen_kappa, krippendorff_alpha, weighted_kappa
 from calipers.stats.correction import Verdicts, moments, verdicts
@@ -141,6 +143,7 @@ def _people(files: Sequence[str | Path]) -> dict[tuple[Key, tuple[str, ...]], Ra
             )
         fields = own
         judgments = _judgments(record) or [record]
+        _check_scale(record["id"], judgments)
         found.setdefault(_key(record, own), []).extend(map(_rated, judgments))
     if not any(any(each) for each in found.values()):
         raise UsageError(
@@ -148,6 +151,16 @@ def _people(files: Sequence[str | Path]) -> dict[tuple[Key, tuple[str, ...]], Ra
             fix="{id, passed, scores: {criterion: number}}, or judgments of such",
         )
     return {(key, fields or ()): _together(rated, fmean) for key, rated in found.items()}
+
+
+def _check_scale(name: Any, judgments: Iterable[Mapping[str, Any]]) -> None:
+    for judgment in judgments:
+        try:
+            score_of(judgment)
+        except BadValue as problem:
+            raise DataError(
+                f"people's record {name}: {problem}", fix="divide it by the most there is"
+            ) from None
 
 
 def _together(rated: Iterable[Rated], of_scores: Callable[[list[float]], float]) -> Rated:
@@ -186,8 +199,9 @@ def _rated(judgment: Mapping[str, Any]) -> Rated:
     scores = judgment.get("scores")
     criteria = scores if isinstance(scores, Mapping) else {}
     numbers = {name: float(value) for name, value in criteria.items() if _is_number(value)}
+    on_scale = {n: [value] for n, value in numbers.items() if LOWEST <= value <= HIGHEST}
     for rubric in RUBRICS:
-        overall = rubric.score({name: [value] for name, value in numbers.items()})
+        overall = rubric.score(on_scale)
         if overall is not None:
             found[rubric.name] = overall
     return found | {f"scores.{name}": value for name, value in numbers.items()}
@@ -231,6 +245,7 @@ def _calibration(
             if aspect != PASSED
         },
         verdicts=None if passed is None else _verdicts(*passed),
+        confidence=confidence,
     )
 
 
@@ -251,7 +266,7 @@ def _measures(aspect: str) -> dict[str, Callable[[Floats, Sampling], Estimate]]:
         **({} if aspect == PASSED else {WEIGHTED_KAPPA: weighted_kappa}),
         f"krippendorff_alpha_{level}": partial(krippendorff_alpha, level=level),
         "spearman": spearman,
-        "bias": _bias,
+        BIAS: _bias,
     }
 
 

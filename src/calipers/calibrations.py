@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
+from itertools import pairwise
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,8 @@ from calipers.version import __version__
 
 SCHEMA = "calipers.calibration/1"
 PASSED, SCORE = "passed", "score"
-KAPPA, WEIGHTED_KAPPA = "cohen_kappa", "weighted_kappa"
+KAPPA, WEIGHTED_KAPPA, BIAS = "cohen_kappa", "weighted_kappa", "bias"
+_ROUNDING = 1e-9
 CALIBRATE = "calipers judge calibrate JUDGED HUMAN -o calibration.json"
 
 Member = tuple[str, str]
@@ -39,6 +42,7 @@ class Calibration:
     aspects: Mapping[str, Mapping[str, Estimate]]
     moments: Mapping[str, Moments] = field(default_factory=dict)
     verdicts: Verdicts | None = None
+    confidence: float = 0.95  # of its intervals
     source: str | None = None  # the file it was read from
 
     def kappa(self, aspect: str) -> Estimate | None:
@@ -49,7 +53,7 @@ class Calibration:
     def to_dict(self) -> dict[str, Any]:
         """As the file has it."""
         shown = asdict(self)
-        del shown["source"]
+        del shown["source"], shown["confidence"]  # of the whole file
         members = [{"model": model, "rubric_hash": rubric} for model, rubric in self.members]
         return {**shown, "members": members}
 
@@ -96,8 +100,12 @@ def read_calibrations(path: str | Path) -> tuple[Calibration, ...]:
     try:
         if value["schema"] != SCHEMA:
             raise ValueError("another schema")  # noqa: TRY301 (told as all other faults are)
-        return tuple(_calibration(each, str(path)) for each in value["judges"])
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        confidence = value["confidence"]
+        _check_finite(confidence)
+        if not 0 < confidence < 1:
+            raise ValueError("no confidence")  # noqa: TRY301
+        return tuple(_calibration(each, confidence, str(path)) for each in value["judges"])
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise UsageError(
             f"{path}: no calibration as `calipers judge calibrate` writes it, or an older one",
             fix=f"make it anew: {CALIBRATE}",
@@ -113,7 +121,7 @@ def _refused(_: str) -> float:
     raise ValueError("not a finite number")
 
 
-def _calibration(value: Mapping[str, Any], source: str) -> Calibration:
+def _calibration(value: Mapping[str, Any], confidence: float, source: str) -> Calibration:
     aspects = {
         str(aspect): {str(name): Estimate(**measure) for name, measure in measures.items()}
         for aspect, measures in value["aspects"].items()
@@ -132,6 +140,7 @@ def _calibration(value: Mapping[str, Any], source: str) -> Calibration:
         aspects=aspects,
         moments={str(name): Moments(**each) for name, each in value["moments"].items()},
         verdicts=None if found is None else Verdicts(**found),
+        confidence=confidence,
         source=source,
     )
     _check_numbers(calibration)
@@ -139,12 +148,42 @@ def _calibration(value: Mapping[str, Any], source: str) -> Calibration:
 
 
 def _check_numbers(calibration: Calibration) -> None:
-    """What the file says is counted with: it must be numbers."""
-    measures = (m for each in calibration.aspects.values() for m in each.values())
-    numbers = [each for m in measures for each in (m.value, m.low, m.high, m.stderr)]
-    tables = [asdict(each) for each in calibration.moments.values()]
-    tables += [] if calibration.verdicts is None else [asdict(calibration.verdicts)]
-    numbers += [each for table in tables for each in table.values()]
+    """What the file says is counted with: numbers, and such as can have been measured."""
+    for measures in calibration.aspects.values():
+        for name, measure in measures.items():
+            _check_measure(name, measure)
+    for moments in calibration.moments.values():
+        _check_counts(moments.n, moments.clusters, moments.n - moments.clusters)
+        _check_finite(moments.judge, moments.people, moments.both_spread)
+        _check_counts(moments.judge_spread, moments.people_spread, whole=False)
+    if (told := calibration.verdicts) is not None:
+        for agreed, of, size in (
+            (told.both_passed, told.passed, told.passed_size),
+            (told.both_failed, told.failed, told.failed_size),
+        ):
+            _check_counts(agreed, of, of - agreed)
+            _check_counts(size, whole=False)
+            if size and not of:
+                raise ValueError("a size of nothing")
+
+
+def _check_measure(name: str, measure: Estimate) -> None:
+    known = [each for each in (measure.low, measure.value, measure.high) if each is not None]
+    _check_finite(*known)
+    is_torn = any(low > high + _ROUNDING for low, high in pairwise(known))
+    if is_torn or (name != BIAS and any(abs(each) > 1 + _ROUNDING for each in known)):
+        raise ValueError("an interval that is none")
+
+
+def _check_finite(*numbers: Any) -> None:
     for number in numbers:
-        if isinstance(number, bool) or not isinstance(number, int | float | None):
+        if isinstance(number, bool) or not isinstance(number, int | float):
             raise TypeError("not a number")
+        if not isfinite(number):
+            raise ValueError("not a finite number")
+
+
+def _check_counts(*numbers: Any, whole: bool = True) -> None:
+    _check_finite(*numbers)
+    if any(each < 0 or (whole and not isinstance(each, int)) for each in numbers):
+        raise ValueError("no count")

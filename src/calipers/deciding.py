@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from calipers.gating.policy import EXAMPLE, Policy, read_policy
 from calipers.gating.result import Changes, Check, GateResult, verdict_of
 from calipers.gating.sequential import settled
 from calipers.metrics import metric_named
+from calipers.metrics.judges import judged_parts
 from calipers.results import Group, Measured, Score
 from calipers.scenario_table import ScenarioGroup, ScenarioTable
 from calipers.scoring import Options, Progress, score_data
@@ -93,9 +95,7 @@ def gate_data(
         _Measured(group=_as_decided(group, read), scenarios=scenarios)
         for group, scenarios in zip(score.groups, beside, strict=True)
     ]
-    checks = tuple(_checks(groups, read, asked.release, baseline, options, calibrations))
-    if asked.early is not None:
-        checks = tuple(settled(checks, asked.early))
+    checks = tuple(_checks(groups, read, asked, baseline, options, calibrations))
     ended_early = asked.early is not None and asked.early.stopped  # the rest has not gone
     incomplete = (*asked.incomplete, *_incomplete(score))
     verdict = verdict_of(checks, complete=not incomplete)
@@ -117,6 +117,7 @@ def gate_data(
             *score.notices,
             *_pooled(groups),
             *licence_notice(checks),
+            *_unjudged(groups, read, asked.release),
             *_unrecorded(baseline, now),
             *kept,
         ),
@@ -134,7 +135,7 @@ def _metrics(policy: Policy, release: str | None, baseline: Recorded | None) -> 
 def _checks(
     groups: Sequence[_Measured],
     policy: Policy,
-    release: str | None,
+    asked: GateOptions,
     baseline: Recorded | None,
     options: Options,
     calibrations: tuple[Calibration, ...],
@@ -160,7 +161,8 @@ def _checks(
         )
         judge = Judge(run=run, policy=policy)
         recorded = None if baseline is None else baseline.group(each.group.by)
-        yield from checks_of(judge, release=release, baseline=recorded)
+        settle = iter if asked.early is None else partial(settled, early=asked.early)
+        yield from checks_of(judge, release=asked.release, baseline=recorded, settle=settle)
 
 
 def _as_decided(group: Group, policy: Policy) -> Group:
@@ -201,6 +203,23 @@ def _incomplete(score: Score) -> Iterator[str]:
 
 def _pooled(groups: Sequence[_Measured]) -> Iterator[str]:
     yield from dict.fromkeys(line for each in groups for line in each.scenarios.pooled())
+
+
+def _unjudged(groups: Sequence[_Measured], policy: Policy, release: str | None) -> Iterator[str]:
+    """Say how many records judges gave no value for: what they say of the others decides."""
+    criteria = policy.pass_criteria
+    shares = (PASS_RATE,) if criteria.overall is not None or criteria.by_category else ()
+    names = dict.fromkeys((*policy.metrics(release), *shares))
+    for group in (each.group for each in groups):
+        judged = {each.value for each in group.judges}
+        of = f" ({', '.join(map(str, group.by.values()))})" if group.by else ""
+        for name in names:
+            found = group.metrics[name]
+            if found.missing and judged.intersection(judged_parts(metric_named(name))):
+                yield (
+                    f"{name}{of}: {found.missing:,} of {found.n + found.missing:,} records have no "
+                    "value, for a judge or more gave none; the others decide"
+                )
 
 
 def _baseline_path(policy: Policy, asked: GateOptions) -> Path | None:

@@ -68,6 +68,7 @@ def work_of(files: str | Path | Sequence[str | Path], output: str | Path, judgin
         cache=None if cache is None else Path(cache),
         rename=judging.get("rename") or {},
         skip_bad=judging.get("on_bad", "stop") == "skip",
+        price_file=None if prices is None else Path(prices.source).name,
     )
 
 

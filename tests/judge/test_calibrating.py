@@ -101,6 +101,26 @@ def test_another_rubric_is_another_judge(tmp_path: Path) -> None:
     assert [(each["rubric_hash"], each["n"]) for each in found] == [("other", 3), ("abc", 3)]
 
 
+def test_people_on_another_scale_are_refused(tmp_path: Path) -> None:
+    """They would license nobody, but correct every mean to what cannot be."""
+    machine, human = both()
+    human[7]["weighted_score"] = 85
+    result = calibrate(tmp_path, machine, human)
+    assert result.exit_code == 2
+    assert "people's record 7: weighted_score: 85 is outside [0, 1]" in result.stderr
+
+
+def test_criteria_outside_their_scale_make_no_overall_score(tmp_path: Path) -> None:
+    names = ("actionable_feedback", "balanced_critique", "improvement_guidance")
+    fine, far = ({"scores": dict.fromkeys(names, score)} for score in (4, 9))
+    machine = [{"id": name, "judgments": [{"judge": "m", **fine}]} for name in "ab"]
+    result = calibrate(
+        tmp_path, machine, [{"id": "a", **fine}, {"id": "b", **far}], "--format", "json"
+    )
+    (judge,) = json.loads(result.stdout)["judges"]
+    assert judge["moments"]["constructiveness"]["n"] == 1
+
+
 def test_failed_judgements_are_missing_not_zero(tmp_path: Path) -> None:
     machine, human = both(5)
     machine[0]["judgments"][0] |= {"scores": None, "passed": None, "weighted_score": None}

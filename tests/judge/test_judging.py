@@ -184,6 +184,7 @@ def test_what_cannot_be_judged_is_told_and_calls_nobody(tmp_path: Path) -> None:
     assert sum(server.asked.values()) == 1
     without, failed, _ = judged(tmp_path)
     assert without["judgments"][0]["reason"] == "the record has no answer"
+    assert "1 × the record has no answer" in result.stderr
     assert "judgments" not in failed
 
 
@@ -287,7 +288,7 @@ def test_the_key_goes_to_the_server_and_nowhere_else(
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"--rubric": "politness"}, "No such file"),
+        ({"--rubric": "politness"}, "no such file"),
         ({"--model": "gpt-4o"}, "names no provider"),
         ({"--base-url": "nowhere"}, "no URL"),
         ({"--api-key-env": "NOT_SET_ANYWHERE"}, "NOT_SET_ANYWHERE is not set"),
@@ -340,14 +341,27 @@ def test_what_a_record_holds_already_stays(tmp_path: Path) -> None:
     assert (third["prob_correct"], third["far"]) == (None, "inf")
 
 
-def test_a_cache_that_cannot_be_written_is_told(tmp_path: Path) -> None:
-    write_lines(tmp_path / "records.jsonl", reviews(1))
+def test_a_cache_that_cannot_be_written_is_told_and_nothing_is_lost(tmp_path: Path) -> None:
+    write_lines(tmp_path / "records.jsonl", reviews(3))
     (tmp_path / "file").write_text("")
     with ModelServer().in_thread() as url:
         cache = ("--cache", str(tmp_path / "file" / "cache"))
         result = judge(tmp_path, url, "good", "constructiveness", *cache)
-    assert result.exit_code == 2
-    assert "name another folder for the cache" in result.stderr
+    assert result.exit_code == 0, result.stderr
+    assert result.stderr.count("judgements are not kept in this cache") == 1
+    assert all(each["scores"] for each in judgments(tmp_path))
+
+
+def test_another_server_is_another_judge_to_the_cache(tmp_path: Path) -> None:
+    write_lines(tmp_path / "records.jsonl", reviews(2))
+    cache = ("--cache", str(tmp_path / "cache"))
+    for _ in range(2):
+        server = ModelServer()
+        with server.in_thread() as url:
+            assert judge(tmp_path, url, "good", "constructiveness", *cache).exit_code == 0
+        assert sum(server.asked.values()) == 2
+        for path in tmp_path.glob("judged*"):
+            path.unlink()
 
 
 def test_a_damaged_journal_is_told(tmp_path: Path) -> None:

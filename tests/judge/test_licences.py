@@ -129,6 +129,30 @@ def test_a_weak_judge_stays_below_the_floor(tmp_path: Path) -> None:
     assert check(tmp_path, machine, POLICY | lower)["verdict"] == "pass"
 
 
+@pytest.mark.parametrize("seen", [lambda _: 0.9, lambda score: 1 - score])
+def test_a_judge_that_sees_nothing_is_told_so(
+    tmp_path: Path, seen: Callable[[float], float]
+) -> None:
+    """Its κ has no interval, and that is not for want of records."""
+    _, human = records(100)
+    machine = [{"id": r["id"], "judgments": [judgement(seen(r["weighted_score"]))]} for r in human]
+    calibrated(tmp_path, machine, human)
+    reason = check(tmp_path, machine, POLICY | CALIBRATED)["reason"]
+    assert "agrees too little with people: κ" in reason
+    assert "too few" not in reason
+
+
+def test_records_without_a_judgement_are_told(tmp_path: Path) -> None:
+    machine, human = records(100)
+    calibrated(tmp_path, machine, human)
+    nothing = {"passed": None, "weighted_score": None, "scores": None, "failed": True}
+    for row in machine[:90]:
+        row["judgments"][0] |= nothing
+    result = gate(tmp_path, machine, POLICY | CALIBRATED)
+    assert "pass_rate: 90 of 100 records have no value" in result.stderr
+    assert "have no value" not in gate(tmp_path, machine[90:], POLICY | CALIBRATED).stderr
+
+
 def test_the_policy_may_be_content_with_a_warning(tmp_path: Path) -> None:
     machine, _ = records()
     policy = POLICY | {"judges": {"uncalibrated": "warn"}}
@@ -281,14 +305,60 @@ def _unbind(file: Row) -> None:
     file["judges"][0]["members"] = []
 
 
-@pytest.mark.parametrize("change", [_forge, _unbind])
+def _put(value: Any, *keys: str) -> Callable[[Row], None]:
+    def change(file: Row) -> None:
+        within = file["judges"][0]
+        for key in keys[:-1]:
+            within = within[key]
+        within[keys[-1]] = value
+
+    return change
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        _forge,
+        _unbind,
+        _put(7.0, "aspects", "passed", "cohen_kappa", "low"),
+        _put(0.99, "aspects", "passed", "cohen_kappa", "low"),
+        _put(10**400, "aspects", "passed", "cohen_kappa", "low"),
+        _put(None, "verdicts", "passed"),
+        _put(0, "verdicts", "passed"),
+        _put(-5, "verdicts", "failed"),
+        _put(1_000_000, "verdicts", "both_passed"),
+        _put(None, "moments", "score", "judge"),
+        _put(2.5, "moments", "score", "clusters"),
+        _put(-1.0, "moments", "score", "judge_spread"),
+        lambda file: file.update(confidence=2),
+        lambda file: file.pop("confidence"),
+    ],
+)
 def test_a_file_of_nonsense_licenses_nobody(tmp_path: Path, change: Callable[[Row], None]) -> None:
     calibrated(tmp_path, *records())
     path = tmp_path / "calibration.json"
     file = json.loads(path.read_text())
     change(file)
     path.write_text(json.dumps(file))
-    assert gate(tmp_path, records()[0], POLICY | CALIBRATED).exit_code == 2
+    for name in ("pass_rate", "impl_rate"):
+        judges = {**CALIBRATED["judges"], "corrected": True}
+        policy = {"thresholds": {"blocking": {name: 30}}, "judges": judges}
+        result = gate(tmp_path, records()[0], policy)
+        assert result.exit_code == 2, result.exception
+        assert "make it anew" in result.stderr
+
+
+def test_a_bound_that_is_less_sure_than_the_gate_licenses_nobody(tmp_path: Path) -> None:
+    """With intervals of no width every judge would pass the floor."""
+    machine, human = records(astray=0.15)
+    calibrated(tmp_path, machine, human)
+    assert gate(tmp_path, machine, POLICY | CALIBRATED).exit_code == 1
+    narrow = calipers.calibrate_judges(tmp_path / "j.jsonl", tmp_path / "h.jsonl", confidence=0.01)
+    (tmp_path / "calibration.json").write_text(narrow.to_json())
+    held = check(tmp_path, machine, {**POLICY, "judges": {**CALIBRATED["judges"], "floor": 0.3}})
+    assert held["verdict"] == "fail"
+    assert "was calibrated with 1 % intervals" in held["reason"]
+    assert "--confidence 0.95" in held["reason"]
 
 
 @pytest.mark.parametrize("engine", ENGINES)

@@ -256,6 +256,14 @@ def test_a_dry_run_counts_what_is_left_and_calls_nobody(tmp_path: Path) -> None:
     assert rows[0][1] == "2"
 
 
+def test_a_dry_run_says_where_prices_are_from(tmp_path: Path) -> None:
+    write_lines(tmp_path / "records.jsonl", reviews(1))
+    dry = ask(tmp_path, "http://127.0.0.1:9/v1", "good", "--dry-run")
+    assert dry.exit_code == 0, dry.stderr
+    (row,) = [line.split() for line in dry.stdout.splitlines() if line.startswith(" judge-good")]
+    assert row[-1] == "prices.yaml"
+
+
 def test_bad_rows_are_left_out_where_asked(tmp_path: Path) -> None:
     path = tmp_path / "records.jsonl"
     write_lines(path, reviews(2))

@@ -131,6 +131,26 @@ def test_the_plan_is_summarised() -> None:
         assert line in prompt
 
 
+@pytest.mark.parametrize(
+    "trace",
+    [
+        {"tool_calls": [{"tool_name": "a", "duration": 10**400}]},
+        {"tool_calls": [{"tool_name": {"a": 1}, "success": "yes", "duration": True}]},
+        {"tool_calls": [{"tool_name": "a"}], "agent_tasks": {"a" * 500: "b" * 5000}},
+    ],
+)
+def test_a_hostile_trace_is_summarised_all_the_same(trace: Any) -> None:
+    summary = planning_summary(trace, 2000)
+    assert len(summary) < 500
+    assert "Steps:" in summary
+
+
+@pytest.mark.parametrize("trace", ["{", "[" * 100_000, "[1]", '"text"', [1]])
+def test_a_trace_that_is_none_is_not_judged(trace: Any) -> None:
+    with pytest.raises(NothingToJudge, match="trace"):
+        request(PLANNING, {"trace": trace})
+
+
 @settings(deadline=None)
 @example(2, 300)
 @given(st.integers(0, 300), st.integers(200, 4000))

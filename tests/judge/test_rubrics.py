@@ -127,6 +127,9 @@ def test_the_hash_is_of_the_content(tmp_path: Path) -> None:
         ("    weight: 0.4\n", "", "some categories have a weight"),
         ("name: names", "name: runs", "runs is there twice"),
         ("points: 2", "points: .inf", "points"),
+        ("points: 2", "points: 1.0e+308", "points"),
+        ("weight: 0.6", "weight: 1.0e+308", "weight"),
+        ("pass_at: 0.7", "highest: 1.0e+308\npass_at: 0.7", "highest"),
         ("categories:", "categorys:", "did you mean categories?"),
     ],
 )
@@ -150,6 +153,17 @@ criteria: [{name: short, says: It is short., weight: 2}, {name: plain, says: It 
     assert graded == {"weighted_score": pytest.approx(7.5 / 9), "passed": True}
 
 
+def test_a_score_that_may_pass_1_is_refused(tmp_path: Path) -> None:
+    """It would be judged and paid for, and then be no weighted_score."""
+    text = "name: a\nquestion: q\npass_at: 0.5\ndivide_by: {}\ncriteria: [{{name: b, says: c}}]\n"
+    with pytest.raises(UsageError) as error:
+        read_rubric(str(rubric_file(tmp_path, text.format(4))))
+    assert ":4: the best scores add up to 5" in str(error.value)
+    assert read_rubric(str(rubric_file(tmp_path, text.format(5)))).graded({"b": 5})["passed"]
+
+
 def test_an_unknown_rubric_names_those_there_are(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="No such file"):
+    with pytest.raises(UsageError, match="no such file, and no built-in rubric") as error:
         read_rubric("politeness", tmp_path)
+    for name in BUILT_IN:
+        assert name in str(error.value)

@@ -366,7 +366,7 @@ class TestMistakes:
             ({"systems": [{"name": "a", "command": ["no-such-program"]}]}, "no such command"),
             ({"systems": [{"name": "a", "http": "nowhere"}]}, "nowhere is no URL"),
             ({"systems": [{"name": "a", "model": "nobody:x"}]}, "nobody:x"),
-            ({"judges": [{"name": "j", "model": "a:b", "rubric": "r"}]}, "r: No such file"),
+            ({"judges": [{"name": "j", "model": "a:b", "rubric": "r"}]}, "r: no such file"),
             ({"confidence": {}}, "either ask or logprobs"),
             ({"answer": {"regex": "no group"}}, "no group holds the answer"),
             ({"answer": {"regex": "(?<=A: )(.*)"}}, "look-around"),

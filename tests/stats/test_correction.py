@@ -71,6 +71,15 @@ def test_a_judge_that_knows_nothing_leaves_peoples_mean() -> None:
     assert found.value == 0.4
 
 
+def test_where_all_say_the_same_there_is_no_interval() -> None:
+    """Its width would be a rounding error."""
+    same = np.full(30, 0.9)
+    told = moments(same, same, np.arange(30))
+    found = prediction_powered(float(same.mean()), 1e-17, 30, told, confidence=0.95)
+    assert found.value == pytest.approx(0.9)
+    assert (found.low, found.high, found.stderr) == (None, None, None)
+
+
 def test_clusters_widen() -> None:
     rng = np.random.default_rng(0)
     tasks = np.repeat(np.arange(30), 5)

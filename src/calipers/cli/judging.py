@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from calipers.cli.shared import console, map_option, on_bad_option
+from calipers.cli.shared import console, map_option, on_bad_option, say_notices
 
 if TYPE_CHECKING:
     from calipers.runner.judged import JudgedFiles
@@ -121,6 +121,7 @@ def _say(result: JudgedFiles) -> None:
     from calipers.reporting.figures import printable  # noqa: PLC0415
     from calipers.reporting.run import dollars  # noqa: PLC0415
 
+    say_notices(result.notices)
     said = [f"{result.judged:,} of {result.records:,} records judged"]
     counts = {
         "judgements failed": result.failed,

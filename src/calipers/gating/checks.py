@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from calipers.gating.baselines import RecordedGroup, baseline_rules
 from calipers.gating.composites import composite_check, final_score_check
@@ -20,15 +20,24 @@ PASS_RATE = "pass_rate"  # noqa: S105 (no password)
 
 
 def checks_of(
-    judge: Judge, *, release: str | None = None, baseline: RecordedGroup | None = None
+    judge: Judge,
+    *,
+    release: str | None = None,
+    baseline: RecordedGroup | None = None,
+    settle: Callable[[Iterable[Check]], Iterable[Check]] = iter,
 ) -> Iterator[Check]:
     """The checks of a group, in the order of the policy, those that only warn last.
 
-    What stands on judges' word shows their licence.
+    `settle` may decide them otherwise. What stands on judges' word then shows their licence.
     """
     run, policy = judge.run, judge.policy
-    licences = Licences(judges=run.judges, calibrations=run.calibrations, demands=policy.judges)
-    for check in _checks(judge, release=release, baseline=baseline):
+    licences = Licences(
+        judges=run.judges,
+        calibrations=run.calibrations,
+        demands=policy.judges,
+        confidence=run.confidence,
+    )
+    for check in settle(_checks(judge, release=release, baseline=baseline)):
         named = run.named.get(check.name)
         values = judged_in(check, policy)
         if check.source in SCENARIOS and named is not None and named.by_judges:

@@ -17,8 +17,10 @@ from calipers.gating.rules import FINAL_SCORE, Rule, known_metric, share_scale
 from calipers.gating.thresholds import Threshold
 from calipers.metrics.accuracy import correct
 from calipers.metrics.declaration import Feature, Metric, Rank
+from calipers.metrics.judges import judged_parts
 from calipers.metrics.passing import ADVERSARIAL, passed
 
+_CORRECTED = "decided without the judge's error"
 _NO_MEAN = "no mean over calls of values between 0 and 1"
 _OF_SCENARIOS = (PASS_RATE, "accuracy")
 
@@ -43,10 +45,13 @@ def demands(policy: Policy, baseline: RecordedGroup | None) -> Iterator[Demand]:
     if baseline is not None:
         margins = {} if policy.baseline is None else policy.baseline.margins
         rules += baseline_rules(baseline, margins)
-    yield from map(_of_metric, rules)
+    corrected = policy.judges.corrected
+    yield from (_of_metric(rule, corrected=corrected) for rule in rules)
     criteria = policy.pass_criteria
     if criteria.overall is not None:
-        yield _of_passing(criteria.overall)
+        name = criteria.overall.name
+        overall = _of_passing(criteria.overall)
+        yield Demand(name=name, why_not=_CORRECTED) if corrected else overall
     for category, rule in criteria.by_category.items():
         yield _of_passing(rule, category)
     for scenario in policy.required_scenarios.ids:
@@ -68,8 +73,10 @@ def _of_passing(rule: Rule, category: str | None = None) -> Demand:
     )
 
 
-def _of_metric(rule: Rule) -> Demand:
+def _of_metric(rule: Rule, *, corrected: bool) -> Demand:
     metric = known_metric(rule.name)
+    if corrected and judged_parts(metric):
+        return Demand(name=metric.name, why_not=_CORRECTED)
     measured = (metric.name,)
     if isinstance(metric.aggregate, Rank):
         # The value at the rank is good enough where so many rows are.

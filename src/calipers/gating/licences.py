@@ -22,7 +22,10 @@ from calipers.stats.influence import Estimate
 SCENARIOS = ("required_scenarios", "optional_scenarios")  # checks of single ones
 _TOLD = 3  # reasons in a check
 _SILENT = 0.05  # of the rows: so few may lack a member of a panel that has a licence
-HOW = f"{CALIBRATE}, then judges: {{calibrations: [calibration.json]}} in the policy"
+HOW = (
+    "have records that people rated judged by this judge as it is now, "
+    f"then {CALIBRATE}, then judges: {{calibrations: [calibration.json]}} in the policy"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +63,7 @@ class Licences:
     judges: Sequence[JudgedBy]
     calibrations: Sequence[Calibration]
     demands: Judges
+    confidence: float = 0.95  # of the gate
 
     def held(self, check: Check, values: Collection[str]) -> Check:
         """The check with its evidence; without a licence it fails, or warns where it may only."""
@@ -93,20 +97,26 @@ class Licences:
             of_members = [self._kappa((who,), aspect) for who in members]
             if None in of_members:
                 return of(reason=self._why(members, aspect))
-            found = min(filter(None, of_members), key=lambda each: _bound(each[0]))
-        weakest, source = found
-        told = of(kappa=weakest.value, low=weakest.low, calibration=source)
+            found = min(filter(None, of_members), key=self._surest)
+        weakest, by = found
+        told = of(kappa=weakest.value, low=weakest.low, calibration=by.source)
+        if by.confidence < self.confidence:
+            return replace(told, reason=_too_unsure(members, by.confidence, self.confidence))
         if weakest.low is not None and weakest.low >= self.demands.floor:
             return replace(told, licensed=True, reason=None)
         return replace(told, reason=_too_weak(members, weakest, self.demands.floor))
 
     def _kappa(
         self, members: tuple[Member, ...] | None, aspect: str
-    ) -> tuple[Estimate, str | None] | None:
-        """The surest kappa of the calibrations that are bound to just these, and its file."""
+    ) -> tuple[Estimate, Calibration] | None:
+        """The surest kappa of the calibrations that are bound to just these, with its own."""
         bound = (each for each in self.calibrations if each.members == members)
-        found = [(kappa, e.source) for e in bound if (kappa := e.kappa(aspect)) is not None]
-        return max(found, key=lambda each: _bound(each[0]), default=None)
+        found = [(kappa, e) for e in bound if (kappa := e.kappa(aspect)) is not None]
+        return max(found, key=self._surest, default=None)
+
+    def _surest(self, found: tuple[Estimate, Calibration]) -> tuple[bool, float]:
+        kappa, calibration = found
+        return calibration.confidence >= self.confidence, _bound(kappa)
 
     def _panel_of(self, judged: JudgedBy, members: tuple[Member, ...]) -> tuple[Member, ...] | None:
         """The panel that these are the rest of, where its others fell silent on a few rows."""
@@ -168,14 +178,22 @@ def _bound(kappa: Estimate) -> float:
     return float("-inf") if kappa.low is None else kappa.low
 
 
+def _too_unsure(members: tuple[Member, ...], has: float, demanded: float) -> str:
+    return (
+        f"{_names(members)} was calibrated with {100 * has:g} % intervals, the gate's have "
+        f"{100 * demanded:g} %: calibrate with --confidence {demanded:g}"
+    )
+
+
 def _too_weak(members: tuple[Member, ...], kappa: Estimate, floor: float) -> str:
-    if kappa.low is None:
+    if kappa.low is None and kappa.value is not None and kappa.value < floor:
+        found = f"κ {kappa.value:.2f}"
+    elif kappa.low is None:
         said = kappa.reason or "too few records for an interval"
         return f"no lower bound of κ is known for {_names(members)}: {said}"
-    return (
-        f"{_names(members)} agrees too little with people: κ {kappa.value:.2f}, "
-        f"at least {kappa.low:.2f}, where {floor:g} is demanded"
-    )
+    else:
+        found = f"κ {kappa.value:.2f}, at least {kappa.low:.2f}"
+    return f"{_names(members)} agrees too little with people: {found}, where {floor:g} is demanded"
 
 
 def _names(members: Sequence[Member]) -> str:

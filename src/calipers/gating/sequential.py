@@ -163,19 +163,20 @@ class CheckSequence:
         )
 
 
-def settled(checks: Sequence[Check], early: Early) -> Iterator[Check]:
-    """The checks of a run that may end early, each with how it stands.
+def settled(checks: Iterable[Check], early: Early) -> Iterator[Check]:
+    """The checks of a group in a run that may end early, each with how it stands.
 
     Where the run did end, what blocks is as far as it is sure: its interval on the part that was
     run knows nothing of how often one has looked.
     """
-    groups = {tuple(check.by.items()): iter(early.of_group(check.by)) for check in checks}
-    for check in checks:
+    found = list(checks)
+    standings = iter(early.of_group(found[0].by) if found else ())
+    for check in found:
         if check.level == "warning":
             said = f"{check.reason}; {_PART}" if check.reason else _PART
             yield replace(check, reason=said) if early.stopped else check
             continue
-        standing = next(groups[tuple(check.by.items())])
+        standing = next(standings)
         assert standing.name == check.name
         known = replace(check, sequence=standing)
         yield _as_sure(known, standing) if early.stopped else known

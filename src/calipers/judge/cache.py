@@ -5,23 +5,32 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from calipers.errors import UsageError
 from calipers.judge.answers import Answer, BadAnswer, read_answer
 from calipers.judge.rubrics import Rubric
+
+Say = Callable[[str], None]
 
 
 class Cache:
     """A folder of answers, each read as strictly as one that has just come."""
 
     def __init__(
-        self, folder: Path, rubric: Rubric, of: Mapping[str, Any], *, asks_confidence: bool = False
+        self,
+        folder: Path,
+        rubric: Rubric,
+        of: Mapping[str, Any],
+        say: Say,
+        *,
+        asks_confidence: bool = False,
     ) -> None:
         self._folder = folder
+        self._say = say
+        self._is_writable = True
         self._rubric = rubric
         self._asks_confidence = asks_confidence
         self._of = {"rubric_hash": rubric.hash, **of}
@@ -34,7 +43,9 @@ class Cache:
         return None
 
     def keep(self, prompt: str, sample: int, answer: Answer) -> None:
-        """Keep an answer, all of it or nothing."""
+        """Keep an answer, all of it or nothing; one that was paid for is never lost to a cache."""
+        if not self._is_writable:
+            return
         path = self._path(prompt, sample)
         beside = path.with_suffix(f".{os.getpid()}")
         try:
@@ -42,9 +53,8 @@ class Cache:
             beside.write_text(answer.to_json(), encoding="utf-8", errors="replace")
             beside.replace(path)
         except OSError as error:
-            raise UsageError(
-                f"{self._folder}: {error.strerror}", fix="name another folder for the cache"
-            ) from error
+            self._is_writable = False
+            self._say(f"{self._folder}: {error.strerror}; judgements are not kept in this cache")
 
     def _path(self, prompt: str, sample: int) -> Path:
         of = [self._of, prompt, *([] if sample == 1 else [sample])]

@@ -15,13 +15,16 @@ from typing import Any
 _WORDS = 60  # characters of a name or a context
 _SHARES = {"Tools": 0.15, "Decision points": 0.3, "Hand-offs": 0.2}  # steps have the rest
 _OUTCOMES = {True: "succeeded", False: "failed"}
+_LONGEST = 1e9  # seconds; more is no duration
 _COORDINATES = "handoff"
 
 
 def planning_summary(trace: Any, limit: int | None) -> str:
-    """The summary of a trace, an object or its JSON, in at most `limit` characters."""
-    found = json.loads(trace) if isinstance(trace, str) else trace
-    found = found if isinstance(found, Mapping) else {}
+    """The summary of a trace, an object or its JSON, in at most `limit` characters.
+
+    ValueError where it is neither.
+    """
+    found = _read(trace)
     calls, messages = _objects(found, "tool_calls"), _objects(found, "agent_interactions")
     head = _head(calls, messages, found.get("agent_tasks"))
     sections = {
@@ -31,6 +34,16 @@ def planning_summary(trace: Any, limit: int | None) -> str:
         "Steps": [f"{n}. {_step(call)}" for n, call in enumerate(calls, 1)],
     }
     return _fitted(head, {name: lines for name, lines in sections.items() if lines}, limit)
+
+
+def _read(trace: Any) -> Mapping[str, Any]:
+    try:
+        found = json.loads(trace) if isinstance(trace, str) else trace
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, Mapping):
+        raise ValueError("the record's trace is no object")  # noqa: TRY004
+    return found
 
 
 def _objects(found: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
@@ -47,7 +60,9 @@ def _head(
         f"{len(calls)} tool calls ({failed} failed), {len(messages)} messages ({handed} hand-offs)"
     )
     if isinstance(tasks, Mapping) and tasks:
-        shares = ", ".join(f"{_short(agent)} {count}" for agent, count in list(tasks.items())[:10])
+        shares = ", ".join(
+            f"{_short(agent)} {_short(count)}" for agent, count in list(tasks.items())[:10]
+        )
         said += f"; tasks by agent: {shares}"
     return f"{said}."
 
@@ -86,9 +101,13 @@ def _hand_offs(messages: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 def _step(call: Mapping[str, Any]) -> str:
     agent = f"[{_short(call['agent_id'])}] " if call.get("agent_id") is not None else ""
     context = f" for {_short(call['context'])}" if call.get("context") is not None else ""
-    seconds = call.get("duration")
-    took = f", {seconds:g} s" if isinstance(seconds, int | float) else ""
+    took = f", {seconds:g} s" if _is_time(seconds := call.get("duration")) else ""
     return f"{agent}{_short(call.get('tool_name'))}{context} → {_outcome(call)}{took}"
+
+
+def _is_time(seconds: Any) -> bool:
+    is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
+    return is_number and 0 <= seconds <= _LONGEST
 
 
 def _outcome(call: Mapping[str, Any]) -> str:

@@ -74,7 +74,10 @@ def _text(read: Reads, record: Mapping[str, Any]) -> str:
     if value is None or value in ("", {}, []):
         raise NothingToJudge(f"the record has no {read.field}")
     if read.field == _TRACE:
-        return planning_summary(value, read.limit)
+        try:
+            return planning_summary(value, read.limit)
+        except ValueError as problem:
+            raise NothingToJudge(str(problem)) from None
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 

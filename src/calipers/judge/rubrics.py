@@ -16,15 +16,18 @@ from pydantic import Field, model_validator
 
 from calipers.config.files import read_config, shown
 from calipers.config.models import StrictModel, refuse
+from calipers.errors import UsageError
 from calipers.rubric_items import Item as Marked
 from calipers.rubric_items import NoSum, weighted_sum
 
 EXAMPLE = "for example categories: [{name: function, items: [{name: runs, points: 2, says: …}]}]"
 LIMIT = 2000  # characters of a text that a judge reads, as specs/003 has it
+_ROUNDING = 1e-9
 _FORM = 1  # of the request: another form is another judge
 
 Text = Annotated[str, Field(min_length=1)]
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+_MOST = 1e6  # sums of what weighs more lose the rest, or overflow
+Positive = Annotated[float, Field(gt=0, le=_MOST, allow_inf_nan=False)]
 Score = int | float | None  # None: it does not apply
 
 
@@ -72,9 +75,12 @@ class Rubric(StrictModel):
     )
     criteria: list[Criterion] = Field(default_factory=list)
     lowest: float = Field(default=1, allow_inf_nan=False)
-    highest: float = Field(default=5, gt=0, allow_inf_nan=False)
-    divide_by: Positive | None = Field(
-        default=None, description="Else the highest score times the sum of the weights."
+    highest: float = Field(default=5, gt=0, le=_MOST, allow_inf_nan=False)
+    divide_by: float | None = Field(
+        default=None,
+        gt=0,
+        allow_inf_nan=False,
+        description="Else the highest score times the sum of the weights, which is the least.",
     )
     categories: list[Category] = Field(default_factory=list)
     pass_at: float | None = Field(default=None, ge=0, le=1, allow_inf_nan=False)
@@ -85,6 +91,12 @@ class Rubric(StrictModel):
             refuse("either criteria on a scale, or categories of items", fix=EXAMPLE)
         if not 0 <= self.lowest < self.highest:
             refuse("lowest must be from 0 to below highest", fix="for example 1 and 5")
+        if self.divide_by is not None and self.divide_by < self._best * (1 - _ROUNDING):
+            refuse(
+                f"the best scores add up to {self._best:g}, and so may not be divided by less",
+                fix="leave divide_by out",
+                at=("divide_by",),
+            )
         if self.categories and self.pass_at is None:
             refuse("pass_at is missing: from which score on it passed", fix="pass_at: 0.7")
         weighted = [each.weight is not None for each in self.categories]
@@ -142,7 +154,11 @@ class Rubric(StrictModel):
 
     def _overall(self, scores: Mapping[str, Score]) -> float:
         weighted = sum((scores[each.name] or 0) * each.weight for each in self.criteria)
-        return weighted / (self.divide_by or self.highest * sum(c.weight for c in self.criteria))
+        return weighted / (self.divide_by or self._best)
+
+    @property
+    def _best(self) -> float:
+        return self.highest * sum(each.weight for each in self.criteria)
 
     def _of_items(self, scores: Mapping[str, Score]) -> tuple[float | None, dict[str, Any]]:
         """The weighted share, and the items as `calipers judge audit` reads them."""
@@ -191,6 +207,10 @@ def read_rubric(given: str, folder: Path = Path()) -> Rubric:
 
     if given in BUILT_IN:
         return BUILT_IN[given]
-    known = ", ".join(BUILT_IN)
-    example = f"a rubric file, or {known}"
-    return Rubric.of(read_config(folder / given, example=example), example=EXAMPLE)
+    path = folder / given
+    if not path.exists():
+        raise UsageError(
+            f"{path}: no such file, and no built-in rubric",
+            fix=f"name a rubric file, or one of {', '.join(BUILT_IN)}",
+        )
+    return Rubric.of(read_config(path, example=EXAMPLE), example=EXAMPLE)

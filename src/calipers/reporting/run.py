@@ -158,4 +158,6 @@ def run_summary(result: RunResult) -> str:
         said += f", {result.errors:,} of them failed"
     if result.cost_usd is not None:
         said += f", {dollars(result.cost_usd)}"
+    if result.judging_usd:
+        said += f" and {dollars(result.judging_usd)} for judges"
     return f"{printable(result.folder)}: {said}"

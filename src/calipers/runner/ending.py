@@ -33,6 +33,7 @@ class RunResult:
     errors: int
     missing: int
     cost_usd: float | None
+    judging_usd: float = 0.0  # what the judges cost beside that, as far as it is known
     failures: tuple[tuple[int, str], ...] = ()  # how many calls failed in each way
     stopped: str | None = None  # why it ended before its time
     score: Score | None = None
@@ -88,12 +89,13 @@ def ended(
         done=tally.done,
         errors=tally.errors,
         missing=state.missing,
-        cost_usd=tally.cost_usd if tally.priced else None,
+        cost_usd=tally.cost_usd - tally.judging_usd if tally.priced else None,
+        judging_usd=tally.judging_usd,
         failures=tally.failures,
         stopped=stopped,
         score=score,
         gate=gate,
-        notices=(*notices, *(score.notices if score else ()), *_of_a_part(early)),
+        notices=tuple(dict.fromkeys(_notices(notices, score, gate, early))),
     )
 
 
@@ -108,6 +110,16 @@ def _reported(folder: Folder, gate: GateResult | None, options: Options) -> list
     except Exception as error:  # noqa: BLE001 (the run counts, not the page)
         return [f"no {REPORT}: {type(error).__name__}: {error}"]
     return []
+
+
+def _notices(
+    notices: Sequence[str], score: Score | None, gate: GateResult | None, early: Early | None
+) -> Iterator[str]:
+    """What is to be told, of the run, the score and the gate."""
+    yield from notices
+    yield from score.notices if score is not None else ()
+    yield from gate.notices if gate is not None else ()
+    yield from _of_a_part(early)
 
 
 def _settings(suite: Suite, base: Path) -> Settings:

@@ -33,7 +33,7 @@ def judging_estimated(work: Work) -> Estimate:
                 tokens = _tokens(*by_name[place[1]], work.renamed(record))
                 asked[place[1]] += [] if tokens is None else [tokens]
     rows = [
-        _estimate(model, asked[judge.name], is_second=at > 0)
+        _estimate(model, asked[judge.name], work.price_file, is_second=at > 0)
         for judge in work.judges
         for at, model in enumerate(judge.models)
     ]
@@ -54,14 +54,19 @@ def _done(work: Work, rubrics: Sequence[Rubric]) -> Mapping[Place, Judgement]:
 def _tokens(judge: Judge, rubric: Rubric, record: Mapping[str, Any]) -> int | None:
     try:
         asked = request(rubric, record, asks_confidence=asks_confidence(judge))
-    except (NothingToJudge, ValueError):
+    except NothingToJudge:
         return None
     return prompt_tokens(asked.prompt)
 
 
-def _estimate(judge: Judge, prompts: Sequence[int], *, is_second: bool) -> SystemEstimate:
+def _estimate(
+    judge: Judge, prompts: Sequence[int], price_file: str | None, *, is_second: bool
+) -> SystemEstimate:
     """The calls of one model; of a second one as many as there may be at most."""
     pricing, most = pricing_of(judge), most_output(judge.settings)
+    source = None if pricing is None else pricing.source
+    if judge.price is not None:
+        source = price_file
     calls, tokens = len(prompts), sum(prompts)
     output = None if most is None else most * calls
     return SystemEstimate(
@@ -73,5 +78,5 @@ def _estimate(judge: Judge, prompts: Sequence[int], *, is_second: bool) -> Syste
         most_usd=None
         if pricing is None or most is None
         else sum(pricing.at(input=n, output=most) for n in prompts),
-        price=None if pricing is None else pricing.source,
+        price=source,
     )

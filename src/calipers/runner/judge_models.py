@@ -66,7 +66,7 @@ class AskedModel:
         """Judge a record; a judge that fails is told in the judgement, and stops nothing."""
         try:
             asked = request(self.rubric, record, asks_confidence=self._asks_confidence)
-        except (NothingToJudge, ValueError) as problem:
+        except NothingToJudge as problem:
             return Judgement(self._nothing(str(problem)))
         if self._cache is not None:
             kept = self._cache.find(asked.prompt, sample)

@@ -38,9 +38,10 @@ class JudgedFiles:
     tokens: float
     cost_usd: float | None
     by_model: tuple[ModelUse, ...]
-    failures: tuple[tuple[int, str], ...]
+    failures: tuple[tuple[int, str], ...]  # why there are no scores, and how often
     bad_rows: int = 0  # that were left out
     interrupted: bool = False
+    notices: tuple[str, ...] = ()
 
     @property
     def exit_code(self) -> int:
@@ -54,12 +55,13 @@ def judged_files(
     *,
     bad_rows: int,
     interrupted: bool,
+    notices: tuple[str, ...] = (),
 ) -> JudgedFiles:
     """Sums over the judgements of each record; None for a record of a failed call."""
     called = [each for each in records if each is not None]
     found = [each for judgements in called for each in judgements]
     costs = [each.fields["cost_usd"] for each in found if "cost_usd" in each.fields]
-    reasons = Counter(str(each.fields["reason"]) for each in found if each.failed)
+    reasons = Counter(str(e.fields["reason"]) for e in found if e.fields["scores"] is None)
     scored = [any(each.fields["scores"] is not None for each in one) for one in called]
     tried = [any(each.failed for each in one) for one in called]
     told = sum(map(max, scored, tried))
@@ -78,6 +80,7 @@ def judged_files(
         failures=tuple((count, reason) for reason, count in reasons.most_common(5)),
         bad_rows=bad_rows,
         interrupted=interrupted,
+        notices=notices,
     )
 
 

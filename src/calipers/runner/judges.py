@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from calipers.errors import UsageError
-from calipers.judge.cache import Cache
+from calipers.judge.cache import Cache, Say
 from calipers.judge.request import CONFIDENCE
 from calipers.judge.rubrics import Rubric, read_rubric
 from calipers.runner.judge_models import TOKENS, AskedModel, Judgement, Pace, asks_confidence
@@ -107,9 +107,10 @@ async def open_judges(
     pace: Pace,
     *,
     mask: Mask,
+    say: Say,
     cache: Path | None = None,
 ) -> AsyncIterator[list[WorkingJudge]]:
-    """The judges, ready to be asked."""
+    """The judges, ready to be asked; `say` hears of troubles with the cache."""
     every = [model for judge in judges for model in judge.models]
     async with open_models(every) as opened:
         systems = iter(opened)
@@ -121,7 +122,7 @@ async def open_judges(
                         model,
                         rubric,
                         asking=pace.asking(next(systems)),
-                        cache=_cache(cache, rubric, model),
+                        cache=_cache(cache, rubric, model, say),
                         mask=mask,
                     )
                     for model in judge.models
@@ -131,14 +132,11 @@ async def open_judges(
         ]
 
 
-def _cache(folder: Path | None, rubric: Rubric, judge: Judge) -> Cache | None:
+def _cache(folder: Path | None, rubric: Rubric, judge: Judge, say: Say) -> Cache | None:
     if folder is None:
         return None
-    return Cache(folder, rubric, _asked(judge), asks_confidence=asks_confidence(judge))
-
-
-def _asked(judge: Judge) -> dict[str, Any]:
-    return {"model": judge.model, "settings": judge.settings}
+    asked = {"model": judge.model, "base_url": judge.base_url, "settings": judge.settings}
+    return Cache(folder, rubric, asked, say, asks_confidence=asks_confidence(judge))
 
 
 async def judged(judges: Sequence[WorkingJudge], record: dict[str, Any]) -> dict[str, Any]:

@@ -47,6 +47,7 @@ class Work:
     cache: Path | None = None
     rename: Mapping[str, str] = field(default_factory=dict)
     skip_bad: bool = False
+    price_file: str | None = None  # where the judges' prices are from
 
     def records(self, on_bad: Callable[[DataError], None]) -> Iterator[tuple[str, dict[str, Any]]]:
         """Each record with its key: its content, and which of equal ones it is."""
@@ -90,6 +91,7 @@ class _Judging:
         self._journal = journal
         self._watch = watch
         self._bad = 0
+        self._notices: dict[str, None] = {}  # each once
 
     def __call__(self) -> JudgedFiles:
         keys = [key if has_answer(record) else None for key, record in self._records(count=True)]
@@ -117,6 +119,7 @@ class _Judging:
             [None if key is None else self._found(key) for key in keys],
             bad_rows=self._bad,
             interrupted=interrupted,
+            notices=tuple(self._notices),
         )
 
     def _is_open(self, place: Place) -> bool:
@@ -136,7 +139,12 @@ class _Judging:
 
         async def calls() -> None:
             async with open_judges(
-                work.judges, self._rubrics, work.pace, mask=mask_for(models), cache=work.cache
+                work.judges,
+                self._rubrics,
+                work.pace,
+                mask=mask_for(models),
+                say=lambda notice: self._notices.update({notice: None}),
+                cache=work.cache,
             ) as judges:
                 rows = self._records()
                 async with asyncio.TaskGroup() as workers:

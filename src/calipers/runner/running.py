@@ -292,6 +292,7 @@ class _Run:
                 timeout_seconds=suite.timeout_seconds,
             ),
             mask=mask_of(suite),
+            say=self._say,
             cache=None if suite.cache is None else self._of.base / suite.cache,
         )
 

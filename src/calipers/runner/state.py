@@ -27,6 +27,7 @@ class State:
         self.replaced_usd = 0.0
         self.dearest: dict[int, float] = {}  # what a system's dearest call cost
         self.dearest_judging: dict[int, float] = {}  # the same of its judges
+        self._judging: dict[tuple[int, int], float] = {}  # what judges cost, where they do
         self.unjudged: set[tuple[int, int]] = set()  # done, but a judge failed
         self._read(journal)
         self.tally.begin()
@@ -53,6 +54,8 @@ class State:
                 doubles = True
                 if (system, number) in self.unjudged:  # the later one has more judgements
                     lines[system][number] = (start, end)
+                    paid = self._judging.get((system, number), 0.0)
+                    self.tally.judge(judging_cost(record) - paid)
                     self.note_judgements(system, number, record)
                 continue
             if (before := failed.pop((system, number), None)) is not None:
@@ -84,7 +87,9 @@ class State:
         self.dearest_judging[system] = max(cost, self.dearest_judging.get(system, 0.0))
 
     def note_judgements(self, system: int, number: int, record: Mapping[str, Any]) -> None:
-        """Keep in mind whether a judge of a call's record failed."""
+        """Keep in mind what the judges of a call's record cost, and whether one failed."""
+        if cost := judging_cost(record):
+            self._judging[system, number] = cost
         if any(each.get(FAILED_JUDGEMENT) for each in judgments_in(record)):
             self.unjudged.add((system, number))
         else:

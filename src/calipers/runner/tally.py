@@ -25,6 +25,7 @@ class Tally:
     errors: int = 0
     tokens: float = 0
     cost_usd: float = 0.0  # of the calls and their judges
+    judging_usd: float = 0.0  # of the judges alone
     priced: bool = False
     decided: int = 0  # records that are right or wrong
     right: int = 0
@@ -32,6 +33,11 @@ class Tally:
     done_before: int = 0
     _failed: Counter[tuple[str, str]] = field(default_factory=Counter)  # by model and kind
     _messages: dict[tuple[str, str], str] = field(default_factory=dict)  # the first of each
+
+    def judge(self, cost_usd: float) -> None:
+        """Count what judges cost beside the call."""
+        self.cost_usd += cost_usd
+        self.judging_usd += cost_usd
 
     def add(self, record: Mapping[str, Any], *, sign: int = 1) -> None:
         """Count a record in, or out again."""
@@ -46,7 +52,8 @@ class Tally:
         judging = judging_cost(record)
         if record.get("cost_usd") is not None or judging:
             self.priced = True
-            self.cost_usd += sign * (_number(record.get("cost_usd")) + judging)
+            self.cost_usd += sign * _number(record.get("cost_usd"))
+            self.judge(sign * judging)
         if (correct := is_correct(record)) is not None:
             self.decided += sign
             self.right += sign * correct

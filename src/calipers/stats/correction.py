@@ -20,6 +20,7 @@ from calipers.stats.influence import Floats, Whole, spread
 from calipers.stats.intervals import effective_size, normal_quantile
 
 _FEWEST = 3  # clusters that people rated: one is spent on the mean, one on the tuning
+_NOTHING = 1e-12  # an error that is only rounding
 _NO_BETTER = "the judge passes what people pass no more often than what they fail"
 
 
@@ -135,7 +136,7 @@ def prediction_powered(
     tuned = rated.clusters / (rated.clusters - 2)  # the power is estimated too
     parts = ((power**2 * own, clusters - 1), (tuned * max(0.0, left), rated.clusters - 2))
     variance = sum(part for part, _ in parts)
-    if not variance:
+    if variance <= _NOTHING**2:
         return Corrected(value=value, n=rated.n)
     freedom = variance**2 / sum(part**2 / max(1, free) for part, free in parts)
     reach = float(stdtrit(freedom, (1 + confidence) / 2)) * sqrt(variance)
