@@ -140,10 +140,11 @@ class Index:
 
     def preload(self) -> None:
         """Read the narrow columns before anybody asks for them, unless they are too large."""
-        if self.rows * len(self.summary.values) * _CELL_BYTES > HELD_BYTES // 2:
-            return
-        with suppress(OSError, pl.exceptions.PolarsError):  # a newer index may have taken its place
-            self.hold(list(self.summary.values))
+        for names in (list(self.summary.values), list(self.columns)):
+            if self.rows * len(names) * _CELL_BYTES > HELD_BYTES // 2:
+                return
+            with suppress(OSError, pl.exceptions.PolarsError):  # a newer index may be in its place
+                self.hold(names)
 
     def cells(self, names: Sequence[str], rows: Sequence[int]) -> dict[str, list[Any]]:
         """Some columns of some rows: of rows that follow each other no whole column is read."""
