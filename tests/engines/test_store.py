@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from calipers.engines import store as store_module
 from calipers.engines.plan import Plan
 from calipers.engines.polars import totals
 from calipers.engines.store import Store
+from calipers.engines.totals import GroupTotals
 from calipers.metrics import catalogue
 from calipers.metrics.declaration import GROUP, TASK, Settings
 from tests.engines.compact import compact
@@ -27,6 +29,7 @@ def _rows(count: int, *, with_ids: bool = True) -> list[dict[str, Any]]:
     return [
         {
             "id": f"q{number % (count // 4)}" if with_ids else None,
+            "category": f"c{number % (count // 4) % 9}",
             "model": chance.choice(["a", "b", None]),
             "answer": chance.choice(["1", "2", "x", None]),
             "target": "1",
@@ -60,6 +63,18 @@ def test_spilling_gives_the_totals_of_memory(held_bytes: int, batches: list[pl.D
         found = totals(_filled(spilled, batches), PLAN)
         assert len(list(held.parts())) == 1
         assert len(list(spilled.parts())) == (1 if held_bytes == 4 * 10**6 else store_module.PARTS)
+    _assert_same(found, expected)
+
+
+def test_parts_may_share_clusters() -> None:
+    plan = replace(PLAN, cluster="category")
+    batches = list(compact(plan, _rows(2000)).iter_slices(BATCH))
+    with Store(plan.schema) as held, Store(plan.schema, held_bytes=1) as spilled:
+        expected = totals(_filled(held, batches), plan)
+        _assert_same(totals(_filled(spilled, batches), plan), expected)
+
+
+def _assert_same(found: GroupTotals, expected: GroupTotals) -> None:
     assert found.keys() == expected.keys()
     for group, values in expected.items():
         numbers = {name: value for name, value in values.items() if isinstance(value, float)}

@@ -214,13 +214,11 @@ def task_steps(values: TaskValues) -> tuple[Step, Step]:
         tasks = tasks.with_columns(
             nw.lit(1.0).alias(_TASKS), *(nw.col(name).cast(nw.Float64) for name in names)
         )
-        if CLUSTER in columns:
+        if CLUSTER in columns:  # which parts of a table may share: what is kept adds up
             sums = (nw.col(name).sum() for name in (RUNS, _TASKS, *names))
-            tasks = tasks.group_by(GROUP, CLUSTER).agg(*sums)
-        if _ALIKE not in columns:
-            tasks = tasks.with_columns(nw.lit(1).alias(_ALIKE))
-        kept = (CLUSTER,) if CLUSTER in columns else ()
-        return tasks.select(GROUP, *kept, RUNS, _TASKS, *names, _ALIKE)
+            return tasks.group_by(GROUP, CLUSTER).agg(*sums)
+        counted = nw.col(_ALIKE) if _ALIKE in columns else nw.lit(1)
+        return tasks.select(GROUP, RUNS, _TASKS, *names, counted.alias(_ALIKE))
 
     def per_group(clusters: Frame) -> Frame:
         size = nw.col(_TASKS)
@@ -240,7 +238,8 @@ def task_steps(values: TaskValues) -> tuple[Step, Step]:
             f"{values.name}__clusters": nw.lit(1),
             **squares,
         }
-        counted = {name: column * nw.col(_ALIKE) for name, column in columns.items()}
+        alike = nw.col(_ALIKE) if _ALIKE in clusters.collect_schema().names() else nw.lit(1)
+        counted = {name: column * alike for name, column in columns.items()}
         return (
             clusters.with_columns(**counted)
             .group_by(GROUP)
