@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 PROFILES = ("reasoning", "tiers", "scenarios", "agents")
-FORMATS = ("table", "json", "csv", "markdown")
 _SHOW_PROGRESS_AFTER = 1.0  # seconds
 
 
