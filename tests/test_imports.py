@@ -25,6 +25,7 @@ FORBIDDEN = {
     "errors": {"*"},
     "patterns": {"*"},
     "version": {"*"},
+    "whole_files": {"config", *_MEASURES, *_ASKS},
     "records": {"*"},
     "config": {*_MEASURES, *_ASKS},
     "starter": {"config", *_MEASURES, *_ASKS} - {"starter"},
