@@ -24,6 +24,7 @@ _MEASURES = {"engines", "sources", "metrics", "stats", "prices", "records"}
 FORBIDDEN = {
     "errors": {"*"},
     "patterns": {"*"},
+    "strict_json": {"*"},
     "version": {"*"},
     "whole_files": {"config", *_MEASURES, *_ASKS},
     "records": {"*"},
@@ -48,7 +49,7 @@ FORBIDDEN = {
     "sources": {"engines", "metrics", *_ASKS},
     "engines": set(_ASKS),
     "results": {"engines", "sources", "metrics", "scoring", "explaining", "sinks", "api", "cli"},
-    "json_lines": {"engines", "sources", "metrics", *_ASKS} - {"results"},
+    "json_lines": {"engines", "sources", "metrics", *_ASKS},
     "task_file": {"scoring", "explaining", "agreeing", "ratings", "tasks", *_SIZES, *_SHOWS},
     "picturing": {"sources", *_ASKS} - {"results"},
     "scoring": {"explaining", "api", "cli", "reporting"},

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from calipers.errors import UsageError
 from calipers.gating.baselines import Recorded, recorded_from
+from calipers.strict_json import strict_json
 from calipers.whole_files import write_whole
 
 RECORD_FIRST = "record one first: calipers gate … --save-baseline FILE"
@@ -25,5 +26,4 @@ def read_baseline(path: Path) -> Recorded:
 
 def write_baseline(path: Path, recorded: Recorded) -> None:
     """Write a recorded run."""
-    text = json.dumps(recorded.to_dict(), indent=1, ensure_ascii=False, allow_nan=False)
-    write_whole(path, f"{text}\n")
+    write_whole(path, strict_json(recorded.to_dict()) + "\n")

@@ -61,6 +61,14 @@ def need_extra(what: str, *, extra: str, modules: Iterable[str]) -> None:
         raise MissingExtraError(what, extra=extra)
 
 
+def check_confidence(confidence: float) -> None:
+    """Refuse what is no level of confidence."""
+    if not 0 < confidence < 1:
+        raise UsageError(
+            f"--confidence {confidence:g}: not between 0 and 1", fix="for example 0.95"
+        )
+
+
 def unwritable(path: Path, error: OSError) -> UsageError:
     """What to say of a file that cannot be written."""
     return UsageError(f"{path}: {error.strerror}", fix="check the folder, its rights and the space")

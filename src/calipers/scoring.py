@@ -16,7 +16,7 @@ from calipers.engines.outcome import Outcome
 from calipers.engines.per_task import FLAKY, ID, PASSES, REPEATED_TASKS, TASKS, VERDICTS
 from calipers.engines.plan import Plan
 from calipers.engines.totals import ERRORS, RECORDS, REPEATED, GroupTotals
-from calipers.errors import DataError, UsageError, nearest
+from calipers.errors import DataError, UsageError, check_confidence, nearest
 from calipers.frontier import cost_frontier
 from calipers.metrics import Metric, metric_named, metrics_of
 from calipers.metrics.agent_composite import composite_notices
@@ -86,10 +86,7 @@ class Options:
 
     def __post_init__(self) -> None:
         _check_settings(self.settings)
-        if not 0 < self.confidence < 1:
-            raise UsageError(
-                f"--confidence {self.confidence:g}: not between 0 and 1", fix="for example 0.95"
-            )
+        check_confidence(self.confidence)
         if self.resamples < 0 or self.seed < 0:
             raise UsageError("--resamples and --seed are whole numbers from 0 on", fix="leave out")
         if self.on_bad not in ("stop", "skip"):
