@@ -138,7 +138,7 @@ def test_every_part_has_its_place() -> None:
 
 def test_the_check_sees_imports_everywhere() -> None:
     assert "metrics" in set().union(*imports_of("engines").values())
-    assert "sources" in imports_of("scoring")["scoring.py"]
+    assert "sources" in imports_of("scoring")["scoring/score.py"]
     assert "reporting" in imports_of("cli")["cli/score.py"]  # inside functions
     assert imported(ast.parse("def f():\n    from calipers import cli")) == {"cli"}
     assert imported(ast.parse("import calipers.web.app as w")) == {"web"}
