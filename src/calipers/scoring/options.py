@@ -13,9 +13,9 @@ from calipers.engines.plan import Plan
 from calipers.errors import UsageError, check_confidence, nearest
 from calipers.metrics import metric_named, metrics_of
 from calipers.metrics.calibration import confidence_bin
-from calipers.metrics.declaration import Settings
 from calipers.metrics.judges import judged_by
 from calipers.metrics.semantic import forget_failures
+from calipers.metrics.settings import Settings
 from calipers.metrics.tiers import DESCRIBED, composite_score
 from calipers.metrics.tokens import check_tokenizer
 from calipers.picturing import SPREAD
