@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
 from typing import Any, Protocol, get_args
 
 import numpy as np
 
-from calipers.errors import EXIT_INCOMPLETE, EXIT_PASS, UsageError
+from calipers.errors import EXIT_INCOMPLETE, EXIT_PASS, UsageError, check_confidence
 from calipers.ratings import Ratings, Where, read_ratings
 from calipers.stats import agreement, correlation
 from calipers.stats.agreement import Level
-from calipers.stats.influence import Estimate, Floats, Sampling
+from calipers.stats.influence import Estimate, Floats, Sampling, as_dicts
+from calipers.strict_json import strict_json
 from calipers.version import __version__
 
 SCHEMA = "calipers.agree/1"
@@ -57,10 +57,7 @@ class Options:
     def __post_init__(self) -> None:
         if self.level not in _LEVELS:
             raise UsageError(f"--level {self.level}: no such level", fix=" or ".join(_LEVELS))
-        if not 0 < self.confidence < 1:
-            raise UsageError(
-                f"--confidence {self.confidence:g}: not between 0 and 1", fix="for example 0.95"
-            )
+        check_confidence(self.confidence)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +74,7 @@ class Pair:
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON of one pair."""
-        return {"raters": list(self.raters), "n": self.n, **_shown(self.measures)}
+        return {"raters": list(self.raters), "n": self.n, **as_dicts(self.measures)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,13 +110,13 @@ class Agreement:
             "clusters": self.clusters,
             "ratings": self.ratings,
             "errors": self.errors,
-            "measures": _shown(self.measures),
+            "measures": as_dicts(self.measures),
             "pairs": [pair.to_dict() for pair in self.pairs],
         }
 
     def to_json(self, *, indent: int | None = 1) -> str:
         """The contract's JSON: strict, the same bytes for the same input."""
-        return json.dumps(self.to_dict(), indent=indent, ensure_ascii=False, allow_nan=False)
+        return strict_json(self.to_dict(), indent=indent)
 
     def __str__(self) -> str:
         from calipers.reporting.agreement import agreement_text  # noqa: PLC0415 (loads rich)
@@ -130,10 +127,6 @@ class Agreement:
         from calipers.reporting.agreement import agreement_html  # noqa: PLC0415 (only notebooks)
 
         return agreement_html(self)
-
-
-def _shown(measures: Mapping[str, Estimate]) -> dict[str, Any]:
-    return {name: asdict(measured) for name, measured in measures.items()}
 
 
 def agree_data(data: Any, options: Options) -> Agreement:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from calipers.errors import EXIT_INCOMPLETE, EXIT_PASS
 from calipers.results import Measured
-from calipers.stats.influence import Estimate
+from calipers.stats.influence import Estimate, as_dicts
+from calipers.strict_json import strict_json
 from calipers.version import __version__
 
 SCHEMA = "calipers.audit/1"
@@ -87,8 +87,8 @@ class PairAgreement:
         """The JSON of one pair."""
         return {
             "judges": list(self.judges),
-            "passed": _shown(self.passed),
-            "weighted_score": _shown(self.weighted_score),
+            "passed": as_dicts(self.passed),
+            "weighted_score": as_dicts(self.weighted_score),
         }
 
 
@@ -103,8 +103,8 @@ class JudgesAgreement:
     def to_dict(self) -> dict[str, Any]:
         """The JSON of the agreement."""
         return {
-            "passed": _shown(self.passed),
-            "weighted_score": _shown(self.weighted_score),
+            "passed": as_dicts(self.passed),
+            "weighted_score": as_dicts(self.weighted_score),
             "pairs": [pair.to_dict() for pair in self.pairs],
         }
 
@@ -188,7 +188,7 @@ class Audit:
 
     def to_json(self, *, indent: int | None = 1) -> str:
         """The contract's JSON: strict, the same bytes for the same input."""
-        return json.dumps(self.to_dict(), indent=indent, ensure_ascii=False, allow_nan=False)
+        return strict_json(self.to_dict(), indent=indent)
 
     def __str__(self) -> str:
         from calipers.reporting.audit import audit_text  # noqa: PLC0415 (loads rich)
@@ -199,7 +199,3 @@ class Audit:
         from calipers.reporting.audit import audit_html  # noqa: PLC0415 (only in notebooks)
 
         return audit_html(self)
-
-
-def _shown(measures: Mapping[str, Estimate]) -> dict[str, Any]:
-    return {name: asdict(measured) for name, measured in measures.items()}

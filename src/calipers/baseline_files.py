@@ -7,6 +7,8 @@ from pathlib import Path
 
 from calipers.errors import UsageError
 from calipers.gating.baselines import Recorded, recorded_from
+from calipers.strict_json import strict_json
+from calipers.whole_files import write_whole
 
 RECORD_FIRST = "record one first: calipers gate … --save-baseline FILE"
 
@@ -23,15 +25,5 @@ def read_baseline(path: Path) -> Recorded:
 
 
 def write_baseline(path: Path, recorded: Recorded) -> None:
-    """Write beside, then move: a reader sees the old file or the new one."""
-    beside = path.with_name(f".{path.name}.partial")
-    text = json.dumps(recorded.to_dict(), indent=1, ensure_ascii=False, allow_nan=False)
-    try:
-        beside.write_text(f"{text}\n", encoding="utf-8")
-        beside.replace(path)
-    except OSError as error:
-        raise UsageError(
-            f"{path}: {error.strerror}", fix="check the folder and its rights"
-        ) from error
-    finally:
-        beside.unlink(missing_ok=True)
+    """Write a recorded run."""
+    write_whole(path, strict_json(recorded.to_dict()) + "\n")

@@ -27,7 +27,7 @@ from calipers.calibrations import (
     Member,
     members_of,
 )
-from calipers.errors import DataError, UsageError
+from calipers.errors import DataError, UsageError, check_confidence
 from calipers.judgment_shape import score_of, who_judged
 from calipers.metrics.judged import HIGHEST, LOWEST, RUBRICS
 from calipers.records import BadValue
@@ -62,8 +62,7 @@ def calibrate_files(
     judged: Sequence[str | Path], human: Sequence[str | Path], *, confidence: float = 0.95
 ) -> Calibrations:
     """Compare every judge in the judged files with the people in the others."""
-    if not 0 < confidence < 1:
-        raise UsageError(f"--confidence {confidence:g}: not between 0 and 1", fix="such as 0.95")
+    check_confidence(confidence)
     people = _people(human)
     fields = _TELLS_APART if not people else next(iter(people))[1]
     by_people = {key: rated for (key, _), rated in people.items()}

@@ -17,6 +17,7 @@ from typing import Any
 from calipers.errors import EXIT_INCOMPLETE, EXIT_PASS, UsageError
 from calipers.stats.correction import Moments, Verdicts
 from calipers.stats.influence import Estimate
+from calipers.strict_json import strict_json
 from calipers.version import __version__
 
 SCHEMA = "calipers.calibration/1"
@@ -81,7 +82,7 @@ class Calibrations:
 
     def to_json(self) -> str:
         """The file: strict JSON, the same bytes for the same input."""
-        return json.dumps(self.to_dict(), indent=1, ensure_ascii=False, allow_nan=False)
+        return strict_json(self.to_dict())
 
 
 def members_of(who: Iterable[Member]) -> tuple[Member, ...]:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from calipers.results import finite_json
+from calipers.strict_json import finite_json, strict_json
 from calipers.version import __version__
 
 SCHEMA = "calipers.compare/1"
@@ -163,7 +162,7 @@ class Compared:
 
     def to_json(self, *, indent: int | None = 1) -> str:
         """Strict JSON, the same bytes for the same input and seed."""
-        return json.dumps(self.to_dict(), indent=indent, ensure_ascii=False, allow_nan=False)
+        return strict_json(self.to_dict(), indent=indent)
 
     def __str__(self) -> str:
         from calipers.reporting.comparison import comparison_text  # noqa: PLC0415 (loads rich)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from pathlib import Path
 
 EXIT_PASS = 0
 EXIT_FAILED = 1
@@ -58,6 +59,19 @@ def need_extra(what: str, *, extra: str, modules: Iterable[str]) -> None:
     """Refuse what cannot be done without a part that is not installed, before any work is done."""
     if any(find_spec(module) is None for module in modules):
         raise MissingExtraError(what, extra=extra)
+
+
+def check_confidence(confidence: float) -> None:
+    """Refuse what is no level of confidence."""
+    if not 0 < confidence < 1:
+        raise UsageError(
+            f"--confidence {confidence:g}: not between 0 and 1", fix="for example 0.95"
+        )
+
+
+def unwritable(path: Path, error: OSError) -> UsageError:
+    """What to say of a file that cannot be written."""
+    return UsageError(f"{path}: {error.strerror}", fix="check the folder, its rights and the space")
 
 
 def _rebuild(kind: type[CalipersError], message: str, fix: str) -> CalipersError:

@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 import polars.selectors as cs
 
-from calipers.results import finite_json
+from calipers.strict_json import finite_json
 
 _LINES = 50_000  # so many at a time
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from html import escape
+from itertools import chain
 from typing import Any
 
 import polars as pl
@@ -18,12 +18,11 @@ from calipers.metrics.declaration import GROUP, RUNS, TASK, Feature
 from calipers.scoring import Options, check_fields, sorted_keys
 from calipers.sizing import Aim, MetricPower, sized
 from calipers.sources import STDIN, open_sources
-from calipers.tasks import VALUE, TaskRows, per_task, read_tasks
+from calipers.strict_json import strict_json
+from calipers.tasks import TELL_SYSTEMS_APART, VALUE, TaskRows, per_task, pooled, read_tasks
 from calipers.version import __version__
 
 SCHEMA = "calipers.power/1"
-
-_TELLS_SYSTEMS_APART = ("model", "tier")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +80,7 @@ class PowerAnalysis:
 
     def to_json(self, *, indent: int | None = 1) -> str:
         """The JSON: strict, the same bytes for the same input."""
-        return json.dumps(self.to_dict(), indent=indent, ensure_ascii=False, allow_nan=False)
+        return strict_json(self.to_dict(), indent=indent)
 
     def __str__(self) -> str:
         from calipers.reporting.power import power_text  # noqa: PLC0415 (loads rich)
@@ -109,7 +108,7 @@ def power_data(data: Any, candidate: Any, aim: Aim, options: Options) -> PowerAn
     if not all(side.records for side in sides):
         return result(groups=())
     groups = _groups(sides, metrics if options.metrics else _present(sides[0], metrics), aim)
-    notices = (*_pooled(sides), *_alone(sides, groups))
+    notices = (*chain.from_iterable(map(pooled, sides)), *_alone(sides, groups))
     return result(groups=tuple(groups.values()), notices=notices)
 
 
@@ -125,7 +124,7 @@ def _metrics(names: Sequence[str]) -> list[Metric]:
 
 
 def _read(data: Any, options: Options) -> TaskRows:
-    found = read_tasks(data, options, keep=_TELLS_SYSTEMS_APART)
+    found = read_tasks(data, options, keep=TELL_SYSTEMS_APART)
     if found.records:
         check_fields(found.present, found.plan, open_sources(data), options.renames)
     return found
@@ -201,19 +200,6 @@ def _unpaired(sides: Sequence[TaskRows], by: Sequence[str]) -> DataError:
         fix="name the field that tells tasks apart: --map id=NAME; or leave CANDIDATE out, "
         "then --correlation says how alike the systems are taken to be",
     )
-
-
-def _pooled(sides: Sequence[TaskRows]) -> Iterator[str]:
-    """Where several systems count as runs of a task, which is rarely meant."""
-    for side in sides:
-        for name in _TELLS_SYSTEMS_APART:
-            of_tasks = side.rows.group_by(TASK).agg(pl.col(name).drop_nulls().n_unique())
-            systems = max(of_tasks[name].to_list())
-            if systems > 1:
-                yield (
-                    f"{side.name}: up to {systems} {name}s of a task count as its runs; "
-                    f"--by {name} keeps them apart"
-                )
 
 
 def _alone(sides: Sequence[TaskRows], groups: Iterable[str]) -> Iterator[str]:

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from calipers.errors import EXIT_INCOMPLETE, EXIT_PASS, UsageError, need_extra
+from calipers.errors import EXIT_INCOMPLETE, EXIT_PASS, need_extra
+from calipers.whole_files import write_whole
 
 if TYPE_CHECKING:
     from calipers.gating.result import GateResult
@@ -76,14 +77,7 @@ class Report:
         """Write HTML, or Markdown to a file that ends in .md; give back where."""
         place = Path(path)
         text = self.to_markdown() if place.suffix == ".md" else self.to_html()
-        beside = place.with_name(f".{place.name}.partial")
-        try:
-            beside.write_text(text, encoding="utf-8")
-            beside.replace(place)
-        except OSError as error:
-            raise UsageError(
-                f"{place}: {error.strerror}", fix="check the folder and its rights"
-            ) from error
+        write_whole(place, text)
         return place
 
     def __str__(self) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -11,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from calipers.errors import EXIT_INCOMPLETE, EXIT_PASS, need_extra
 from calipers.stats.correction import Corrected
+from calipers.strict_json import finite_json, strict_json
 from calipers.version import __version__
 
 if TYPE_CHECKING:
@@ -307,7 +306,7 @@ class Score:
 
     def to_json(self, *, indent: int | None = 1) -> str:
         """The contract's JSON: strict, the same bytes for the same input."""
-        return json.dumps(self.to_dict(), indent=indent, ensure_ascii=False, allow_nan=False)
+        return strict_json(self.to_dict(), indent=indent)
 
     def to_polars(self) -> pl.DataFrame:
         """A row per group and metric."""
@@ -356,10 +355,3 @@ def need_figures(what: str) -> None:
         extra="figures",
         modules=("altair", "vl_convert"),
     )
-
-
-def finite_json(value: float | None) -> float | str | None:
-    """A number as strict JSON has it: an infinite one is a string."""
-    if value is None or math.isfinite(value):
-        return value
-    return "Infinity" if value > 0 else "-Infinity"

@@ -20,6 +20,7 @@ import polars as pl
 from calipers.errors import UsageError
 from calipers.json_lines import write_lines
 from calipers.sources import BadRow
+from calipers.whole_files import whole
 
 TABLE_SUFFIXES = (".parquet", ".jsonl")
 
@@ -142,12 +143,8 @@ def open_sinks(
             )
             yield sinks
         if samples is not None:
-            beside = samples.with_name(f".{samples.name}.partial{samples.suffix}")
-            try:
+            with whole(samples) as beside:
                 sinks.join_samples(beside)
-                beside.replace(samples)
-            finally:
-                beside.unlink(missing_ok=True)
 
 
 @contextmanager
@@ -155,13 +152,8 @@ def _partial(path: Path | None) -> Iterator[IO[str] | None]:
     if path is None:
         yield None
         return
-    beside = path.with_name(f".{path.name}.partial")
-    try:
-        with beside.open("w", encoding="utf-8") as file:
-            yield file
-        beside.replace(path)
-    finally:
-        beside.unlink(missing_ok=True)
+    with whole(path) as beside, beside.open("w", encoding="utf-8") as file:
+        yield file
 
 
 def check_table_place(path: Path, option: str) -> None:

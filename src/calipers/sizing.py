@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from calipers.errors import UsageError
+from calipers.errors import UsageError, check_confidence
 from calipers.metrics import Metric
 from calipers.metrics.declaration import RUNS, TASK, Feature, Wilson
 from calipers.stats.power import (
@@ -59,10 +59,7 @@ class Aim:
                 f"--delta {self.delta:g}: not a difference to look for",
                 fix="a number above 0 in the metric's unit, for example 0.05",
             )
-        if not 0 < self.confidence < 1:
-            raise UsageError(
-                f"--confidence {self.confidence:g}: not between 0 and 1", fix="for example 0.95"
-            )
+        check_confidence(self.confidence)
         chance = 1 - self.confidence
         if not chance < self.power < 1:
             raise UsageError(

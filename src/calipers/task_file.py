@@ -18,6 +18,7 @@ from calipers.engines.totals import ERRORS
 from calipers.json_lines import write_lines
 from calipers.metrics.declaration import GROUP, RUNS
 from calipers.sinks import check_table_place
+from calipers.whole_files import whole
 
 _PLACE = "_place"  # of a task's group among the groups
 _BY = "_by_"  # before the name of a group field: the totals may have a column of that name
@@ -39,17 +40,13 @@ class TaskFile:
 
     def write(self, groups: Mapping[str, Mapping[str, Any]]) -> None:
         """Write the file; `groups` are the fields of each group, in the order to show them."""
-        beside = self.path.with_name(f".{self.path.name}.partial{self.path.suffix}")
-        try:
-            rows = self._rows(_group_frame(groups))
+        rows = self._rows(_group_frame(groups))
+        with whole(self.path) as beside:
             if self.path.suffix == ".jsonl":
                 rows.sink_parquet(self._folder / "sorted.parquet")
                 write_lines(pl.scan_parquet(self._folder / "sorted.parquet"), beside)
             else:
                 rows.sink_parquet(beside)
-            beside.replace(self.path)
-        finally:
-            beside.unlink(missing_ok=True)
 
     def _rows(self, groups: pl.DataFrame) -> pl.LazyFrame:
         if not self._parts:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from calipers.cli.shared import FORMATS, console, say_empty, write
+from calipers.cli.output import Renderers, output_options, put
+from calipers.cli.shared import say_empty
 
 if TYPE_CHECKING:
     from calipers.agreeing import Agreement
@@ -58,33 +59,19 @@ def _names(_: click.Context, __: click.Parameter, text: str | None) -> tuple[str
 @click.option(
     "--seed", default=0, show_default=True, help="Kept in the output; nothing is resampled."
 )
-@click.option(
-    "--format", "output_format", type=click.Choice(FORMATS), default="table", show_default=True
-)
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Write to a file.")
+@output_options
 def agree(files: tuple[str, ...], output_format: str, output: Path | None, **options: Any) -> None:
     """Measure how far raters agree: percent, kappas, Krippendorff's alphas, correlations."""
     from calipers.api import agree as measure  # noqa: PLC0415 (loads Polars)
 
     result = measure(list(files), **options)
-    if output is not None:
-        write(output, _as_text(result, output_format))
-    elif output_format == "table":
-        from calipers.reporting.agreement import agreement_text  # noqa: PLC0415
-
-        agreement_text(result, console())
-    else:
-        click.echo(_as_text(result, output_format), nl=False)
+    put(result, _renderers, output_format, output)
     if not result.units:
         say_empty(files)
     sys.exit(result.exit_code)
 
 
-def _as_text(result: Agreement, output_format: str) -> str:
-    if output_format == "json":
-        return result.to_json() + "\n"
-    if output_format == "table":
-        return str(result)
-    from calipers.reporting.agreement import agreement_csv, agreement_markdown  # noqa: PLC0415
+def _renderers() -> Renderers[Agreement]:
+    from calipers.reporting.agreement import agreement_csv, agreement_markdown, agreement_text  # noqa: PLC0415
 
-    return agreement_csv(result) if output_format == "csv" else agreement_markdown(result)
+    return Renderers(table=agreement_text, csv=agreement_csv, markdown=agreement_markdown)

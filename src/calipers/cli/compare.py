@@ -8,15 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from calipers.cli.choices import choice_options, policy_option
-from calipers.cli.shared import (
-    FORMATS,
-    PROFILES,
-    console,
-    evidence_options,
-    record_options,
-    say_notices,
-    write,
-)
+from calipers.cli.output import Renderers, output_options, put
+from calipers.cli.shared import PROFILES, evidence_options, record_options, say_notices
 
 if TYPE_CHECKING:
     from calipers.comparisons import Compared
@@ -45,10 +38,7 @@ if TYPE_CHECKING:
 @click.option(
     "--flips", type=click.Path(path_type=Path), help="Write the tasks that flipped to a .jsonl."
 )
-@click.option(
-    "--format", "output_format", type=click.Choice(FORMATS), default="table", show_default=True
-)
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Write to a file.")
+@output_options
 def compare(
     files: tuple[str, ...], output_format: str, output: Path | None, **options: Any
 ) -> None:
@@ -60,24 +50,10 @@ def compare(
 
     result = compare_runs(*files, **options)
     say_notices(result.notices)
-    if output is not None:
-        write(output, _as_text(result, output_format))
-    elif output_format == "table":
-        from calipers.reporting.comparison import comparison_text  # noqa: PLC0415
-
-        comparison_text(result, console())
-    else:
-        click.echo(_as_text(result, output_format), nl=False)
+    put(result, _renderers, output_format, output)
 
 
-def _as_text(result: Compared, output_format: str) -> str:
-    from calipers.reporting.comparison import (  # noqa: PLC0415
-        comparison_csv,
-        comparison_markdown,
-    )
+def _renderers() -> Renderers[Compared]:
+    from calipers.reporting.comparison import comparison_csv, comparison_markdown, comparison_text  # noqa: PLC0415
 
-    if output_format == "json":
-        return result.to_json() + "\n"
-    if output_format == "csv":
-        return comparison_csv(result)
-    return comparison_markdown(result) if output_format == "markdown" else str(result)
+    return Renderers(table=comparison_text, csv=comparison_csv, markdown=comparison_markdown)

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from calipers.cli.choices import choice_options
+from calipers.cli.output import Renderers, output_options, put
 from calipers.cli.shared import (
-    FORMATS,
-    console,
     evidence_options,
     progress,
     record_options,
@@ -58,10 +57,7 @@ _SUMMARY = "GITHUB_STEP_SUMMARY"
 @record_options
 @choice_options
 @evidence_options
-@click.option(
-    "--format", "output_format", type=click.Choice(FORMATS), default="table", show_default=True
-)
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Write to a file.")
+@output_options
 def gate(
     files: tuple[str, ...],
     junit: Path | None,
@@ -80,14 +76,7 @@ def gate(
         result = decide(list(files), progress=show, **options)
     say_notices(result.notices)
     _write_beside(result, junit)
-    if output is not None:
-        write(output, _as_text(result, output_format))
-    elif output_format == "table":
-        from calipers.reporting.gate import gate_text  # noqa: PLC0415
-
-        gate_text(result, console())
-    else:
-        click.echo(_as_text(result, output_format), nl=False)
+    put(result, _renderers, output_format, output)
     if not result.records:
         say_empty(files)
     sys.exit(result.exit_code)
@@ -109,11 +98,7 @@ def _write_beside(result: GateResult, junit: Path | None) -> None:
             say_notices([f"{_SUMMARY}: {summary}: {error.strerror}"])
 
 
-def _as_text(result: GateResult, output_format: str) -> str:
-    if output_format == "json":
-        return result.to_json() + "\n"
-    if output_format == "table":
-        return str(result)
-    from calipers.reporting.gate import gate_csv, gate_markdown  # noqa: PLC0415
+def _renderers() -> Renderers[GateResult]:
+    from calipers.reporting.gate import gate_csv, gate_markdown, gate_text  # noqa: PLC0415
 
-    return gate_csv(result) if output_format == "csv" else gate_markdown(result)
+    return Renderers(table=gate_text, csv=gate_csv, markdown=gate_markdown)

@@ -11,14 +11,8 @@ import click
 
 from calipers.cli.calibrate import calibrate
 from calipers.cli.judging import files as judge_files
-from calipers.cli.shared import (
-    FORMATS,
-    console,
-    record_options,
-    say_empty,
-    say_notices,
-    write,
-)
+from calipers.cli.output import Renderers, output_options, put
+from calipers.cli.shared import record_options, say_empty, say_notices
 from calipers.errors import UsageError
 
 if TYPE_CHECKING:
@@ -79,34 +73,20 @@ judge.add_command(calibrate)
 @click.option(
     "--seed", default=0, show_default=True, help="Kept in the output; nothing is resampled."
 )
-@click.option(
-    "--format", "output_format", type=click.Choice(FORMATS), default="table", show_default=True
-)
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Write to a file.")
+@output_options
 def audit(files: tuple[str, ...], output_format: str, output: Path | None, **options: Any) -> None:
     """Audit the judgements in FILES: agreement, each judge's bias, and scores against own items."""
     from calipers.api import audit_judges  # noqa: PLC0415 (loads Polars)
 
     result = audit_judges(list(files), **options)
     say_notices(result.notices)
-    if output is not None:
-        write(output, _as_text(result, output_format))
-    elif output_format == "table":
-        from calipers.reporting.audit import audit_text  # noqa: PLC0415
-
-        audit_text(result, console())
-    else:
-        click.echo(_as_text(result, output_format), nl=False)
+    put(result, _renderers, output_format, output)
     if not result.judged:
         say_empty(files, "judgements" if result.records else "records")
     sys.exit(result.exit_code)
 
 
-def _as_text(result: Audit, output_format: str) -> str:
-    if output_format == "json":
-        return result.to_json() + "\n"
-    if output_format == "table":
-        return str(result)
-    from calipers.reporting.audit import audit_csv, audit_markdown  # noqa: PLC0415
+def _renderers() -> Renderers[Audit]:
+    from calipers.reporting.audit import audit_csv, audit_markdown, audit_text  # noqa: PLC0415
 
-    return audit_csv(result) if output_format == "csv" else audit_markdown(result)
+    return Renderers(table=audit_text, csv=audit_csv, markdown=audit_markdown)

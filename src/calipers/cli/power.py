@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from calipers.cli.choices import choice_options, policy_option
-from calipers.cli.shared import FORMATS, console, record_options, say_empty, say_notices, write
+from calipers.cli.output import Renderers, output_options, put
+from calipers.cli.shared import record_options, say_empty, say_notices
 from calipers.errors import UsageError
 
 if TYPE_CHECKING:
@@ -61,10 +62,7 @@ def _numbers(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> t
 @record_options
 @choice_options
 @policy_option
-@click.option(
-    "--format", "output_format", type=click.Choice(FORMATS), default="table", show_default=True
-)
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Write to a file.")
+@output_options
 def power(
     base: str,
     candidate: str | None,
@@ -81,24 +79,13 @@ def power(
 
     result = analyse(base, candidate, **options)
     say_notices(result.notices)
-    if output is not None:
-        write(output, _as_text(result, output_format))
-    elif output_format == "table":
-        from calipers.reporting.power import power_text  # noqa: PLC0415
-
-        power_text(result, console())
-    else:
-        click.echo(_as_text(result, output_format), nl=False)
+    put(result, _renderers, output_format, output)
     if not result.groups:
         say_empty(tuple(name for name in (base, candidate) if name is not None))
     sys.exit(result.exit_code)
 
 
-def _as_text(result: PowerAnalysis, output_format: str) -> str:
-    if output_format == "json":
-        return result.to_json() + "\n"
-    if output_format == "table":
-        return str(result)
-    from calipers.reporting.power import power_csv, power_markdown  # noqa: PLC0415
+def _renderers() -> Renderers[PowerAnalysis]:
+    from calipers.reporting.power import power_csv, power_markdown, power_text  # noqa: PLC0415
 
-    return power_csv(result) if output_format == "csv" else power_markdown(result)
+    return Renderers(table=power_text, csv=power_csv, markdown=power_markdown)

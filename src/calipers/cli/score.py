@@ -9,16 +9,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from calipers.cli.choices import choice_options, policy_option
+from calipers.cli.output import Renderers, output_options, put
 from calipers.cli.shared import (
-    FORMATS,
     PROFILES,
-    console,
     evidence_options,
     progress,
     record_options,
     say_empty,
     say_notices,
-    write,
 )
 
 if TYPE_CHECKING:
@@ -43,10 +41,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="This machine, or a Spark cluster: the same numbers.",
 )
-@click.option(
-    "--format", "output_format", type=click.Choice(FORMATS), default="table", show_default=True
-)
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Write to a file.")
+@output_options
 @click.option(
     "--per-sample",
     type=click.Path(path_type=Path),
@@ -88,29 +83,14 @@ def score(
     with progress() as show:
         result = measure(list(files), progress=show, **options)
     say_notices(result.notices)
-    if output is None:
-        _print_score(result, output_format)
-    else:
-        write(output, _score_as_text(result, output_format))
+    put(result, _renderers, output_format, output)
     if not result.records:
         say_empty(files)
     sys.exit(result.exit_code)
 
 
-def _print_score(result: Score, output_format: str) -> None:
-    if output_format == "table":
-        from calipers.reporting.terminal import score_text  # noqa: PLC0415
-
-        score_text(result, console())
-    else:
-        click.echo(_score_as_text(result, output_format), nl=False)
-
-
-def _score_as_text(result: Score, output_format: str) -> str:
-    if output_format == "json":
-        return result.to_json() + "\n"
-    if output_format == "table":
-        return str(result)
+def _renderers() -> Renderers[Score]:
     from calipers.reporting.frames import score_csv, score_markdown  # noqa: PLC0415
+    from calipers.reporting.terminal import score_text  # noqa: PLC0415
 
-    return score_csv(result) if output_format == "csv" else score_markdown(result)
+    return Renderers(table=score_text, csv=score_csv, markdown=score_markdown)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from calipers.errors import UsageError
+from calipers.errors import UsageError, unwritable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 PROFILES = ("reasoning", "tiers", "scenarios", "agents")
-FORMATS = ("table", "json", "csv", "markdown")
 _SHOW_PROGRESS_AFTER = 1.0  # seconds
 
 
@@ -111,9 +110,7 @@ def write(path: Path, text: str) -> None:
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise UsageError(
-            f"{path}: {error.strerror}", fix="check the folder and its rights"
-        ) from error
+        raise unwritable(path, error) from error
 
 
 @contextmanager

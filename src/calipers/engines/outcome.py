@@ -43,6 +43,10 @@ class Outcome:
         """The fields that any row has."""
         return frozenset(name for name, count in self.having.items() if count)
 
+    def total(self, name: str) -> int:
+        """A count over all groups."""
+        return int(sum(totals.get(name, 0) for totals in self.groups.values()))
+
 
 class TextTally:
     """How many rows of each group have each text; of too many different ones the rarest as one."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -12,7 +11,8 @@ from calipers.gating.early import Early, Standing
 from calipers.gating.rules import Risk
 from calipers.gating.thresholds import Scale, Threshold
 from calipers.gating.verdicts import Evidence, Verdict
-from calipers.results import Input, finite_json
+from calipers.results import Input
+from calipers.strict_json import finite_json, strict_json
 from calipers.version import __version__
 
 SCHEMA = "calipers.gate/1"
@@ -176,7 +176,7 @@ class GateResult:
 
     def to_json(self, *, indent: int | None = 1) -> str:
         """Strict JSON, the same bytes for the same input."""
-        return json.dumps(self.to_dict(), indent=indent, ensure_ascii=False, allow_nan=False)
+        return strict_json(self.to_dict(), indent=indent)
 
     def __str__(self) -> str:
         from calipers.reporting.gate import gate_text  # noqa: PLC0415 (loads rich)

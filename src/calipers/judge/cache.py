@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 from collections.abc import Callable, Mapping
 from hashlib import sha256
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 
 from calipers.judge.answers import Answer, BadAnswer, read_answer
 from calipers.judge.rubrics import Rubric
+from calipers.whole_files import whole
 
 Say = Callable[[str], None]
 
@@ -47,11 +47,10 @@ class Cache:
         if not self._is_writable:
             return
         path = self._path(prompt, sample)
-        beside = path.with_suffix(f".{os.getpid()}")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            beside.write_text(answer.to_json(), encoding="utf-8", errors="replace")
-            beside.replace(path)
+            with whole(path) as beside:
+                beside.write_text(answer.to_json(), encoding="utf-8", errors="replace")
         except OSError as error:
             self._is_writable = False
             self._say(f"{self._folder}: {error.strerror}; judgements are not kept in this cache")

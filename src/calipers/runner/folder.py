@@ -19,6 +19,7 @@ from calipers.result_folder import MANIFEST
 from calipers.runner import journal
 from calipers.suites import Suite
 from calipers.version import __version__
+from calipers.whole_files import write_whole
 
 SCHEMA = "calipers.run/1"
 
@@ -86,15 +87,7 @@ class Folder:
 
     def write(self, name: str, content: str) -> None:
         """A file of the folder, all at once or not at all."""
-        path = self.path / name
-        beside = path.with_name(f".{name}.new")
-        try:
-            beside.write_text(content, encoding="utf-8")
-            beside.replace(path)
-        except OSError as error:
-            raise UsageError(
-                f"{path}: {error.strerror}", fix="check the folder, its rights and the space"
-            ) from error
+        write_whole(self.path / name, content)
 
     def write_json(self, name: str, value: Mapping[str, Any]) -> None:
         """The same, of JSON."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib.resources import files
 from pathlib import Path
 
-from calipers.errors import UsageError
+from calipers.errors import UsageError, unwritable
 
 NAMES = ("suite.yaml", "policy.yaml", "scenarios.jsonl", "agent.py")
 
@@ -25,7 +25,5 @@ def write_starter(folder: Path, *, force: bool = False) -> list[Path]:
             content = files(__name__).joinpath("files", path.name).read_bytes()
             path.write_bytes(content)
     except OSError as error:
-        raise UsageError(
-            f"{error.filename}: {error.strerror}", fix="check the folder and its rights"
-        ) from error
+        raise unwritable(error.filename, error) from error
     return paths

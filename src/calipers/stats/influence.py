@@ -9,10 +9,10 @@ few units, rare labels, raters who agree as by chance.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
 from math import atanh, tanh
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +40,11 @@ class Estimate:
     def __post_init__(self) -> None:
         if (self.value is None) != (self.reason is not None):
             raise ValueError("a null needs a reason, and only a null has one")
+
+
+def as_dicts(estimates: Mapping[str, Estimate]) -> dict[str, dict[str, Any]]:
+    """Estimates by name, as JSON has them."""
+    return {name: asdict(estimate) for name, estimate in estimates.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 from collections.abc import Callable, Mapping
 from hashlib import sha256
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 
 from calipers.systems.calls import Call, Reply, System, time_fields
 from calipers.systems.secrets import Mask
+from calipers.whole_files import whole
 
 Say = Callable[[str], None]
 
@@ -61,12 +61,11 @@ class Cached:
     def _write(self, path: Path, reply: Reply, seconds: float) -> None:
         """With the time that the system took: to find it again takes none."""
         path.parent.mkdir(parents=True, exist_ok=True)
-        beside = path.with_suffix(f".{os.getpid()}")
         kept = {
             "text": reply.text,
             "fields": {**reply.fields, **time_fields(seconds), "cached": True},
             "reasoning": reply.reasoning,
             "logprobs": [list(pair) for pair in reply.logprobs],
         }
-        beside.write_text(self._mask.exact(json.dumps(kept)), encoding="utf-8")
-        beside.replace(path)
+        with whole(path) as beside:
+            beside.write_text(self._mask.exact(json.dumps(kept)), encoding="utf-8")

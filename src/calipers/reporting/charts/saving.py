@@ -8,6 +8,7 @@ from pathlib import Path
 
 from calipers.errors import UsageError
 from calipers.reporting.charts.style import Drawing
+from calipers.whole_files import write_whole
 
 _PIXELS = 2  # of a PNG per pixel of the drawing, for screens and print
 
@@ -20,7 +21,7 @@ def save_charts(charts: Mapping[str, Drawing], folder: Path) -> list[Path]:
     for name, chart in charts.items():
         for suffix, data in _rendered(chart):
             path = folder / f"{name}{suffix}"
-            _write(path, data)
+            write_whole(path, data)
             written.append(path)
     return written
 
@@ -39,16 +40,3 @@ def _rendered(chart: Drawing) -> Iterator[tuple[str, bytes]]:
     png = io.BytesIO()
     chart.save(png, format="png", scale_factor=_PIXELS)
     yield ".png", png.getvalue()
-
-
-def _write(path: Path, data: bytes) -> None:
-    """Beside its place first: a figure is whole or not there."""
-    beside = path.with_name(f".{path.name}.partial")
-    try:
-        beside.write_bytes(data)
-        beside.replace(path)
-    except OSError as error:
-        beside.unlink(missing_ok=True)
-        raise UsageError(
-            f"{path}: {error.strerror}", fix="check the folder and its rights"
-        ) from error

@@ -9,7 +9,7 @@ from typing import Any
 
 import polars as pl
 
-from calipers.errors import UsageError
+from calipers.errors import UsageError, unwritable
 from calipers.metrics.declaration import TASK, Feature
 from calipers.tasks import TaskRows
 
@@ -82,6 +82,4 @@ def _write(both: pl.DataFrame, feature: str, path: Path) -> None:
                 }
                 out.write(json.dumps(line, ensure_ascii=False) + "\n")
     except OSError as error:
-        raise UsageError(
-            f"{path}: {error.strerror}", fix="check the folder and its rights"
-        ) from error
+        raise unwritable(path, error) from error

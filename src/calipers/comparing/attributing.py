@@ -8,12 +8,13 @@ answers change (model), the candidate's own scores come back (scorer), and its o
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import polars as pl
 
-from calipers.comparisons import Attribution
+from calipers.comparisons import Attribution, Pair
 from calipers.metrics import Metric
 from calipers.metrics.declaration import TASK
 from calipers.scoring import Options
@@ -52,8 +53,19 @@ class Sides:
         )
 
 
-def attribution(sides: Sides, metric: Metric) -> Attribution | None:
-    """The parts of the change in a metric that is a mean; None where a side has no value."""
+def attributed(pair: Pair, sides: Sides, metrics: Sequence[Metric]) -> Pair:
+    """The comparison with the parts of each change, where the metric is a mean."""
+    shares = {metric.name: _attribution(sides, metric) for metric in metrics}
+    return replace(
+        pair,
+        metrics={
+            name: replace(each, attribution=shares[name]) for name, each in pair.metrics.items()
+        },
+    )
+
+
+def _attribution(sides: Sides, metric: Metric) -> Attribution | None:
+    """The parts of the change; None where the metric is no mean, or a side has no value."""
     own = [per_task(side, metric) for side in (sides.base, sides.candidate)]
     anew = [per_task(side, metric) for side in (sides.base_rescored, sides.candidate_rescored)]
     base, candidate = own

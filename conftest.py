@@ -1,0 +1,9 @@
+"""Which doctests cannot run here; any other import that fails is an error."""
+
+from importlib.util import find_spec
+from pathlib import Path
+
+_NEED_TORCH = ("embeddings.py", "matching.py", "model.py")
+_SEMANTIC = Path(__file__).parent / "src/calipers/semantic"
+
+collect_ignore = [] if find_spec("torch") else [str(_SEMANTIC / name) for name in _NEED_TORCH]

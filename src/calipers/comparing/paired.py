@@ -1,0 +1,108 @@
+"""Two runs of the same tasks: each metric's difference over the pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import polars as pl
+
+from calipers.comparing.resampled import resampled
+from calipers.comparing.sides import (
+    NO_PAIR,
+    TOO_LARGE,
+    clusters_of,
+    is_binary,
+    lacking,
+    nothing,
+    resamples,
+    too_large,
+)
+from calipers.comparisons import MetricComparison, Pair
+from calipers.metrics import Metric
+from calipers.metrics.declaration import TASK
+from calipers.scoring import Options
+from calipers.stats.paired import Comparison, paired
+from calipers.stats.power import Spread, detectable
+from calipers.tasks import VALUE, TaskRows, per_task
+
+SIGN_FLIPS = 10_000
+_FLIPPED_CELLS = 1_000_000_000  # resamples × tasks: bounds the time
+
+
+def paired_runs(
+    base: TaskRows, candidate: TaskRows, metrics: Sequence[Metric], options: Options
+) -> Pair:
+    """Compare two runs on the tasks that both have."""
+    ours, theirs = (side.rows.select(TASK, "id").unique(TASK) for side in (base, candidate))
+    common = ours.join(theirs, on=TASK, how="semi").select(TASK).sort(TASK)
+    return Pair(
+        base=base.name,
+        candidate=candidate.name,
+        n_pairs=common.height,
+        only_base=_ids_without(ours, common),
+        only_candidate=_ids_without(theirs, common),
+        metrics={
+            metric.name: _compared(base, candidate, metric, common, options) for metric in metrics
+        },
+    )
+
+
+def _ids_without(tasks: pl.DataFrame, common: pl.DataFrame) -> tuple[str, ...]:
+    return tuple(tasks.join(common, on=TASK, how="anti")["id"].sort())
+
+
+def _compared(
+    base: TaskRows,
+    candidate: TaskRows,
+    metric: Metric,
+    common: pl.DataFrame,
+    options: Options,
+) -> MetricComparison:
+    values = per_task(base, metric)
+    others = per_task(candidate, metric)
+    if values is None or others is None:
+        return resampled(base, candidate, metric, common, options)
+    both = values.join(others, on=TASK, suffix="_candidate").sort(TASK)
+    if not both.height:
+        return nothing(lacking(base, candidate, metric) or NO_PAIR, n_pairs=0)
+    before, after = both[VALUE].to_numpy(), both[f"{VALUE}_candidate"].to_numpy()
+    if too_large(before, after):
+        return nothing(TOO_LARGE, n_pairs=both.height)
+    found = paired(
+        before,
+        after,
+        binary=is_binary(metric, before, after),
+        higher_is_better=None if metric.better is None else metric.better == "higher",
+        confidence=options.confidence,
+        seed=options.seed,
+        resamples=resamples(options, both.height, SIGN_FLIPS, _FLIPPED_CELLS),
+        clusters=clusters_of(both, base, candidate) if options.cluster else None,
+    )
+    return MetricComparison(
+        base=float(before.mean()),
+        candidate=float(after.mean()),
+        difference=found.difference,
+        low=found.low,
+        high=found.high,
+        stderr=found.stderr,
+        interval=found.interval,
+        p_value=found.p_value,
+        test=found.test,
+        permutation_p=found.permutation_p,
+        wins=found.wins,
+        losses=found.losses,
+        ties=found.ties,
+        n_pairs=found.n_pairs,
+        effect=found.effect,
+        effect_name=found.effect_name,
+        detectable=_detectable(found, options.confidence),
+        reason=found.reason,
+    )
+
+
+def _detectable(found: Comparison, confidence: float) -> float | None:
+    """The smallest difference that these pairs could have shown."""
+    if not found.stderr:
+        return None
+    spread = Spread(between=found.stderr**2 * found.n_pairs, within=None, tasks=found.n_pairs)
+    return detectable(found.n_pairs, spread, confidence=confidence)

@@ -1,0 +1,7 @@
+"""From data to a score: choose the metrics, run an engine, turn totals into values."""
+
+from calipers.scoring.keys import sorted_keys
+from calipers.scoring.options import Options
+from calipers.scoring.score import Progress, check_fields, run_engine, score_data
+
+__all__ = ["Options", "Progress", "check_fields", "run_engine", "score_data", "sorted_keys"]

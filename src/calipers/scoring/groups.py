@@ -1,0 +1,129 @@
+"""A group's totals turned into its measured values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from calipers.correcting import judges_of, with_judges
+from calipers.engines.outcome import Outcome
+from calipers.engines.plan import Plan
+from calipers.engines.totals import ERRORS, RECORDS
+from calipers.metrics import Metric
+from calipers.metrics.declaration import Totals
+from calipers.metrics.description import described
+from calipers.picturing import histograms_of, reliability_of_group
+from calipers.results import (
+    ALL_FAILED,
+    Group,
+    Measured,
+)
+from calipers.scoring.keys import sorted_keys
+from calipers.scoring.options import Options
+from calipers.stats.intervals import Interval
+from calipers.tiering import grade
+
+
+def measured_groups(outcome: Outcome, plan: Plan, options: Options) -> list[Group]:
+    """Every group with its values, in the order to show them."""
+    metrics = plan.present(outcome.present).metrics
+    keys = sorted_keys(outcome.groups, plan.by)
+    groups = {
+        text: _group(key, outcome.groups[text], metrics, plan, outcome.intervals.get(text, {}))
+        for text, key in keys.items()
+    }
+    if plan.tallied is not None and outcome.tally is not None:
+        judges = judges_of(outcome.tally)
+        groups = {
+            text: with_judges(
+                replace(group, judges=judges.get(text, ())),
+                outcome.groups[text],
+                options.calibrations,
+                plan.confidence,
+            )
+            for text, group in groups.items()
+        }
+    return _without_hidden(list(groups.values()), metrics, options)
+
+
+def _without_hidden(
+    groups: Sequence[Group], metrics: Sequence[Metric], options: Options
+) -> list[Group]:
+    """Leave out the metrics of which no group has a value, where nobody asked for them."""
+    hidden = {
+        metric.name
+        for metric in metrics
+        if metric.name not in options.metrics
+        and (metric.optional == "unless named" or (metric.optional and not options.profile))
+        and all(group.metrics[metric.name].value is None for group in groups)
+    }
+    return [
+        replace(
+            group,
+            metrics={name: each for name, each in group.metrics.items() if name not in hidden},
+        )
+        for group in groups
+    ]
+
+
+def _group(
+    by: Mapping[str, Any],
+    totals: Totals,
+    metrics: Sequence[Metric],
+    plan: Plan,
+    resampled: Mapping[str, Interval],
+) -> Group:
+    records, errors = int(totals[RECORDS]), int(totals[ERRORS])
+    statistics = {feature.name: described(feature.name, totals) for feature in plan.described}
+    composite = statistics.get("composite_score")
+    return Group(
+        by=by,
+        records=records,
+        errors=errors,
+        metrics={
+            metric.name: _measured(
+                metric, totals, records - errors, plan.confidence, resampled.get(metric.name)
+            )
+            for metric in metrics
+        },
+        statistics=statistics if plan.described else None,
+        grade=None if composite is None else grade(composite["median"]),
+        histograms=histograms_of(totals, plan),
+        reliability=tuple(reliability_of_group(totals, plan)) if plan.reliability else (),
+    )
+
+
+def _measured(
+    metric: Metric, totals: Totals, called: int, confidence: float, resampled: Interval | None
+) -> Measured:
+    n = int(totals.get(metric.rows, 0))
+    about = called if metric.about is None else int(totals.get(metric.about, 0))
+    extras = {
+        name: extra(totals) if callable(extra) else int(totals.get(extra, 0) or 0)
+        for name, extra in metric.extras.items()
+    }
+    refused = metric.refused(totals) if metric.refused else None
+    if not n or refused:
+        reason = (refused or metric.empty) if called else ALL_FAILED
+        return Measured(value=None, n=0, missing=about, reason=reason, extras=extras)
+    value = float(metric.value(totals))
+    around = resampled or metric.interval.interval(value, totals, confidence)
+    method = metric.interval.name if resampled is None else "BCa bootstrap"
+    known = around.low is not None or around.high is not None
+    return Measured(
+        value=value,
+        n=n,
+        missing=about - (n if metric.used is None else int(totals[metric.used])),
+        low=_within(metric, around.low),
+        high=_within(metric, around.high),
+        stderr=around.stderr,
+        interval=method if known else None,
+        extras=extras,
+    )
+
+
+def _within(metric: Metric, bound: float | None) -> float | None:
+    """No bound where the metric cannot be."""
+    low, high = metric.range
+    return None if bound is None else float(min(high, max(low, bound)))

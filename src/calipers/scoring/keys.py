@@ -1,0 +1,29 @@
+"""Groups by their fields, in the order to show them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+
+def sorted_keys(groups: Iterable[str], by: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Each group's fields, from the text that stands for it, in the order to show them."""
+    keys: dict[str, dict[str, Any]] = {text: json.loads(text) for text in groups}
+    whole = [name for name in by if _all_whole(key[name] for key in keys.values())]
+    for key in keys.values():
+        key |= {name: int(key[name]) for name in whole if isinstance(key[name], float)}
+    return dict(sorted(keys.items(), key=lambda item: [_sort_key(item[1][name]) for name in by]))
+
+
+def _all_whole(values: Iterable[Any]) -> bool:
+    """Say whether all of a field's numbers are whole, so that 1.0 may be shown as 1."""
+    numbers = [value for value in values if isinstance(value, float)]
+    return bool(numbers) and all(value.is_integer() for value in numbers)
+
+
+def _sort_key(value: Any) -> tuple[int, float, str]:
+    """Numbers by size, then texts, nulls last."""
+    if value is None:
+        return 2, 0.0, ""
+    return (1, 0.0, value) if isinstance(value, str) else (0, value, "")

@@ -1,0 +1,23 @@
+"""Results as strict JSON: no NaN, and an infinite number is a string."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+
+def finite_json(value: float | None) -> float | str | None:
+    """A number as strict JSON has it.
+
+    >>> finite_json(0.5), finite_json(float("-inf")), finite_json(None)
+    (0.5, '-Infinity', None)
+    """
+    if value is None or math.isfinite(value):
+        return value
+    return "Infinity" if value > 0 else "-Infinity"
+
+
+def strict_json(value: Any, *, indent: int | None = 1) -> str:
+    """The same bytes for the same value, wherever a result is written."""
+    return json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False)

@@ -1,0 +1,32 @@
+"""Files that are written whole or not at all: a reader sees the old one or the new one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from calipers.errors import unwritable
+
+
+@contextmanager
+def whole(path: Path) -> Iterator[Path]:
+    """A place beside `path` to write to, which takes its place at the end."""
+    beside = path.with_name(f".{path.stem}.{os.getpid()}.partial{path.suffix}")
+    try:
+        yield beside
+        beside.replace(path)
+    finally:
+        with suppress(OSError):
+            beside.unlink()
+
+
+def write_whole(path: Path, content: str | bytes) -> None:
+    """Write the content of a file that a user asked for."""
+    data = content.encode() if isinstance(content, str) else content
+    try:
+        with whole(path) as beside:
+            beside.write_bytes(data)
+    except OSError as error:
+        raise unwritable(path, error) from error
