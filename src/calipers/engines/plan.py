@@ -204,14 +204,34 @@ class Plan:
             frame = frame.with_columns(
                 pl.when(~pl.col(FAILED)).then(pl.col(name)) for name in sorted(read)
             )
+        alike = self._alike(frame, records)
         for layer in _layers(self.features):
             frame = frame.with_columns(
-                feature.expression(self.settings).cast(feature.dtype).alias(feature.name)
+                alike.get(feature.name, self._expression(feature)).alias(feature.name)
                 for feature in layer
             )
         if self.sort_keys:
             frame = frame.with_columns(sort_key(feature) for feature in self.sorted_features)
         return frame
+
+    def _expression(self, feature: Feature) -> pl.Expr:
+        return feature.expression(self.settings).cast(feature.dtype)
+
+    def _alike(self, frame: pl.LazyFrame, records: pl.DataFrame) -> dict[str, pl.Expr]:
+        """What features of fields that no record has are in every row: worked out for one."""
+        empty = {each.name for each in records if each.null_count() == records.height}
+        features = [
+            feature for feature in self.features if (read := {*feature.fields()}) and read <= empty
+        ]
+        if not features or not records.height:
+            return {}
+        first = frame.head(1)
+        for layer in _layers(features):
+            first = first.with_columns(
+                self._expression(feature).alias(feature.name) for feature in layer
+            )
+        row = first.select(feature.name for feature in features).collect(engine="in-memory")
+        return {each.name: pl.lit(each[0], dtype=each.dtype) for each in row}
 
     def _group(self) -> pl.Expr:
         if not self.by:

@@ -68,12 +68,17 @@ def measured_batches(
     chunks: Iterable[Chunk], plan: Plan, *, columns: Sequence[str]
 ) -> Iterator[MeasuredBatch]:
     """Each chunk's rows with the columns asked for, in order, several chunks at work at a time."""
-    return _in_order(lambda chunk: measured_chunk(chunk, plan, columns), chunks)
-
-
-def _in_order(work: Callable[[Any], T], items: Iterable[Any]) -> Iterator[T]:
-    """`work` on each item in threads, results in the items' order, only a few ahead."""
     threads = min(8, os.cpu_count() or 1) + 1  # one more: some steps wait for Python's lock
+    return _in_order(lambda chunk: measured_chunk(chunk, plan, columns), chunks, threads)
+
+
+def _of_parts(work: Callable[[pl.DataFrame], T], parts: Iterator[pl.DataFrame]) -> Iterator[T]:
+    """`work` on each part, in order; few at a time, since a part may fill much memory."""
+    return _in_order(work, parts, threads=2)
+
+
+def _in_order(work: Callable[[Any], T], items: Iterable[Any], threads: int) -> Iterator[T]:
+    """`work` on each item in threads, results in the items' order, only a few ahead."""
     with ThreadPoolExecutor(threads) as pool:
         waiting: deque[Future[T]] = deque()
         try:
@@ -130,11 +135,14 @@ def run(sources: Sequence[Source], wanted: Wanted, plan: Plan, sinks: Sinks) -> 
 def _per_task(store: Store, plan: Plan, outcome: Outcome, sinks: Sinks) -> Outcome:
     """Count the flaky tasks and find some, part by part; a row per task goes to its file."""
     counts, few, tried = [], [], []
-    for part in store.parts(task_columns(plan)):
+
+    def tasks_of(part: pl.DataFrame) -> pl.DataFrame:
         rows = nw.from_native(part.lazy())
         totals = task_totals(rows, plan)
         wanted = with_answers(totals, rows, plan) if sinks.wants_tasks else totals
-        tasks = store.named(_collected(wanted))
+        return store.named(_collected(wanted))
+
+    for tasks in _of_parts(tasks_of, store.parts(task_columns(plan))):
         counts.append(_after(tasks, flaky_counts))
         few.append(_after(tasks, flakiest))
         if (costs := attempts(nw.from_native(tasks.lazy()))) is not None:
@@ -195,16 +203,19 @@ def _first_pass(
     parts: dict[Aggregate, list[list[pl.DataFrame]]] = {
         each: [] for each in aggregates if each not in sums
     }
-    for part in store.parts():
+
+    def tables_of(part: pl.DataFrame) -> list[list[pl.DataFrame]]:
         repeated = _repeated(part, TASK)
         shares = [_share(part, repeated, aggregate) for aggregate in aggregates]
         with ThreadPoolExecutor() as pool:
-            work = pool.map(partial(_of_part, plan=plan), shares, aggregates)
-            for aggregate, tables in zip(aggregates, work, strict=True):
-                if aggregate in sums:
-                    sums[aggregate].add(tables[0])
-                else:
-                    parts[aggregate].append([store.named(table) for table in tables])
+            return list(pool.map(partial(_of_part, plan=plan), shares, aggregates))
+
+    for found in _of_parts(tables_of, store.parts()):
+        for aggregate, tables in zip(aggregates, found, strict=True):
+            if aggregate in sums:
+                sums[aggregate].add(tables[0])
+            else:
+                parts[aggregate].append([store.named(table) for table in tables])
     keyed_tables = {
         aggregate: store.named(each.table).sort(GROUP, *aggregate.keys)
         for aggregate, each in sums.items()
@@ -305,24 +316,27 @@ def _of_clusters(
     }
     cluster = TASK if plan.cluster is None else CLUSTER
     features = [feature.name for feature in plan.features if feature.stored]
-    of_parts: list[pl.DataFrame] = []
 
     def join(rows: Frame, table: pl.DataFrame | Frame, on: Sequence[str]) -> Frame:
         assert isinstance(table, pl.DataFrame)
         return join_table(rows, store.coded(table), on)
 
-    for part in store.parts([GROUP, cluster, *features]):
+    def clusters_of(part: pl.DataFrame) -> pl.DataFrame | None:
         rows = _repeated(part, TASK) if cluster == TASK else part
-        rows = rows.filter(pl.col(cluster).is_not_null())
-        if rows.height and wanted:
-            named = nw.from_native(rows.rename({cluster: CLUSTER}).lazy())
-            moved = effects(named, wanted, groups, beside, join)
-            of_parts.append(_collected(per_cluster(moved, wanted), CLUSTER))
+        rows = rows.filter(pl.col(cluster).is_not_null()).rename({cluster: CLUSTER})
+        if not rows.height or not wanted:
+            return None
+        moved = effects(nw.from_native(rows.lazy()), wanted, groups, beside, join)
+        clusters = _collected(per_cluster(moved, wanted), CLUSTER)
+        return _after(clusters, step) if cluster == TASK else clusters
+
     step = partial(beyond_rows, wanted=wanted)
-    if of_parts and cluster == TASK:
-        yield store.named(summed((_after(table, step) for table in of_parts), [GROUP]))
-    elif of_parts:
-        yield store.named(_after(summed(of_parts, [GROUP, CLUSTER]), step))
+    of_parts = _of_parts(clusters_of, store.parts([GROUP, cluster, *features]))
+    tables = [table for table in of_parts if table is not None]
+    if tables and cluster == TASK:
+        yield store.named(summed(tables, [GROUP]))
+    elif tables:
+        yield store.named(_after(summed(tables, [GROUP, CLUSTER]), step))
 
 
 def _add_ranks(

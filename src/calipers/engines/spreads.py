@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 import narwhals as nw
 import polars as pl
 
-from calipers.engines.totals import GroupTotals
+from calipers.engines.totals import GroupTotals, within_groups
 from calipers.metrics.declaration import (
     CLUSTER,
     GROUP,
@@ -74,15 +74,13 @@ def beside_rows(table: Frame, aggregate: Aggregate, wanted: Sequence[Influence])
 def per_cluster(rows: Frame, wanted: Sequence[Influence]) -> Frame:
     """The effect of each cluster, the squares of its rows' effects, and how many there are."""
     names = [each.name for each in wanted]
-    return (
-        rows.with_columns(**{_squares(name): nw.col(name) * nw.col(name) for name in names})
-        .group_by(GROUP, CLUSTER)
-        .agg(
-            *(nw.col(name).sum() for name in names),
-            *(nw.col(_squares(name)).sum() for name in names),
-            *(nw.col(name).count().cast(nw.Int64).alias(_count(name)) for name in names),
-        )
-    )
+    totals = [
+        *(nw.col(name).sum() for name in names),
+        *(nw.col(_squares(name)).sum() for name in names),
+        *(nw.col(name).count().cast(nw.Int64).alias(_count(name)) for name in names),
+    ]
+    squares = {_squares(name): nw.col(name) * nw.col(name) for name in names}
+    return within_groups(rows.with_columns(**squares), CLUSTER, totals=totals)
 
 
 def beyond_rows(clusters: Frame, wanted: Sequence[Influence]) -> Frame:

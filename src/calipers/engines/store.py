@@ -2,13 +2,13 @@
 
 Small tables stay in memory as one part. Beyond a limit, rows go to temporary files, spread over
 parts by task, so that all runs of a task are in the same part and memory stays flat. Groups are
-small numbers in it: tables are grouped by them many times.
+small numbers in it: tables are grouped by them many times. Columns without a value take no room.
 """
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -33,7 +33,7 @@ class Store:
         self._held_size = 0.0
         self._held_bytes = held_bytes
         self._folder: tempfile.TemporaryDirectory[str] | None = None
-        self._written = 0
+        self._written: list[list[str]] = []  # the columns of the files with each number
 
     def __enter__(self) -> Self:
         return self
@@ -51,7 +51,11 @@ class Store:
         """Take some more rows of the compact table."""
         for text in rows[GROUP].unique(maintain_order=True):
             self._codes.setdefault(text, len(self._codes))
-        rows = self.coded(rows)
+        rows = self.coded(rows).select(
+            each.name
+            for each in rows
+            if each.name in (GROUP, TASK) or each.null_count() < rows.height
+        )
         self.rows += rows.height
         self._held.append(rows)
         self._held_size += rows.estimated_size()
@@ -83,12 +87,13 @@ class Store:
         # Rows without an id are tasks of their own: any part will do.
         part = pl.coalesce(pl.col(TASK), pl.int_range(pl.len())) % PARTS
         while self._held:
-            rows = pl.concat(self._some_held()).with_columns(part.alias("_part"))
-            for (number,), share in rows.partition_by("_part", as_dict=True).items():
+            rows = pl.concat(self._some_held(), how="diagonal")
+            shares = rows.with_columns(part.alias("_part")).partition_by("_part", as_dict=True)
+            for (number,), share in shares.items():
                 folder = Path(self._folder.name, f"{number:02}")
                 folder.mkdir(exist_ok=True)
-                share.drop("_part").write_ipc(folder / f"{self._written:06}.arrow")
-            self._written += 1
+                share.drop("_part").write_ipc(folder / f"{len(self._written):06}.arrow")
+            self._written.append(rows.columns)
         self._held_size = 0.0
 
     def _some_held(self) -> Iterator[pl.DataFrame]:
@@ -105,12 +110,20 @@ class Store:
         """
         names = list(columns or self._schema)
         if self._folder is None:
-            if len(self._held) != 1:
-                self._held = [pl.concat([pl.DataFrame(schema=self._schema), *self._held]).rechunk()]
+            if len(self._held) != 1 or self._held[0].width < len(self._schema):
+                self._held = [self._whole(self._held, [*self._schema])]
             yield self._held[0].select(names)
             return
         if self._held:
             self._spill()
         for folder in sorted(Path(self._folder.name).iterdir()):
-            files = sorted(folder.iterdir())
-            yield pl.concat(pl.read_ipc(file, columns=names) for file in files).rechunk()
+            yield self._whole((self._read(file, names) for file in sorted(folder.iterdir())), names)
+
+    def _read(self, file: Path, names: Sequence[str]) -> pl.DataFrame:
+        known = self._written[int(file.stem)]
+        return pl.read_ipc(file, columns=[name for name in known if name in (GROUP, *names)])
+
+    def _whole(self, tables: Iterable[pl.DataFrame], names: Sequence[str]) -> pl.DataFrame:
+        """All rows with all these columns, each in one piece of memory."""
+        none = pl.DataFrame(schema={name: self._schema[name] for name in names})
+        return pl.concat([none, *tables], how="diagonal").select(names).rechunk()

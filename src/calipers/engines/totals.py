@@ -73,7 +73,14 @@ def keyed(rows: Frame, aggregate: Aggregate) -> Frame:
     if aggregate.where is not None:
         rows = rows.filter(aggregate.where())
     named = [total.alias(name) for name, total in aggregate.totals.items()]
-    return rows.group_by(GROUP, *aggregate.keys).agg(*named)
+    return within_groups(rows, *aggregate.keys, totals=named)
+
+
+def within_groups(rows: Frame, *keys: str, totals: Sequence[nw.Expr]) -> Frame:
+    """Totals per group and key; a task or a cluster is of one group, and tells it by itself."""
+    if TASK in keys or CLUSTER in keys:
+        return rows.group_by(*keys).agg(nw.col(GROUP).min(), *totals)
+    return rows.group_by(GROUP, *keys).agg(*totals)
 
 
 def merged(aggregates: Iterable[Aggregate], plan: Plan) -> list[Aggregate]:
