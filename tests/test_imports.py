@@ -25,6 +25,7 @@ FORBIDDEN = {
     "errors": {"*"},
     "patterns": {"*"},
     "strict_json": {"*"},
+    "tier_results": {*_MEASURES, *_ASKS},
     "version": {"*"},
     "whole_files": {"config", *_MEASURES, *_ASKS},
     "records": {"*"},
