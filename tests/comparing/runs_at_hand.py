@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import random
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any
 
-from click.testing import CliRunner, Result
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-from calipers.cli import app
 from calipers.comparisons import Compared, MetricComparison
 from calipers.metrics import catalogue
+from tests import commands
 from tests.conformance.reference import REFERENCES
 from tests.conformance.strategies import data_sets
 
@@ -27,28 +26,7 @@ SHARES = {
 }
 
 
-def run(*args: object) -> Result:
-    result = CliRunner().invoke(app, ["compare", *(str(arg) for arg in args)])
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    assert "Traceback" not in result.output
-    return result
-
-
-def refused(*args: object, code: int = 2) -> str:
-    """What is said of a mistake; nothing may be on stdout."""
-    result = run(*args)
-    assert result.exit_code == code
-    assert result.stdout == ""
-    return result.stderr
-
-
-def strict(text: str) -> Any:
-    """JSON without NaN and Infinity."""
-
-    def no_constants(constant: str) -> None:
-        raise AssertionError(constant)
-
-    return json.loads(text, parse_constant=no_constants)
+run, refused = partial(commands.run, "compare"), partial(commands.refused, "compare")
 
 
 def right(pattern: str, **more: Any) -> list[Record]:

@@ -12,16 +12,8 @@ from hypothesis import given
 
 import calipers as cal
 from calipers.comparisons import MetricComparison
-from tests.comparing.runs_at_hand import (
-    Record,
-    answered,
-    by_id,
-    run,
-    slowly,
-    strict,
-    the_only,
-    two_runs,
-)
+from tests.commands import strict
+from tests.comparing.runs_at_hand import Record, answered, by_id, run, slowly, the_only, two_runs
 from tests.conformance.reference import REFERENCES, Options
 from tests.files import write_lines
 

@@ -7,7 +7,8 @@ from pathlib import Path
 import polars as pl
 
 import calipers as cal
-from tests.comparing.runs_at_hand import answered, refused, run, strict
+from tests.commands import strict
+from tests.comparing.runs_at_hand import answered, refused, run
 from tests.files import write_lines
 
 

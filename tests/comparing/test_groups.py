@@ -13,7 +13,8 @@ import pytest
 from scipy import stats
 
 import calipers as cal
-from tests.comparing.runs_at_hand import logs, right, run, strict, the_only
+from tests.commands import strict
+from tests.comparing.runs_at_hand import logs, right, run, the_only
 from tests.files import write_lines
 
 

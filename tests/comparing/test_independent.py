@@ -10,7 +10,8 @@ from scipy import stats
 
 import calipers as cal
 from calipers.reporting.comparison import comparison_markdown
-from tests.comparing.runs_at_hand import logs, right, strict, the_only
+from tests.commands import strict
+from tests.comparing.runs_at_hand import logs, right, the_only
 
 
 def test_unpaired_shares() -> None:

@@ -13,7 +13,8 @@ from rich.console import Console
 
 import calipers as cal
 from calipers.reporting.comparison import comparison_csv, comparison_markdown, comparison_text
-from tests.comparing.runs_at_hand import logs, refused, right, run, strict
+from tests.commands import strict
+from tests.comparing.runs_at_hand import logs, refused, right, run
 from tests.files import write_lines
 
 TABLE = """

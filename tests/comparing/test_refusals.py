@@ -10,7 +10,8 @@ import pytest
 
 import calipers as cal
 from calipers.reporting.comparison import comparison_csv
-from tests.comparing.runs_at_hand import SHARES, logs, refused, right, run, strict, the_only
+from tests.commands import strict
+from tests.comparing.runs_at_hand import SHARES, logs, refused, right, run, the_only
 from tests.files import write_lines
 
 

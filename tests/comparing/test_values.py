@@ -17,6 +17,7 @@ from scipy import stats
 import calipers as cal
 from calipers.comparisons import MetricComparison
 from calipers.metrics import catalogue
+from tests.commands import strict
 from tests.comparing.runs_at_hand import (
     SHARES,
     WITHOUT_A_VALUE_PER_TASK,
@@ -26,7 +27,6 @@ from tests.comparing.runs_at_hand import (
     right,
     run,
     slowly,
-    strict,
     the_only,
     two_runs,
 )
