@@ -457,7 +457,7 @@ def test_ids_in_some_rows_only(tmp_path: Path) -> None:
             "nowhere/rows.parquet: the folder nowhere does not exist\n  create it first",
         ),
         (("-o", "nowhere/x"), "nowhere/x: No such file or directory\n  check the folder"),
-        (("-o", "."), ".: Is a directory\n  check the folder and its rights"),
+        (("-o", "."), ".: Is a directory\n  check the folder, its rights and the space"),
     ],
 )
 def test_a_mistake_in_the_command_is_one_message(

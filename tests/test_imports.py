@@ -64,6 +64,7 @@ FORBIDDEN = {
     "sizing": {"engines", "sources", "powering", *_ASKS} - {"tasks", "sizing"},
     "powering": {"explaining", "results", "sinks", "agreeing", "ratings", "api", "cli"},
     "comparisons": {"engines", "sources", "metrics", "scoring", "tasks", "comparing", "api", "cli"},
+    "converting": {"explaining", "scoring", *_SIZES, *_SHOWS, *_DECIDES, *_CALLS},
     "comparing": {"explaining", "sinks", "agreeing", "ratings", "reporting", "api", "cli"},
     "gating": {"engines", "sources", *_ASKS} - {"gating", "results", "reporting"},
     "baseline_files": {"engines", "sources", *_ASKS} - {"baseline_files", "gating"},

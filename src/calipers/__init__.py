@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         audit_judges,
         calibrate_judges,
         compare,
+        convert,
         explain,
         gate,
         judge_records,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
         trace_svg,
     )
     from calipers.audits import Audit
+    from calipers.converting import Converted
     from calipers.gating.result import GateResult
     from calipers.metrics.case_weights import CaseWeights
     from calipers.powering import PowerAnalysis
@@ -44,6 +46,7 @@ __all__ = [
     "Audit",
     "CalipersError",
     "CaseWeights",
+    "Converted",
     "DataError",
     "GateResult",
     "Group",
@@ -59,6 +62,7 @@ __all__ = [
     "audit_judges",
     "calibrate_judges",
     "compare",
+    "convert",
     "explain",
     "gate",
     "judge_records",
@@ -76,6 +80,7 @@ _LAZY = {
     "audit_judges": "calipers.api",
     "calibrate_judges": "calipers.api",
     "compare": "calipers.api",
+    "convert": "calipers.api",
     "explain": "calipers.api",
     "gate": "calipers.api",
     "judge_records": "calipers.api",
@@ -89,6 +94,7 @@ _LAZY = {
     "Agreement": "calipers.agreeing",
     "Audit": "calipers.audits",
     "CaseWeights": "calipers.metrics.case_weights",
+    "Converted": "calipers.converting",
     "GateResult": "calipers.gating.result",
     "Group": "calipers.results",
     "Measured": "calipers.results",

@@ -56,6 +56,7 @@ from calipers.sources.batch import Decoded
 from calipers.sources.bytestream import HeldBlock
 from calipers.sources.columns import conformed
 from calipers.sources.jsonl import JsonLines, JsonLinesChunk, PipedJsonLines
+from calipers.sources.logs import Log
 from calipers.sources.tables import Csv, Rows, Table
 
 try:
@@ -173,14 +174,15 @@ def _raw(
     """The source as Spark reads it, and how a worker makes a chunk of some of its rows."""
     if isinstance(source, PipedJsonLines):
         raise UsageError("--engine spark cannot read standard input", fix="name a file or folder")
-    if isinstance(source, JsonLines):
+    if isinstance(source, JsonLines) and not isinstance(source, Log):
         lines = spark.read.text(source.name, lineSep="\n")
         chunk_of = partial(
             _lines_chunk, name=source.name, wanted=wanted, scalars=source.scalar_types(wanted)
         )
         return lines, chunk_of
-    if isinstance(source, Rows):
-        lines = spark.createDataFrame([(line,) for line in source.as_lines()], "value string")
+    if isinstance(source, Rows | Log):
+        texts = source.as_lines(wanted) if isinstance(source, Log) else source.as_lines()
+        lines = spark.createDataFrame([(line,) for line in texts], "value string")
         chunk_of = partial(
             _lines_chunk, name=source.name, wanted=wanted, scalars=source.scalar_types(wanted)
         )
