@@ -53,7 +53,7 @@ def numbered_lines(path: Path) -> Iterator[tuple[int, Mapping[str, Any], float]]
 
 def mapping(value: Any) -> Mapping[str, Any]:
     """The object, or an empty one in its place."""
-    return value if isinstance(value, Mapping) else {}
+    return value if isinstance(value, dict) else {}
 
 
 def listed(value: Any) -> list[Any]:
@@ -63,7 +63,7 @@ def listed(value: Any) -> list[Any]:
 
 def objects(value: Any) -> Iterator[Mapping[str, Any]]:
     """The objects in a list."""
-    return (each for each in listed(value) if isinstance(each, Mapping))
+    return (each for each in listed(value) if isinstance(each, dict))
 
 
 def number(value: Any) -> float | None:
@@ -84,7 +84,7 @@ def text(content: Any) -> str | None:
     """The text of a message's content: itself, or that of its parts."""
     if content is None or isinstance(content, str):
         return content
-    if isinstance(content, Mapping):
+    if isinstance(content, dict):
         return text(content.get("text", content.get("content")))
     if isinstance(content, list):
         found = [part for part in map(text, content) if part]
@@ -114,7 +114,7 @@ def score_fields(scores: Mapping[str, Any]) -> dict[str, Any]:
     """Each score in a field of its own; one of several parts in as many."""
     fields: dict[str, Any] = {}
     for name, value in scores.items():
-        if isinstance(value, Mapping):
+        if isinstance(value, dict):
             fields |= {f"{_PREFIX}{name}_{part}": each for part, each in value.items()}
         elif not isinstance(value, list):
             fields[f"{_PREFIX}{name}"] = value
