@@ -16,6 +16,7 @@ from tempfile import TemporaryDirectory
 
 from benchmarks.evidence import of_intervals, of_resampling
 from benchmarks.figures import Figure, table
+from benchmarks.logs import of_logs
 from benchmarks.memory import of_ten_times_the_rows
 from benchmarks.running import of_running, of_running_longer
 from benchmarks.scoring import against_python, against_reading, of_equations, of_repeats
@@ -38,6 +39,7 @@ BENCHMARKS: dict[str, Callable[[Setup], Iterator[Figure]]] = {
     "bootstrap": of_resampling,
     "intervals": of_intervals,
     "tiers": of_tiers,
+    "logs": of_logs,
     "similarity": of_similarity,
     "traces": of_traces,
     "semantic": of_semantic,

@@ -168,6 +168,29 @@ def python_jaccard() -> Work:
     }
 
 
+def log() -> Work:
+    """`calipers score LOG`."""
+    from calipers.api import score  # noqa: PLC0415
+
+    def work(path: Path, _: Sequence[str]) -> Values:
+        [group] = score(path).groups
+        return {"all": {"accuracy": group.metrics["accuracy"].value}}
+
+    return work
+
+
+def log_inspect() -> Work:
+    """Read a log with Inspect, and count what its scorer found right."""
+    from inspect_ai.log import read_eval_log  # noqa: PLC0415
+
+    def work(path: Path, _: Sequence[str]) -> Values:
+        samples = read_eval_log(str(path)).samples or []
+        right = sum(sample.scores["match"].value == "C" for sample in samples)
+        return {"all": {"accuracy": right / len(samples)}}
+
+    return work
+
+
 def tiers() -> Work:
     """`calipers score FILE --profile tiers --by tier`."""
     from benchmarks.plain_tiers import DESCRIBED  # noqa: PLC0415
@@ -277,6 +300,8 @@ CONTESTANTS: dict[str, Callable[[], Work]] = {
         scikit_cosine,
         scikit_one_vectorizer,
         python_jaccard,
+        log,
+        log_inspect,
         tiers,
         tiers_read,
         tiers_by_hand,

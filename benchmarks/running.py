@@ -7,16 +7,15 @@ CALLS * LATENCY / CONNECTIONS. The model server has a process of its own.
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.util import find_spec
 from pathlib import Path
 
 from benchmarks.contest import ROOT, by_turns, contestant
 from benchmarks.figures import Bar, Figure, versus
+from benchmarks.logs import inspect_python
 from benchmarks.workload import Setup
 
 CALLS = 2_000
@@ -33,7 +32,7 @@ FLAT = Bar(1.5)
 def of_running(setup: Setup) -> Iterator[Figure]:
     with _server(LATENCY) as url:
         runners = {"calipers": contestant("run", _suite(setup.folder, url, CALLS))}
-        if (python := _inspects_python()) is not None:
+        if (python := inspect_python()) is not None:
             suite = _suite(setup.folder, url, CALLS)
             runners["inspect"] = contestant("inspect", suite, python=python)
         runs = by_turns(setup.rounds, **runners)
@@ -69,14 +68,6 @@ def of_running_longer(setup: Setup) -> Iterator[Figure]:
         detail=f"{many.peak_bytes / 1e6:,.0f} MB / {few.peak_bytes / 1e6:,.0f} MB, "
         f"{MORE_CALLS:,} calls / {CALLS:,}",
     )
-
-
-def _inspects_python() -> str | None:
-    """Who runs Inspect: the interpreter that INSPECT_PYTHON names, or this one if it has it.
-
-    Inspect pins packages that we do not: it is best installed apart.
-    """
-    return os.environ.get("INSPECT_PYTHON") or (sys.executable if find_spec("inspect_ai") else None)
 
 
 @contextmanager

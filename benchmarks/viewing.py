@@ -23,6 +23,7 @@ from urllib.request import urlopen
 
 from benchmarks.contest import ROOT
 from benchmarks.figures import Bar, Figure
+from benchmarks.logs import inspect_log, inspect_python
 from benchmarks.workload import Setup
 
 FIRST_PAGE = Bar(1.5)
@@ -148,25 +149,13 @@ def _work() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def _inspect_python() -> str | None:
-    """The interpreter that has Inspect, if any has."""
-    if named := os.environ.get("INSPECT_PYTHON"):
-        return named
-    return sys.executable if find_spec("inspect_ai") else None
-
-
 def _beside_inspect(setup: Setup) -> Iterator[Figure]:
-    python, chromium = _inspect_python(), shutil.which("chromium")
+    python, chromium = inspect_python(), shutil.which("chromium")
     if python is None or chromium is None or find_spec("playwright") is None:
         return
     folder = _folder(setup, "peer", SAMPLES)
-    logs = setup.folder.resolve() / f"inspect-{SAMPLES}"
-    log = logs / "2026-01-01T00-00-00+00-00_sums_first.eval"
-    if not log.exists():
-        logs.mkdir(exist_ok=True)
-        writer = Path(__file__).with_name("inspect_log.py")
-        subprocess.run([python, writer, folder / "records.jsonl", log], check=True, cwd=logs)
-    with _serving(setup, folder) as (url, _), _inspecting(python, logs) as theirs:
+    log = inspect_log(setup, python, folder / "records.jsonl", SAMPLES)
+    with _serving(setup, folder) as (url, _), _inspecting(python, log.parent) as theirs:
         ours = f"{url}{_indexed(url)}"
         seen = _seen_in_a_browser(chromium)
         best = {"calipers": float("inf"), "inspect": float("inf")}

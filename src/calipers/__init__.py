@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         audit_judges,
         calibrate_judges,
         compare,
+        convert,
         explain,
         gate,
         judge_records,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from calipers.audits import Audit
     from calipers.calibrations import Calibrations
     from calipers.comparisons import Compared
+    from calipers.converting import Converted
     from calipers.explaining import Explanation
     from calipers.gating.result import GateResult
     from calipers.metrics.case_weights import CaseWeights
@@ -49,6 +51,7 @@ __all__ = [
     "CalipersError",
     "CaseWeights",
     "Compared",
+    "Converted",
     "DataError",
     "EmptyError",
     "Explanation",
@@ -67,6 +70,7 @@ __all__ = [
     "audit_judges",
     "calibrate_judges",
     "compare",
+    "convert",
     "explain",
     "gate",
     "judge_records",
@@ -82,12 +86,13 @@ __all__ = [
 _MODULES = {
     "calipers.agreeing": ("Agreement",),
     "calipers.api": (
-        *("agree", "audit_judges", "calibrate_judges", "compare", "explain", "gate"),
+        *("agree", "audit_judges", "calibrate_judges", "compare", "convert", "explain", "gate"),
         *("judge_records", "power", "read", "report", "run", "score", "trace_svg"),
     ),
     "calipers.audits": ("Audit",),
     "calipers.calibrations": ("Calibrations",),
     "calipers.comparisons": ("Compared",),
+    "calipers.converting": ("Converted",),
     "calipers.explaining": ("Explanation",),
     "calipers.gating.result": ("GateResult",),
     "calipers.metrics.case_weights": ("CaseWeights",),

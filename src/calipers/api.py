@@ -18,17 +18,18 @@ from calipers.calibrations import Calibration, Calibrations, read_all
 from calipers.choices import Choices, with_choices
 from calipers.comparing import CompareOptions, compare_data
 from calipers.comparisons import Compared
+from calipers.converting import Converted, batches, convert_data
 from calipers.errors import DataError, UsageError
 from calipers.explaining import Explanation, explain_data
 from calipers.powering import PowerAnalysis, power_data
 from calipers.ratings import Where
-from calipers.records import FIELDS, BadValue
+from calipers.records import BadValue
 from calipers.reports import SAMPLES, Report
 from calipers.results import Score
 from calipers.rubric_items import read_rubric
 from calipers.scoring import Options, Progress, score_data
 from calipers.sizing import REPEATS, Aim
-from calipers.sources import Wanted, open_sources
+from calipers.sources import open_sources
 from calipers.stats.power import CORRELATION
 from calipers.traces import trace_picture
 
@@ -476,16 +477,31 @@ def read(data: Any, *, rename: Mapping[str, str] | None = None) -> pl.DataFrame:
     """
     frames = []
     for source in open_sources(data):
-        columns = source.columns()
-        renames = dict(rename or {})
-        others = [name for name in columns if name not in renames.values()]
-        fields = tuple(dict.fromkeys((*renames, *(n for n in FIELDS if n in columns), *others)))
-        for chunk in source.chunks(Wanted(fields, renames)):
-            batch = chunk.exact()
+        for batch, _ in batches(source, rename or {}):
             if batch.bad:
                 raise batch.bad[0].error()
             frames.append(batch.frame)
     return pl.concat(frames, how="diagonal_relaxed") if frames else pl.DataFrame()
+
+
+def convert(
+    data: Any,
+    output: str | Path,
+    *,
+    rename: Mapping[str, str] | None = None,
+    on_bad: Literal["stop", "skip"] = "stop",
+    bad_rows: str | Path | None = None,
+    progress: Progress = _no_progress,
+) -> Converted:
+    """Write the records in `data`, any log that `score` reads, to a .parquet or .jsonl file."""
+    return convert_data(
+        data,
+        Path(output),
+        renames=rename or {},
+        skip_bad=on_bad == "skip",
+        bad_rows=_path(bad_rows),
+        progress=progress,
+    )
 
 
 def _calibrations(files: str | Path | Sequence[str | Path]) -> tuple[Calibration, ...]:

@@ -73,7 +73,7 @@ def explain_data(data: Any, options: Options, *, rows: int) -> Explanation:
     with Store({**plan.schema, "id": pl.String()}) as store:
         sources = open_sources(data)
         for source in sources:
-            chunks = source.chunks(Wanted(plan.fields, options.renames))
+            chunks = source.chunks(Wanted(plan.fields, options.renames, keys=plan.by))
             columns = [*plan.schema, "id"]
             for batch in measured_batches(chunks, plan, columns=columns):
                 if batch.bad and options.on_bad == "stop":

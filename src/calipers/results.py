@@ -166,11 +166,13 @@ class Input:
     rows: int
     sha256: str | None
     skipped: int = 0
+    format: str | None = None  # of another tool whose log it is
 
     def to_dict(self) -> dict[str, Any]:
         """The contract's JSON of one input; `skipped` counts the bad rows that were left out."""
         shown = {"path": self.path, "rows": self.rows, "sha256": self.sha256}
-        return shown | ({"skipped": self.skipped} if self.skipped else {})
+        shown |= {"skipped": self.skipped} if self.skipped else {}
+        return shown | ({"format": self.format} if self.format else {})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

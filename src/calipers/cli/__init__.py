@@ -10,6 +10,7 @@ import click
 
 from calipers.cli.agree import agree
 from calipers.cli.compare import compare
+from calipers.cli.convert import convert
 from calipers.cli.explain import explain
 from calipers.cli.gate import gate
 from calipers.cli.init import init
@@ -68,7 +69,7 @@ def app() -> None:
 
 _COMMANDS = (
     *(score, run, gate, compare, report, view, power, explain, agree, judge),
-    *(list_metrics, init, schema),
+    *(list_metrics, convert, init, schema),
 )
 for command in _COMMANDS:
     app.add_command(command)

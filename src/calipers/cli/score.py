@@ -77,7 +77,11 @@ def score(
     output: Path | None,
     **options: Any,
 ) -> None:
-    """Measure FILES: JSON lines (also .gz, .zst), CSV, Parquet, globs, folders, or - for stdin."""
+    """Measure FILES: JSON lines (also .gz, .zst), CSV, Parquet, globs, folders, or - for stdin.
+
+    Logs of Inspect, lm-eval, promptfoo, garak, OpenAI evals and OpenTelemetry are known by what is
+    in them.
+    """
     from calipers.api import score as measure  # noqa: PLC0415 (loads Polars)
 
     with progress() as show:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from calipers.engines.outcome import Outcome
 from calipers.engines.totals import RECORDS, REPEATED
@@ -14,10 +14,13 @@ from calipers.metrics.similarity import similarity_notices
 from calipers.metrics.token_efficiency import quality_notice
 from calipers.metrics.tool_use import tool_notices
 from calipers.scoring.options import Options
+from calipers.sources import Source
+from calipers.sources.logs import log_notices
 
 
-def notices(outcome: Outcome, options: Options) -> Iterator[str]:
+def notices(sources: Sequence[Source], outcome: Outcome, options: Options) -> Iterator[str]:
     """Each a sentence; those of metrics come from where these are declared."""
+    yield from log_notices(sources)
     records = outcome.total(RECORDS)
     if records and "id" not in outcome.present:
         yield "no record has an id: rows are numbered, each a task of its own"

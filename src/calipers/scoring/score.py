@@ -22,6 +22,7 @@ from calipers.scoring.notices import notices
 from calipers.scoring.options import Options
 from calipers.sinks import Watch, check_folder, open_sinks
 from calipers.sources import Source, Wanted, open_sources
+from calipers.sources.logs import Log
 from calipers.task_file import TaskFile, open_task_file
 from calipers.tiering import compared_tiers
 
@@ -56,7 +57,7 @@ def score_data(
         frontier=_frontier(outcome, plan),
         inputs=tuple(_inputs(sources, outcome, hash_all=options.hash_inputs)),
         settings=_settings(options),
-        notices=tuple(notices(outcome, options)),
+        notices=tuple(notices(sources, outcome, options)),
         seed=options.seed,
     )
 
@@ -97,7 +98,7 @@ def run_engine(
         from calipers.engines.spark import run  # noqa: PLC0415 (an extra)
     else:
         from calipers.engines.polars import run  # noqa: PLC0415 (only the engine in use)
-    wanted = Wanted(plan.fields, options.renames)
+    wanted = Wanted(plan.fields, options.renames, keys=plan.by)
     with open_sinks(
         samples=options.per_sample,
         tasks=None if tasks is None else tasks.add,
@@ -171,6 +172,7 @@ def _inputs(sources: Sequence[Source], outcome: Outcome, *, hash_all: bool) -> I
             rows=reading.rows,
             sha256=_sha256(source.path, hash_all=hash_all),
             skipped=reading.skipped,
+            format=source.format.name if isinstance(source, Log) else None,
         )
 
 

@@ -13,6 +13,7 @@ import polars as pl
 from calipers.errors import DataError, UsageError
 from calipers.sources.batch import CHECK, BadRow, Batch, Chunk, Source, UnusualRows, Wanted
 from calipers.sources.jsonl import JsonLines, PipedJsonLines
+from calipers.sources.logs import log_at
 from calipers.sources.parquet_folder import ParquetFolder, parquet_parts
 from calipers.sources.tables import Csv, Parquet, Rows, Table
 
@@ -37,6 +38,7 @@ _READERS: dict[str, Callable[[Path], Source]] = {
     ".csv": Csv,
     ".parquet": Parquet,
     ".pq": Parquet,
+    ".eval": JsonLines,  # the logs that `log_at` tells are first
 }
 
 
@@ -139,6 +141,8 @@ def _of_file(path: Path) -> Source:
             "or pipe JSON lines in: calipers score - < FILE",
         )
     _refuse_unreadable(path)
+    if reader is JsonLines and (log := log_at(path, _suffix(path))) is not None:
+        return log
     return reader(path)
 
 

@@ -22,6 +22,7 @@ class Wanted:
     fields: tuple[str, ...]
     renames: Mapping[str, str] = field(default_factory=dict)
     as_is: tuple[str, ...] = ()  # nested fields that who wants them looks into
+    keys: tuple[str, ...] = ()  # fields by which rows are told apart
 
     def theirs(self, name: str) -> str:
         """What the data calls the field `name`."""

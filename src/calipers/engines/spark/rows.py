@@ -20,6 +20,7 @@ from calipers.sources.batch import Decoded
 from calipers.sources.bytestream import HeldBlock
 from calipers.sources.columns import conformed
 from calipers.sources.jsonl import JsonLines, JsonLinesChunk, PipedJsonLines
+from calipers.sources.logs import Log
 from calipers.sources.tables import Csv, Rows, Table
 
 SOURCE = "_source"
@@ -48,7 +49,7 @@ def _raw(
     if isinstance(source, JsonLines | Rows):
         scalars = source.scalar_types(wanted)
         chunk_of = partial(_lines_chunk, name=source.name, wanted=wanted, scalars=scalars)
-        return _lines(spark, source), chunk_of
+        return _lines(spark, source, wanted), chunk_of
     table = _table(spark, source)
     names = {wanted.theirs(name) for name in wanted.fields}
     present = [name for name in table.columns if name in names]
@@ -57,10 +58,11 @@ def _raw(
     return rows, partial(_rows_chunk, name=source.name, wanted=wanted, parse=parse)
 
 
-def _lines(spark: SparkSession, source: JsonLines | Rows) -> DataFrame:
-    if isinstance(source, JsonLines):
+def _lines(spark: SparkSession, source: JsonLines | Rows, wanted: Wanted) -> DataFrame:
+    if isinstance(source, JsonLines) and not isinstance(source, Log):
         return spark.read.text(source.name, lineSep="\n")
-    return spark.createDataFrame([(line,) for line in source.as_lines()], "value string")
+    texts = source.as_lines(wanted) if isinstance(source, Log) else source.as_lines()
+    return spark.createDataFrame([(line,) for line in texts], "value string")
 
 
 def _table(spark: SparkSession, source: Source) -> DataFrame:

@@ -1,0 +1,63 @@
+"""A log of Inspect scored by us, beside Inspect's own reader, which computes nothing.
+
+Inspect may have an interpreter of its own: INSPECT_PYTHON.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+from benchmarks.contest import by_turns, contestant, largest_difference
+from benchmarks.figures import Figure, versus
+from benchmarks.workload import Setup
+
+_SAMPLES = 20_000
+
+
+def of_logs(setup: Setup) -> Iterator[Figure]:
+    python = inspect_python()
+    if python is None:
+        return
+    log = inspect_log(setup, python, setup.file("plain", ".jsonl", _SAMPLES), _SAMPLES)
+    runs = by_turns(
+        setup.rounds,
+        calipers=contestant("log", log),
+        inspect=contestant("log_inspect", log, python=python),
+    )
+    ours, theirs = runs["calipers"], runs["inspect"]
+    yield Figure(
+        name="a log of Inspect: reading it with Inspect / calipers, all metrics",
+        value=theirs.seconds / ours.seconds,
+        detail=f"{versus(theirs, ours)}, {_SAMPLES:,} samples",
+    )
+    yield Figure(
+        name="the same: peak memory, Inspect / calipers",
+        value=theirs.peak_bytes / ours.peak_bytes,
+        detail=f"{theirs.peak_bytes / 1e6:,.0f} MB / {ours.peak_bytes / 1e6:,.0f} MB",
+    )
+    yield Figure(
+        name="the same: difference of the accuracies",
+        value=largest_difference(ours.values, theirs.values),
+        unit="",
+    )
+
+
+def inspect_python() -> str | None:
+    """The interpreter that has Inspect, whose pins and ours are best kept apart; if any has."""
+    return os.environ.get("INSPECT_PYTHON") or (sys.executable if find_spec("inspect_ai") else None)
+
+
+def inspect_log(setup: Setup, python: str, records: Path, samples: int) -> Path:
+    """The records as a log that Inspect itself wrote, in a folder of its own."""
+    logs = setup.folder.resolve() / f"inspect-{samples}"
+    log = logs / "2026-01-01T00-00-00+00-00_sums_first.eval"
+    if not log.exists():
+        logs.mkdir(exist_ok=True)
+        writer = Path(__file__).with_name("inspect_log.py")
+        subprocess.run([python, writer, records.resolve(), log], check=True, cwd=logs)
+    return log

@@ -1,0 +1,42 @@
+"""`calipers convert`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from calipers.cli.shared import map_option, on_bad_option, progress, say_empty, say_notices
+
+
+@click.command()
+@click.argument("files", nargs=-1, required=True, metavar="FILES…")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    required=True,
+    metavar="FILE",
+    help="Where to write the records: a .parquet or .jsonl file.",
+)
+@map_option
+@on_bad_option
+@click.option(
+    "--bad-rows",
+    type=click.Path(path_type=Path),
+    help="With --on-bad skip: write the bad rows and their reasons to a .jsonl file.",
+)
+def convert(files: tuple[str, ...], output: Path, **options: Any) -> None:
+    """Write FILES, logs of any tool that `score` reads, as records to one Parquet file."""
+    from calipers.api import convert as write_records  # noqa: PLC0415 (loads Polars)
+
+    with progress() as show:
+        written = write_records(list(files), output, progress=show, **options)
+    say_notices(written.notices)
+    left_out = f", {written.skipped:,} bad rows left out" if written.skipped else ""
+    fields = len(written.columns)
+    click.echo(f"{output}: {written.records:,} records, {fields} fields{left_out}", err=True)
+    if not written.records:
+        say_empty(files)
+        raise SystemExit(3)

@@ -1,0 +1,76 @@
+"""A log of another tool as a source: turned into our records, and read as their JSON lines."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from calipers.sources.batch import Chunk, Wanted
+from calipers.sources.bytestream import Block, HeldBlock
+from calipers.sources.jsonl import JsonLines
+
+Record = dict[str, Any]
+Found = tuple[Record | None, float]  # None for one left out; the share of the log behind it
+
+_BATCH = 1_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogFormat:
+    """One tool's logs: how to tell them, and how to read them."""
+
+    name: str
+    fits: Callable[[Any], bool]  # the JSON of a whole file, or of its first line
+    records: Callable[[Path, Collection[str]], Iterable[Found]]  # with what tells rows apart
+    left_out: str = ""  # which records are, and what to do about it
+
+
+class Log(JsonLines):
+    """A log of a known format; rows are numbered as it gives records."""
+
+    def __init__(self, path: Path, of: LogFormat) -> None:
+        super().__init__(path)
+        self.format = of
+        self.left_out = 0  # known when it has been read
+        self._keys: Collection[str] = ()
+
+    def chunks(self, wanted: Wanted) -> Iterator[Chunk]:
+        """The records in blocks of JSON lines."""
+        self._keys = [wanted.theirs(name) for name in wanted.keys]
+        return super().chunks(wanted)
+
+    def as_lines(self, wanted: Wanted) -> Iterator[str]:
+        """The records as JSON lines, for workers elsewhere."""
+        self._keys = [wanted.theirs(name) for name in wanted.keys]
+        for block, _ in self._blocks():
+            yield from block.load().decode().removesuffix("\n").split("\n")
+
+    def _blocks(self) -> Iterator[tuple[Block, float]]:
+        assert self.path is not None
+        found = iter(self.format.records(Path(self.path), self._keys))
+        first = self.left_out = 0
+        while some := list(islice(found, _BATCH)):
+            lines = [f"{_line(record)}\n" for record, _ in some if record is not None]
+            yield HeldBlock("".join(lines).encode("utf-8", "replace"), first), some[-1][1]
+            first += len(lines)
+            self.left_out += len(some) - len(lines)
+
+
+def log_notices(sources: Iterable[Any]) -> Iterator[str]:
+    """Which sources are logs of other tools, and what of them was left out."""
+    logs = [source for source in sources if isinstance(source, Log)]
+    for of in dict.fromkeys(log.format for log in logs):
+        same = [log for log in logs if log.format is of]
+        what = f"{same[0].name}: a log" if len(same) == 1 else f"{len(same)} files: logs"
+        yield f"{what} of {of.name}, read as records"
+        if left_out := sum(log.left_out for log in same):
+            yield f"{left_out} {of.left_out}"
+
+
+def _line(record: Record) -> str:
+    given = {name: value for name, value in record.items() if value is not None}
+    return json.dumps(given, ensure_ascii=False)

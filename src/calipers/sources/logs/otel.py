@@ -1,0 +1,271 @@
+"""Traces of OpenTelemetry (GenAI) and OpenInference: a trace is a record.
+
+Its tokens are those of the model calls, counted once: a span whose children count their own adds
+nothing. `gen_ai.usage.input_tokens` has the cached ones in it, which records count apart.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from calipers.errors import DataError
+from calipers.sources.bytestream import decompressed
+from calipers.sources.logs.log import Found, LogFormat, Record
+from calipers.sources.logs.parts import (
+    last_text,
+    listed,
+    number,
+    numbered_lines,
+    parsed,
+    score_fields,
+    text,
+    truth,
+    usage_fields,
+    whole_number,
+)
+from calipers.sources.logs.spans import Span, is_spans, spans_in
+
+_OPERATION = "gen_ai.operation.name"
+_KIND = "openinference.span.kind"
+_EVALUATION = "gen_ai.evaluation.result"
+_NOT_CALLS = ("invoke_agent", "create_agent", "execute_tool")
+_MODELS = (
+    "gen_ai.response.model",
+    "gen_ai.request.model",
+    "llm.model_name",
+    "ai.model.id",
+)
+_INPUT_TOKENS = (
+    "gen_ai.usage.input_tokens",
+    "gen_ai.usage.prompt_tokens",
+    "llm.token_count.prompt",
+)
+_OUTPUT_TOKENS = (
+    "gen_ai.usage.output_tokens",
+    "gen_ai.usage.completion_tokens",
+    "llm.token_count.completion",
+)
+_CACHE_READ = (
+    "gen_ai.usage.cache_read.input_tokens",
+    "gen_ai.usage.cache_read_input_tokens",
+    "llm.token_count.prompt_details.cache_read",
+)
+_CACHE_WRITE = (
+    "gen_ai.usage.cache_creation.input_tokens",
+    "gen_ai.usage.cache_creation_input_tokens",
+    "llm.token_count.prompt_details.cache_write",
+)
+_TOOLS = ("gen_ai.tool.name", "tool.name", "ai.toolCall.name")
+_AGENTS = ("gen_ai.agent.name", "agent.name")
+_SAID = ("gen_ai.output.messages", "gen_ai.completion", "ai.response.text", "output.value")
+_ASKED = ("gen_ai.input.messages", "gen_ai.prompt", "ai.prompt", "input.value")
+
+
+def _records(path: Path, _: Collection[str]) -> Iterator[Found]:
+    traces: dict[str, list[Span]] = defaultdict(list)
+    for span in _spans(path):
+        traces[span.trace].append(span)
+    for place, (trace, spans) in enumerate(traces.items(), start=1):
+        yield _Trace(trace, spans).record(), place / len(traces)
+
+
+def _spans(path: Path) -> Iterator[Span]:
+    """One JSON, or a line each."""
+    with path.open("rb") as file:
+        data = decompressed(file).read()
+    try:
+        yield from spans_in(parsed(data, str(path)))
+    except DataError:
+        for _, line, _done in numbered_lines(path):
+            yield from spans_in(line)
+
+
+class _Trace:
+    """The spans of one trace, and who is whose child."""
+
+    def __init__(self, trace: str, spans: Sequence[Span]) -> None:
+        self._id = trace
+        self._spans = sorted(spans, key=lambda span: span.start or 0.0)
+        self._by_id = {span.id: span for span in spans}
+
+    def record(self) -> Record:
+        roots = [span for span in self._spans if span.parent not in self._by_id]
+        root = roots[0]
+        calls = self._calls()
+        models = Counter(text(_of(span, _MODELS)) for span in calls)
+        seconds = self._seconds(roots)
+        asked = [root, *calls]
+        said = [root, *reversed(calls)]
+        return {
+            "id": self._id,
+            "model": models.most_common(1)[0][0] if models else None,
+            "input": next(filter(None, (_text(_of(span, _ASKED), "user") for span in asked)), None),
+            "answer": next(
+                filter(None, (_text(_of(span, _SAID), "assistant") for span in said)), None
+            ),
+            **self._usage(calls),
+            "latency_ms": None if seconds is None else seconds * 1000,
+            "duration_seconds": seconds,
+            "trace": self._trace(),
+            **self._judged(),
+            "error": next((span.message or "error" for span in roots if span.failed), None),
+            "name": root.name,
+            "conversation": text(_of(root, ("gen_ai.conversation.id", "session.id"))),
+            "model_calls": len(calls),
+        }
+
+    def _calls(self) -> list[Span]:
+        """The calls of models: of spans that count tokens, those inside which none does."""
+        counting = {
+            span.id
+            for span in self._spans
+            if _of(span, (*_INPUT_TOKENS, *_OUTPUT_TOKENS)) is not None
+            and span.attributes.get(_OPERATION) not in _NOT_CALLS
+        }
+        outer = {ancestor.id for one in counting for ancestor in self._above(self._by_id[one])}
+        return [span for span in self._spans if span.id in counting - outer]
+
+    def _above(self, span: Span) -> Iterator[Span]:
+        """The span's parent, and so on."""
+        seen = {span.id}
+        while span.parent in self._by_id and span.parent not in seen:
+            span = self._by_id[span.parent]
+            seen.add(span.id)
+            yield span
+
+    def _seconds(self, roots: Sequence[Span]) -> float | None:
+        """From the first root's start to the last one's end."""
+        timed = [
+            (span.start, span.seconds)
+            for span in roots
+            if span.start is not None and span.seconds is not None
+        ]
+        if not timed:
+            return None
+        return max(start + seconds for start, seconds in timed) - min(start for start, _ in timed)
+
+    def _usage(self, calls: Sequence[Span]) -> dict[str, Any]:
+        counts: dict[str, dict[str, float | None]] = {}
+        for span in calls:
+            used = counts.setdefault(text(_of(span, _MODELS)) or "unknown", {})
+            for name, value in _tokens(span).items():
+                if value is not None:
+                    used[name] = (used.get(name) or 0) + value
+        return usage_fields(counts)
+
+    def _trace(self) -> dict[str, Any] | None:
+        """The tools that were called, who called whom, and how often each agent was at work."""
+        tools = [span for span in self._spans if _is_tool(span)]
+        agents = {span.id: name for span in self._spans if (name := _agent(span))}
+        calls = [
+            {
+                "tool_name": text(_of(span, _TOOLS)) or span.name,
+                "agent_id": self._agent_above(span, agents),
+                "success": not span.failed,
+                "duration": span.seconds,
+                "timestamp": span.start,
+            }
+            for span in tools
+        ]
+        asked = [
+            {"from": caller, "to": agents[span.id], "type": "task_request"}
+            for span in self._spans
+            if span.id in agents
+            and (caller := self._agent_above(span, agents)) not in (None, agents[span.id])
+        ]
+        if not calls and not agents:
+            return None
+        parts = {
+            "tool_calls": [
+                {name: value for name, value in call.items() if value is not None} for call in calls
+            ],
+            "agent_interactions": asked,
+            "agent_tasks": dict(Counter(agents.values())),
+        }
+        return {name: part for name, part in parts.items() if part}
+
+    def _agent_above(self, span: Span, agents: Mapping[str, str]) -> str | None:
+        return next((agents[each.id] for each in self._above(span) if each.id in agents), None)
+
+    def _judged(self) -> dict[str, Any]:
+        """What evaluations said: their scores, and whether the run passed where one label says."""
+        found = [
+            attributes
+            for span in self._spans
+            for name, attributes in span.events
+            if name == _EVALUATION
+        ]
+        scores = {
+            text(each.get("gen_ai.evaluation.name")) or "evaluation": number(
+                each.get("gen_ai.evaluation.score.value")
+            )
+            for each in found
+        }
+        labels = {truth(each.get("gen_ai.evaluation.score.label")) for each in found} - {None}
+        passed = labels.pop() if len(labels) == 1 else False if labels else None
+        return {"passed": passed, **score_fields(scores)}
+
+
+def _of(span: Span, names: Sequence[str]) -> Any:
+    return next(
+        (span.attributes[name] for name in names if span.attributes.get(name) is not None), None
+    )
+
+
+def _is_tool(span: Span) -> bool:
+    kind = str(span.attributes.get(_KIND) or "").upper()
+    return (
+        span.attributes.get(_OPERATION) == "execute_tool"
+        or kind == "TOOL"
+        or "ai.toolCall.name" in span.attributes
+    )
+
+
+def _agent(span: Span) -> str | None:
+    """The agent's name, where the span is one's work."""
+    if span.attributes.get(_OPERATION) == "invoke_agent":
+        return text(_of(span, _AGENTS)) or span.name
+    if str(span.attributes.get(_KIND) or "").upper() == "AGENT":
+        return text(_of(span, _AGENTS)) or span.name
+    return None
+
+
+def _tokens(span: Span) -> dict[str, float | None]:
+    read, written = _count(span, _CACHE_READ), _count(span, _CACHE_WRITE)
+    prompt = _count(span, _INPUT_TOKENS)
+    return {
+        "prompt_tokens": None if prompt is None else max(0, prompt - (read or 0) - (written or 0)),
+        "completion_tokens": _count(span, _OUTPUT_TOKENS),
+        "cache_read_tokens": read,
+        "cache_write_tokens": written,
+    }
+
+
+def _count(span: Span, names: Sequence[str]) -> float | None:
+    return whole_number(_of(span, names))
+
+
+def _text(value: Any, role: str) -> str | None:
+    """A text, or the last message of a role in a list of messages, which may be JSON text."""
+    if isinstance(value, str) and value.lstrip()[:1] in ("[", "{"):
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError):
+            return str(value)
+    if isinstance(value, dict):
+        value = value.get("messages", value.get("prompt", value.get("content", value)))
+    if isinstance(value, list):
+        messages = [
+            {**each, "content": each.get("parts", each.get("content"))}
+            for each in listed(value)
+            if isinstance(each, dict)
+        ]
+        return last_text(messages, role) or text(value)
+    return text(value)
+
+
+OPENTELEMETRY = LogFormat(name="OpenTelemetry", fits=is_spans, records=_records)

@@ -1,0 +1,144 @@
+"""Logs of Inspect: a sample is a record."""
+
+from __future__ import annotations
+
+import io
+import json
+import struct
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import zstandard
+from click.testing import CliRunner, Result
+
+import calipers as cal
+from calipers.cli import app
+from calipers.errors import DataError
+from tests.engines_at_hand import ENGINES
+from tests.sources.log_files import HEADER, inspect_log, sample
+
+
+def _invoke(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(app, [str(each) for each in arguments])
+
+
+def test_a_sample_of_inspect_becomes_a_record(tmp_path: Path) -> None:
+    [record] = cal.read(inspect_log(tmp_path / "a.eval", [sample(1)])).to_dicts()
+    assert record == {
+        "id": "sums/1",
+        "model": "openai/gpt-4o-mini",
+        "category": "easy",
+        "input": "2 + 2?",
+        "target": "4",
+        "answer": "4",
+        "cot": "2 + 2 = 4\nIt is 4",
+        "prompt_tokens": 10.0,
+        "completion_tokens": 5.0,
+        "latency_ms": 1500.0,
+        "duration_seconds": 2.0,
+        "correct": True,
+        "run": 1.0,
+        "tags": '["nightly"]',
+        "trace": json.dumps(
+            {
+                "tool_calls": [
+                    {"tool_name": "add", "success": True},
+                    {"tool_name": "check", "success": False},
+                ]
+            }
+        ),
+        "level": 1.0,
+        "nested": '{"a": 1}',
+        "task": "sums",
+        "score_style": 0.5,
+        "score_match": "C",
+    }
+
+
+@pytest.mark.parametrize(
+    ("value", "correct"),
+    [("C", True), ("I", False), ("N", False), ("P", None), (1, True), (0.0, False), (0.3, None)],
+)
+def test_what_a_score_says_of_right_and_wrong(tmp_path: Path, value: Any, correct: Any) -> None:
+    path = inspect_log(tmp_path / "a.eval", [sample(1, value)])
+    table = cal.read(path)
+    assert (table["correct"][0] if "correct" in table.columns else None) is correct
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_every_engine_reads_a_log(tmp_path: Path, engine: str) -> None:
+    samples = [sample(number, "C" if number % 3 else "I") for number in range(1, 8)]
+    path = inspect_log(tmp_path / "a.eval", samples)
+    [group] = cal.score(path, by="task", engine=engine).groups
+    assert group.by == {"task": "sums"}
+    assert group.metrics["accuracy"].value == 5 / 7
+    assert group.metrics["total_tokens_mean"].value == 15
+
+
+def test_failed_and_invalidated_samples_are_errors(tmp_path: Path) -> None:
+    samples = [
+        sample(1, error={"message": "boom"}),
+        sample(2, invalidation={"reason": "wrong key"}),
+        sample(3),
+    ]
+    result = cal.score(inspect_log(tmp_path / "a.eval", samples))
+    assert (result.groups[0].records, result.groups[0].errors) == (3, 2)
+
+
+def test_bare_nan_is_a_null(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    text = json.dumps({**HEADER, "samples": [sample(1)]}, indent=1).replace("0.5", "NaN")
+    path.write_text(text, encoding="utf-8")
+    assert "score_style" not in cal.read(path).columns or cal.read(path)["score_style"][0] is None
+
+
+def test_an_unfinished_log_is_read_by_its_journal(tmp_path: Path) -> None:
+    path = inspect_log(tmp_path / "a.eval", [sample(1), sample(2)], header="_journal/start.json")
+    assert cal.read(path)["model"].to_list() == ["openai/gpt-4o-mini"] * 2
+
+
+def test_members_in_zstd_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "a.eval"
+    path.write_bytes(_zip_in_zstd({"header.json": HEADER, "samples/1_epoch_1.json": sample(1)}))
+    assert cal.read(path)["id"].to_list() == ["sums/1"]
+
+
+def _zip_in_zstd(members: Mapping[str, Any]) -> bytes:
+    """A zip whose members are packed as Inspect does now; Python writes none before 3.14."""
+    out, places = io.BytesIO(), []
+    for name, content in members.items():
+        raw = json.dumps(content).encode()
+        packed = zstandard.compress(raw)
+        fields = (93, 0, 0, zlib.crc32(raw), len(packed), len(raw), len(name))
+        places.append((name, fields, out.tell()))
+        out.write(struct.pack("<IHHHHHIIIHH", 0x04034B50, 63, 0, *fields, 0) + name.encode())
+        out.write(packed)
+    start = out.tell()
+    for name, fields, place in places:
+        head = struct.pack("<IHHHHHHIIIH", 0x02014B50, 63, 63, 0, *fields)
+        out.write(head + struct.pack("<HHHHII", 0, 0, 0, 0, 0, place) + name.encode())
+    size, count = out.tell() - start, len(places)
+    out.write(struct.pack("<IHHHHIIH", 0x06054B50, 0, 0, count, count, size, start, 0))
+    return out.getvalue()
+
+
+@pytest.mark.parametrize("kept", [0, 4, 30, 500, -30])
+def test_a_damaged_log_is_one_clear_message(tmp_path: Path, kept: int) -> None:
+    path = inspect_log(tmp_path / "a.eval", [sample(1)])
+    path.write_bytes(path.read_bytes()[:kept])
+    result = _invoke("score", path)
+    assert result.exit_code in (2, 3), result.output
+    assert "a.eval" in result.output
+    assert "Traceback" not in result.output
+
+
+def test_a_member_that_is_a_bomb_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("calipers.sources.logs.inspect_ai._SAMPLE_BYTES", 1_000)
+    path = inspect_log(tmp_path / "a.eval", [sample(1, note="x" * 10_000)])
+    with pytest.raises(DataError, match="more than a sample has"):
+        cal.read(path)

@@ -1,0 +1,197 @@
+"""Logs of other tools: told by what is in them, and read as records."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+import zstandard
+from click.testing import CliRunner, Result
+
+import calipers as cal
+from calipers.cli import app
+from calipers.errors import DataError
+from calipers.sources import open_sources
+from calipers.sources.logs import Log
+from tests.sources.log_files import (
+    agent_spans,
+    inspect_log,
+    lm_eval_line,
+    promptfoo_row,
+    sample,
+    written,
+)
+
+
+def _invoke(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(app, [str(each) for each in arguments])
+
+
+def _format(path: Path) -> str | None:
+    [source] = open_sources(path)
+    return source.format.name if isinstance(source, Log) else None
+
+
+def test_a_document_counts_once_however_many_filters_there_are(tmp_path: Path) -> None:
+    lines = [
+        lm_eval_line(n, of, float(n == of_right))
+        for n in (1, 2, 3)
+        for of, of_right in (("strict", 1), ("flexible", 2))
+    ]
+    path = written(tmp_path / "samples_sums_2025-09-09T13-31-53.431753.jsonl", *lines)
+    written(
+        tmp_path / "results_2025-09-09T13-31-53.431753.json",
+        {"model_name": "tiny", "results": {}, "lm_eval_version": "0.4.9"},
+    )
+    result = cal.score(path, by="model", metrics=["accuracy"])
+    assert result.groups[0].by == {"model": "tiny"}
+    assert result.groups[0].records == 3
+    assert any("3 lines of other filters" in notice for notice in result.notices)
+    both = cal.score(path, by="filter", metrics=["accuracy"])
+    assert {group.by["filter"]: group.records for group in both.groups} == {
+        "strict": 3,
+        "flexible": 3,
+    }
+
+
+def test_likelihoods_give_the_answer_and_its_confidence(tmp_path: Path) -> None:
+    replies = [[-1.0, False], [0.0, True], [-1.0, False]]
+    line = lm_eval_line(
+        1,
+        filtered_resps=replies,
+        resps=[[each] for each in replies],
+        target=1,
+        metrics=["acc"],
+        acc=1.0,
+    )
+    [record] = cal.read(written(tmp_path / "samples.jsonl", line)).to_dicts()
+    assert (record["answer"], record["target"], record["correct"]) == ("1", "1", True)
+    assert record["prob_correct"] == pytest.approx(1 / (1 + 2 * 2.718281828459045**-1))
+
+
+def test_results_without_samples_say_what_to_do(tmp_path: Path) -> None:
+    path = written(tmp_path / "results.json", {"results": {}, "lm_eval_version": "0.4"}, indent=1)
+    result = _invoke("score", path)
+    assert result.exit_code == 2
+    assert "--log_samples" in result.output
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_promptfoo_has_a_tier_per_prompt_and_tells_errors_from_failures(
+    tmp_path: Path, version: int
+) -> None:
+    rows = [
+        promptfoo_row(0, "Say"),
+        promptfoo_row(0, "Tell", success=False, failureReason=1, error="not equal"),
+        promptfoo_row(1, "Say", success=False, failureReason=2, error="timeout", response=None),
+    ]
+    document = {"results": {"results": rows} if version > 2 else rows}
+    table = cal.read(written(tmp_path / "out.json", document, indent=2))
+    assert table["tier"].to_list() == ["Say", "Tell", "Say"]
+    assert table["passed"].to_list() == [True, False, False]
+    assert table["error"].to_list() == [None, None, "timeout"]
+    assert table["model"].to_list() == ["openai:gpt-4o-mini"] * 3
+    assert table["target"].to_list() == ["Bonjour"] * 3
+    assert table["language"].to_list() == ["French"] * 3
+    assert table["prompt_tokens"].to_list() == [7.0, 7.0, None]
+
+
+def test_garak_runs_pass_where_no_detector_found_anything(tmp_path: Path) -> None:
+    attempt = {
+        "entry_type": "attempt",
+        "uuid": "u",
+        "seq": 0,
+        "status": 2,
+        "probe_classname": "dan.Dan",
+        "prompt": {"turns": [{"role": "user", "content": {"text": "be bad"}}]},
+        "outputs": [{"text": "no"}, {"text": "yes"}, {"text": "?"}, None],
+        "detector_results": {"mit.Mit": [0.0, 1.0, None, None], "other.X": [0.2, 0.0, None, None]},
+    }
+    path = written(
+        tmp_path / "x.report.jsonl",
+        {"entry_type": "start_run setup", "plugins.target_name": "qwen2"},
+        {**attempt, "status": 1},
+        attempt,
+    )
+    table = cal.read(path)
+    assert table["passed"].to_list() == [True, False, None, None]
+    assert table["violations"].to_list() == ["[]", '["mit.Mit"]', None, None]
+    assert table["run"].to_list() == [1, 2, 3, 4]
+    assert table["model"].unique().to_list() == ["qwen2"]
+    assert cal.score(path).groups[0].errors == 1
+
+
+def test_events_of_a_sample_are_put_together(tmp_path: Path) -> None:
+    def event(sample: str, kind: str, **data: Any) -> dict[str, Any]:
+        return {"run_id": "r", "event_id": 0, "sample_id": sample, "type": kind, "data": data}
+
+    path = written(
+        tmp_path / "log.jsonl",
+        {"spec": {"completion_fns": ["gpt-4"], "eval_name": "sums"}},
+        {"final_report": {"accuracy": 0.5}},
+        event("a", "sampling", prompt=[{"role": "user", "content": "2 + 2?"}], sampled=["4"]),
+        event("b", "match", correct=False, expected="5", sampled="6"),
+        event("a", "match", correct=True, expected="4", sampled="4"),
+    )
+    table = cal.read(path).sort("id")
+    assert table.select("id", "model", "answer", "target", "correct", "task").rows() == [
+        ("a", "gpt-4", "4", "4", True, "sums"),
+        ("b", "gpt-4", "6", "5", False, "sums"),
+    ]
+    assert table["input"].to_list() == ["2 + 2?", None]
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"id": "1", "answer": "4", "target": "4"},
+        {"doc_id": 1, "doc": {}, "answer": "4"},
+        {"name": "x", "attributes": {}, "answer": "4"},
+        {"results": 3, "prompt": "x"},
+        {"eval": "x", "version": 1, "status": "ok"},
+        {"type": "match", "sample_id": "1"},
+    ],
+)
+@pytest.mark.parametrize("suffix", [".jsonl", ".json"])
+def test_records_of_our_own_are_no_logs(tmp_path: Path, row: dict[str, Any], suffix: str) -> None:
+    assert _format(written(tmp_path / f"a{suffix}", row, row)) is None
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"\n", b"{", b"\xff\xfe", b"[1, 2]", b"null", b"{}" * 3, b'{"a": ' * 5000]
+)
+@pytest.mark.parametrize("suffix", [".jsonl", ".json", ".eval"])
+def test_what_is_no_log_is_no_traceback(tmp_path: Path, content: bytes, suffix: str) -> None:
+    path = tmp_path / f"a{suffix}"
+    path.write_bytes(content)
+    result = _invoke("score", path)
+    assert result.exit_code in (2, 3), result.output
+    assert result.exception is None or isinstance(result.exception, SystemExit)
+
+
+def test_logs_are_read_packed_too(tmp_path: Path) -> None:
+    path = tmp_path / "samples.jsonl.zst"
+    path.write_bytes(zstandard.compress(json.dumps(lm_eval_line(1)).encode()))
+    assert _format(path) == "lm-eval"
+    assert cal.read(path)["correct"].to_list() == [True]
+
+
+@pytest.mark.parametrize("value", [None, 1, "x", [], {}, [None], {"a": None}, True], ids=repr)
+def test_odd_values_are_read_or_named(tmp_path: Path, value: Any) -> None:
+    line, row, span = lm_eval_line(1), promptfoo_row(0, "Say"), agent_spans()[0]
+    odd = {name: value for name in sample(1) if name not in ("id", "epoch")}
+    logs = [
+        inspect_log(tmp_path / "a.eval", [{**sample(1), **odd}]),
+        written(tmp_path / "l.jsonl", line, dict.fromkeys(line, value) | {"filter": "strict"}),
+        written(tmp_path / "p.json", {"results": [row, dict.fromkeys(row, value)]}),
+        written(
+            tmp_path / "o.json",
+            {"resourceSpans": [{"scopeSpans": [{"spans": [span, dict.fromkeys(span, value)]}]}]},
+        ),
+    ]
+    for log in logs:
+        with suppress(DataError):
+            cal.read(log)
