@@ -6,18 +6,20 @@ import csv
 import io
 import json
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
 import calipers as cal
 from calipers.cli import app
 from calipers.stats.influence import Estimate
+from tests import commands
 from tests.files import write_lines
 from tests.shared_data import FOLDER, expected, needs_shared_data
 
@@ -59,17 +61,7 @@ TABLE = """
 """
 
 
-def run(*args: object) -> Result:
-    result = CliRunner().invoke(app, ["agree", *map(str, args)])
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return result
-
-
-def refused(*args: object) -> str:
-    """What is said of a mistake; nothing may be on stdout."""
-    result = run(*args)
-    assert (result.exit_code, result.stdout) == (2, "")
-    return result.stderr
+run, refused = partial(commands.run, "agree"), partial(commands.refused, "agree")
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 from collections.abc import Sequence
+from functools import partial
 from math import sqrt
 from pathlib import Path
 from statistics import fmean
@@ -14,7 +15,7 @@ from typing import Any
 import click
 import polars as pl
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
@@ -22,9 +23,9 @@ from scipy import stats
 
 import calipers as cal
 from calipers.audits import AuditGroup, JudgeAudit
-from calipers.cli import app
 from calipers.cli.judge import JudgeGroup
 from calipers.reporting.audit import audit_text
+from tests import commands
 from tests.files import write_lines
 from tests.shared_data import FOLDER, expected, needs_shared_data
 
@@ -72,17 +73,7 @@ def judge_named(audit: cal.Audit, name: str) -> JudgeAudit:
     return found
 
 
-def run(*args: object, **more: Any) -> Result:
-    result = CliRunner().invoke(app, ["judge", *map(str, args)], **more)
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return result
-
-
-def refused(*args: object) -> str:
-    """What is said of a mistake; nothing may be on stdout."""
-    result = run(*args)
-    assert (result.exit_code, result.stdout) == (2, "")
-    return result.stderr
+run, refused = partial(commands.run, "judge"), partial(commands.refused, "judge")
 
 
 @pytest.fixture

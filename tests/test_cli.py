@@ -14,11 +14,10 @@ from typing import Any
 
 import polars as pl
 import pytest
-from click.testing import CliRunner, Result
 
 import calipers as cal
-from calipers.cli import app
 from calipers.metrics import catalogue
+from tests.commands import refused, run
 from tests.files import write_lines
 
 ROWS: list[dict[str, Any]] = [
@@ -103,21 +102,6 @@ metric                                        m0                        m1
 @pytest.fixture
 def data(tmp_path: Path) -> str:
     return str(write_lines(tmp_path / "a.jsonl", ROWS))
-
-
-def run(*args: object) -> Result:
-    result = CliRunner().invoke(app, [str(arg) for arg in args])
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    assert "Traceback" not in result.output
-    return result
-
-
-def refused(*args: object) -> str:
-    """What is said of a mistake; nothing may be on stdout."""
-    result = run(*args)
-    assert result.exit_code == 2
-    assert result.stdout == ""
-    return result.stderr
 
 
 def shell(

@@ -264,3 +264,9 @@ def test_settings_count_in_what_is_explained() -> None:
     assert (
         json.loads(cal.score(rows, normalize="text").to_json())["settings"]["normalize"] == "text"
     )
+
+
+def test_a_notebook_shows_the_text_with_what_is_hostile_escaped() -> None:
+    page = cal.explain("accuracy", [{"id": "<b>", "answer": "1", "target": "1"}])._repr_html_()
+    assert "&lt;b&gt;" in page
+    assert "<b>" not in page

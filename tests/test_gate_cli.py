@@ -23,6 +23,7 @@ from calipers.gating.policy import read_policy
 from calipers.reporting.step_summary import LIMIT, append_summary
 from calipers.starter import NAMES
 from calipers.suites import read_suite
+from tests.commands import run
 from tests.files import write_lines
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -74,13 +75,6 @@ def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
     Path("policy.yaml").write_text(POLICY, encoding="utf-8")
     write_lines(Path("a.jsonl"), ROWS)
-
-
-def run(*args: object) -> Result:
-    result = CliRunner().invoke(app, [str(arg) for arg in args])
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    assert "Traceback" not in result.output
-    return result
 
 
 def gate(*args: object, policy: str = "policy.yaml") -> Result:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -10,84 +11,37 @@ import pytest
 import calipers
 
 PACKAGE = Path(calipers.__file__).parent
+LAYOUT = Path(__file__).parents[1] / "docs" / "architecture.md"
 
-_SHOWS = {"api", "cli", "pages", "reporting", "web"}
-_SIZES = {"sizing", "powering"}
-_AUDITS = {"rubric_items", "judgements", "audits", "auditing"}
-_ASKS = {"scoring", "thresholds", "explaining", "results", "sinks", "agreeing", "ratings", "tasks"}
-_DECIDES = {"gating", "deciding", "scenario_table", "baseline_files", "suites", "starter"}
-_CALLS = {"systems", "runner", "judge", "calibrating"}
-_REPORTS = {"reports", "sampling", "presenting"}
-_ASKS |= _REPORTS
-_ASKS |= _SHOWS | _SIZES | _AUDITS | _DECIDES | _CALLS
-_MEASURES = {"engines", "sources", "metrics", "stats", "prices", "records"}
-FORBIDDEN = {
-    "errors": {"*"},
-    "patterns": {"*"},
-    "strict_json": {"*"},
-    "version": {"*"},
-    "whole_files": {"config", *_MEASURES, *_ASKS},
-    "records": {"*"},
-    "config": {*_MEASURES, *_ASKS},
-    "starter": {"config", *_MEASURES, *_ASKS} - {"starter"},
-    "suites": {*_MEASURES, *_ASKS} - {"suites"},
-    "timing": {"*"},
-    "systems": {"config", *_MEASURES, *_ASKS} - {"systems", "suites"},
-    "runner": {"explaining", "agreeing", "calibrating", *_SIZES, *_SHOWS},
-    "judge": {"engines", "sources", "stats", "prices", *_ASKS} - {"judge", "rubric_items"},
-    "calibrating": {"engines", "scoring", "explaining", "sinks", *_SIZES, *_SHOWS},
-    "judging_options": {"engines", "sources", "explaining", "tasks", *_SIZES, *_SHOWS},
-    "calibrations": {"engines", "sources", "metrics", "prices", "records", *_ASKS},
-    "correcting": {"sources", "scoring", "sinks", "thresholds", "tasks", *_SIZES, *_SHOWS},
-    "prices": {"engines", "sources", "metrics", "stats", *_ASKS},
-    "judgment_shape": {"engines", "sources", "metrics", "stats", *_ASKS},
-    "traces": {"engines", "sources", "metrics", "prices", *_ASKS},
-    "texts": {"*"},
-    "semantic": {"engines", "sources", "metrics", "stats", "texts", "records", *_ASKS},
-    "metrics": {"engines", "sources", *_ASKS},
-    "stats": {"engines", "sources", "metrics", *_ASKS},
-    "sources": {"engines", "metrics", *_ASKS},
-    "engines": set(_ASKS),
-    "results": {"engines", "sources", "metrics", "scoring", "explaining", "sinks", "api", "cli"},
-    "json_lines": {"engines", "sources", "metrics", *_ASKS},
-    "task_file": {"scoring", "explaining", "agreeing", "ratings", "tasks", *_SIZES, *_SHOWS},
-    "picturing": {"sources", *_ASKS} - {"results"},
-    "scoring": {"explaining", "api", "cli", "reporting"},
-    "thresholds": {"explaining", "results", "sinks", "agreeing", "ratings", *_SIZES, *_SHOWS},
-    "choices": {"explaining", "results", "sinks", "agreeing", "ratings", *_SIZES, *_SHOWS},
-    "tiering": {"engines", "sources", "metrics", *_ASKS} - {"results", "tiering"},
-    "frontier": {"sources", *_ASKS} - {"results"},
-    "explaining": {"api", "cli"},
-    "ratings": {"engines", "metrics", *_ASKS},
-    "agreeing": {"engines", "sources", "metrics", "scoring", "explaining", "sinks", "api", "cli"},
-    "tasks": {"explaining", "results", "sinks", "agreeing", "ratings", *_SIZES, *_SHOWS},
-    "sizing": {"engines", "sources", "powering", *_ASKS} - {"tasks", "sizing"},
-    "powering": {"explaining", "results", "sinks", "agreeing", "ratings", "api", "cli"},
-    "comparisons": {"engines", "sources", "metrics", "scoring", "tasks", "comparing", "api", "cli"},
-    "converting": {"explaining", "scoring", *_SIZES, *_SHOWS, *_DECIDES, *_CALLS},
-    "comparing": {"explaining", "sinks", "agreeing", "ratings", "reporting", "api", "cli"},
-    "gating": {"engines", "sources", *_ASKS} - {"gating", "results", "reporting"},
-    "baseline_files": {"engines", "sources", *_ASKS} - {"baseline_files", "gating"},
-    "scenario_table": {"explaining", "agreeing", "tasks", "deciding", *_SIZES, *_SHOWS, *_CALLS},
-    "deciding": {"explaining", "agreeing", "tasks", "suites", *_SIZES, *_SHOWS, *_CALLS},
-    "reporting": {
-        *("engines", "sources", "scoring", "sinks", "ratings", "tasks", "judgements", "auditing"),
-        *("api", "cli", "pages", "web", "systems", "judge"),
-    },
-    "pages": {
-        *("engines", "sources", "scoring", "sinks", "ratings", "tasks", "judgements", "auditing"),
-        *("explaining", "api", "cli", "systems", "judge", "runner"),
-    },
-    "result_folder": {"*"},
-    "reports": {"engines", "sources", "metrics", "scoring", "sampling", "presenting", "api", "cli"},
-    "sampling": {"explaining", "agreeing", "tasks", *_SIZES, *_SHOWS, *_CALLS} | {"presenting"},
-    "presenting": {"explaining", "agreeing", "tasks", "suites", *_SIZES, *_SHOWS, *_CALLS},
-    "rubric_items": {"engines", "sources", "metrics", "stats", *_ASKS} - {"rubric_items"},
-    "judgements": {"engines", "metrics", "stats", *_ASKS} - {"rubric_items", "scoring"},
-    "audits": {"engines", "sources", "metrics", "scoring", "judgements", "auditing", "api", "cli"},
-    "auditing": {"engines", "sources", "explaining", "agreeing", "ratings", *_SHOWS},
-    "web": {"api", "cli", "systems"},
-    "api": {"cli", "pages", "reporting", "web"},
+
+def _parts_in_order() -> list[str]:
+    """The parts as the tables of the page about the layout name them, one below the other."""
+    rows = [line for line in LAYOUT.read_text(encoding="utf-8").splitlines() if line[:3] == "| `"]
+    return [name for row in rows for name in re.findall(r"`(\w+)(?:/|\.py)`", row.split("|")[1])]
+
+
+ORDER = _parts_in_order()
+# Results that print themselves ask those who show, inside a method.
+SHOW = {"reporting", "pages"}
+PRINT_THEMSELVES = set(
+    "results comparisons audits gating reports agreeing explaining powering".split()
+)
+_MEASURE = {"sources", "engines", "sinks", "scoring", "tasks", "judgements", "auditing"}
+# What the order alone would allow.
+KNOWS_NOTHING_OF = {
+    "texts": set(ORDER),
+    "stats": {"config", "suites", "systems", "records"},
+    "metrics": {"suites", "systems"},
+    "gating": {"suites", "systems"},
+    "judge": {"stats", "prices", "systems"},
+    "sources": {"metrics", "results", "gating", "suites", "systems"},
+    "engines": {"results", "gating", "suites", "systems"},
+    "sizing": {"sources", "engines", "scoring"},
+    "deciding": {"suites", "systems", "judge"},
+    "reporting": {*_MEASURE, "systems", "judge"},
+    "pages": {*_MEASURE, "systems", "judge", "runner"},
+    "web": {"systems"},
+    "api": {*SHOW, "web"},
 }
 
 
@@ -119,22 +73,23 @@ def imports_of(part: str) -> dict[str, set[str]]:
     }
 
 
-@pytest.mark.parametrize("part", sorted(FORBIDDEN))
-def test_a_part_knows_nothing_of_those_above_it(part: str) -> None:
-    parts = {path.stem for path in PACKAGE.iterdir() if path.suffix == ".py" or path.is_dir()}
-    forbidden = parts if FORBIDDEN[part] == {"*"} else FORBIDDEN[part]
+@pytest.mark.parametrize("part", ORDER)
+def test_a_part_imports_only_what_stands_before_it(part: str) -> None:
+    later = set(ORDER[ORDER.index(part) + 1 :])
+    allowed = SHOW if part in PRINT_THEMSELVES else set()
+    forbidden = (later - allowed) | KNOWS_NOTHING_OF.get(part, set())
     found = {module: names & forbidden for module, names in imports_of(part).items()}
     assert {module: names for module, names in found.items() if names} == {}
 
 
 def test_every_part_has_its_place() -> None:
-    parts = {
+    parts = [
         path.stem
         for path in PACKAGE.iterdir()
         if (path.suffix == ".py" and not path.stem.startswith("__"))
         or (path / "__init__.py").exists()
-    }
-    assert parts - set(FORBIDDEN) == {"cli", "sinks"}
+    ]
+    assert sorted(parts) == sorted(ORDER)
 
 
 def test_the_check_sees_imports_everywhere() -> None:

@@ -15,14 +15,13 @@ from typing import Any
 
 import polars as pl
 import pytest
-from click.testing import CliRunner, Result
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import calipers as cal
-from calipers.cli import app
 from calipers.engines import polars as polars_engine
 from calipers.engines.store import Store
+from tests.commands import run
 from tests.engines_at_hand import ENGINES
 from tests.files import write_lines
 from tests.shared_data import FOLDER, needs_shared_data
@@ -35,12 +34,6 @@ def per_task(rows: list[Row], **options: Any) -> list[Row]:
         path = Path(folder, "tasks.parquet")
         cal.score(rows, per_task=path, **options)
         return pl.read_parquet(path).rows(named=True)
-
-
-def run(*args: object) -> Result:
-    result = CliRunner().invoke(app, [str(arg) for arg in args])
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return result
 
 
 # --- what a row says ---

@@ -9,39 +9,27 @@ import math
 import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from statistics import NormalDist
 from typing import Any
 
 import polars as pl
 import pytest
-from click.testing import CliRunner, Result
 from hypothesis import given
 from hypothesis import strategies as st
 
 import calipers as cal
-from calipers.cli import app
 from calipers.sizing import MetricPower
 from calipers.stats.power import Plan
+from tests import commands
 from tests.files import write_lines
 from tests.shared_data import FOLDER, needs_shared_data
 
 Record = dict[str, Any]
 
 
-def run(*args: object) -> Result:
-    result = CliRunner().invoke(app, ["power", *(str(arg) for arg in args)])
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    assert "Traceback" not in result.output
-    return result
-
-
-def refused(*args: object) -> str:
-    """What is said of a mistake; nothing may be on stdout."""
-    result = run(*args)
-    assert result.exit_code == 2
-    assert result.stdout == ""
-    return result.stderr
+run, refused = partial(commands.run, "power"), partial(commands.refused, "power")
 
 
 def records(runs: Mapping[str, Sequence[Any]], field: str = "correct", **more: Any) -> list[Record]:
@@ -479,10 +467,7 @@ def test_a_narrow_terminal_gets_two_tables(data: str) -> None:
 def test_json_csv_and_markdown(data: str) -> None:
     result = run(data, "--by", "model", "--metric", "accuracy", "--format", "json")
 
-    def no_constants(text: str) -> None:
-        raise AssertionError(text)
-
-    found = json.loads(result.stdout, parse_constant=no_constants)
+    found = commands.strict(result.stdout)
     assert found["schema"] == "calipers.power/1"
     assert found["settings"]["delta"] is None
     assert found["settings"]["runs"] == [1, 2, 4, 8, 16]

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 import calipers as cal
 from calipers.cli import app
-from calipers.metrics.declaration import Settings
+from calipers.metrics.settings import Settings
 from calipers.reporting.figures import figure, with_interval
 from calipers.results import Measured
 from tests.engines_at_hand import ENGINES

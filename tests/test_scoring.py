@@ -278,6 +278,8 @@ def test_metrics_that_are_named_are_given_in_that_order() -> None:
         ({"engine": "dask"}, "no engine is called dask", "polars or spark"),
         ({"bins": 0}, "--bins must be at least 1", "10 is"),
         ({"normalize": "x"}, "--normalize x: no such way", "numeric or text"),
+        ({"judge_cost": "x"}, "--judge-cost x: no such way", "apart or included"),
+        ({"missing": "x"}, "--missing x: no such way", "zero or renormalize"),
         ({"on_bad": "x"}, "--on-bad x: no such way", "stop or skip"),
         ({"bad_rows": "x.jsonl"}, "--bad-rows needs --on-bad skip", "add --on-bad skip"),
         ({"per_sample": "x.txt"}, "--per-sample x.txt: unknown format", "name a file that ends in"),

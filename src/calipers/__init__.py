@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from calipers.errors import CalipersError, DataError, UsageError
+from calipers.errors import CalipersError, DataError, EmptyError, MissingExtraError, UsageError
 from calipers.version import __version__
 
 if TYPE_CHECKING:
@@ -32,7 +32,10 @@ if TYPE_CHECKING:
         trace_svg,
     )
     from calipers.audits import Audit
+    from calipers.calibrations import Calibrations
+    from calipers.comparisons import Compared
     from calipers.converting import Converted
+    from calipers.explaining import Explanation
     from calipers.gating.result import GateResult
     from calipers.metrics.case_weights import CaseWeights
     from calipers.powering import PowerAnalysis
@@ -44,13 +47,18 @@ if TYPE_CHECKING:
 __all__ = [
     "Agreement",
     "Audit",
+    "Calibrations",
     "CalipersError",
     "CaseWeights",
+    "Compared",
     "Converted",
     "DataError",
+    "EmptyError",
+    "Explanation",
     "GateResult",
     "Group",
     "Measured",
+    "MissingExtraError",
     "PowerAnalysis",
     "Report",
     "RunResult",
@@ -75,44 +83,35 @@ __all__ = [
     "trace_svg",
 ]
 
-_LAZY = {
-    "agree": "calipers.api",
-    "audit_judges": "calipers.api",
-    "calibrate_judges": "calipers.api",
-    "compare": "calipers.api",
-    "convert": "calipers.api",
-    "explain": "calipers.api",
-    "gate": "calipers.api",
-    "judge_records": "calipers.api",
-    "power": "calipers.api",
-    "read": "calipers.api",
-    "report": "calipers.api",
-    "run": "calipers.api",
-    "score": "calipers.api",
-    "timed": "calipers.timing",
-    "trace_svg": "calipers.api",
-    "Agreement": "calipers.agreeing",
-    "Audit": "calipers.audits",
-    "CaseWeights": "calipers.metrics.case_weights",
-    "Converted": "calipers.converting",
-    "GateResult": "calipers.gating.result",
-    "Group": "calipers.results",
-    "Measured": "calipers.results",
-    "PowerAnalysis": "calipers.powering",
-    "Report": "calipers.reports",
-    "RunResult": "calipers.runner.ending",
-    "Score": "calipers.results",
-    "Timed": "calipers.timing",
+_MODULES = {
+    "calipers.agreeing": ("Agreement",),
+    "calipers.api": (
+        *("agree", "audit_judges", "calibrate_judges", "compare", "convert", "explain"),
+        *("gate", "judge_records", "power", "read", "report", "run", "score", "trace_svg"),
+    ),
+    "calipers.audits": ("Audit",),
+    "calipers.calibrations": ("Calibrations",),
+    "calipers.comparisons": ("Compared",),
+    "calipers.converting": ("Converted",),
+    "calipers.explaining": ("Explanation",),
+    "calipers.gating.result": ("GateResult",),
+    "calipers.metrics.case_weights": ("CaseWeights",),
+    "calipers.powering": ("PowerAnalysis",),
+    "calipers.reports": ("Report",),
+    "calipers.results": ("Group", "Measured", "Score"),
+    "calipers.runner.ending": ("RunResult",),
+    "calipers.timing": ("Timed", "timed"),
 }
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
     """Load what is heavy when it is first used: `import calipers` takes milliseconds."""
-    if name not in _LAZY:
+    if name not in _MODULE_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module  # noqa: PLC0415
 
-    return getattr(import_module(_LAZY[name]), name)
+    return getattr(import_module(_MODULE_OF[name]), name)
 
 
 def __dir__() -> list[str]:

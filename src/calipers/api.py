@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack
@@ -173,8 +174,6 @@ def run(
     draws the order of its tasks. Without `report`, no page is written beside the numbers.
     `watch` is given the counts of the calls while these are made.
     """
-    from contextlib import nullcontext  # noqa: PLC0415
-
     from calipers.runner.running import default_folder, prepared, run_suite  # noqa: PLC0415
 
     ready = prepared(suite)
@@ -197,8 +196,6 @@ def judge_records(
     `judging` says by whom and how, see `calipers.judging_options.Judging`. Run again with the same
     output to finish what is missing.
     """
-    from contextlib import nullcontext  # noqa: PLC0415
-
     from calipers.judging_options import work_of  # noqa: PLC0415
     from calipers.runner.judging import judge_files  # noqa: PLC0415
 
@@ -368,7 +365,12 @@ def explain(
     policy: PolicyLike | None = None,
     **choices: Unpack[Choices],
 ) -> Explanation:
-    """How a metric came to its value: formula, rows used and left out, the rows that weigh most."""
+    """How a metric came to its value: formula, rows used and left out, the rows that weigh most.
+
+    >>> answers = [{"answer": "4", "target": "4"}, {"answer": "5", "target": "4"}]
+    >>> explain("accuracy", answers).groups[0].work
+    '1 / 2'
+    """
     options = Options(
         by=_names(by),
         metrics=(metric,),
@@ -468,7 +470,11 @@ def trace_svg(
 
 
 def read(data: Any, *, rename: Mapping[str, str] | None = None) -> pl.DataFrame:
-    """The records in `data` as a Polars frame: checked, in the record's types, all fields kept."""
+    """The records in `data` as a Polars frame: checked, in the record's types, all fields kept.
+
+    >>> read([{"question": "2 + 2", "answer": 4}], rename={"input": "question"}).row(0, named=True)
+    {'input': '2 + 2', 'answer': '4'}
+    """
     frames = []
     for source in open_sources(data):
         for batch, _ in batches(source, rename or {}):

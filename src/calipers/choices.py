@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from calipers.metrics.agent_weights import read_weights
 from calipers.metrics.case_weights import CaseWeights
-from calipers.metrics.declaration import Settings
+from calipers.metrics.settings import Settings
 from calipers.prices import read_prices
 from calipers.scoring import Options
 from calipers.thresholds import with_threshold

@@ -11,7 +11,8 @@ import polars as pl
 from calipers.calibrations import PASSED, Calibration, members_of
 from calipers.engines.outcome import OTHERS, ROWS, TEXT
 from calipers.metrics import Metric, metric_named
-from calipers.metrics.declaration import GROUP, Totals, spread_of
+from calipers.metrics.declaration import GROUP, Totals
+from calipers.metrics.intervals import spread_of
 from calipers.metrics.judged import RUBRICS
 from calipers.metrics.judges import ASPECTS, IMPL_RATE, JUDGED_VALUES
 from calipers.results import Group, JudgedBy, Measured

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import reduce
+from html import escape
 from operator import and_, or_
 from typing import Any
 
@@ -44,7 +45,7 @@ class GroupExplanation:
 
 @dataclass(frozen=True, kw_only=True)
 class Explanation:
-    """A metric, explained on some data. Prints as text."""
+    """A metric, explained on some data. Prints as text, in a notebook too."""
 
     metric: Metric
     groups: tuple[GroupExplanation, ...]
@@ -58,6 +59,9 @@ class Explanation:
         from calipers.reporting.terminal import explanation_text  # noqa: PLC0415 (loads rich)
 
         return explanation_text(self)
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(str(self))}</pre>"
 
 
 def explain_data(data: Any, options: Options, *, rows: int) -> Explanation:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from calipers.errors import UsageError
 from calipers.gating.stored import stored_gate
 from calipers.metrics.case_weights import CaseWeights
-from calipers.metrics.declaration import Settings
+from calipers.metrics.settings import Settings
 from calipers.reports import SAMPLES, Report
 from calipers.result_folder import GATE, MANIFEST, RECORDS, SCORE, result_folder, stored_json
 from calipers.results import Group, Score

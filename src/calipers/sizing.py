@@ -13,7 +13,8 @@ import polars as pl
 
 from calipers.errors import UsageError, check_confidence
 from calipers.metrics import Metric
-from calipers.metrics.declaration import RUNS, TASK, Feature, Wilson
+from calipers.metrics.declaration import RUNS, TASK, Feature
+from calipers.metrics.intervals import Wilson
 from calipers.stats.power import (
     CORRELATION,
     Plan,

@@ -17,7 +17,8 @@ import calipers as cal
 from calipers.engines.plan import Plan
 from calipers.engines.resampling import CODE, WeightedValues, with_codes
 from calipers.metrics import catalogue, metrics_of
-from calipers.metrics.declaration import TASK, Settings
+from calipers.metrics.declaration import TASK
+from calipers.metrics.settings import Settings
 from calipers.results import Measured
 from calipers.sources import Wanted
 from calipers.sources.tables import Rows

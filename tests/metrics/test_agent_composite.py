@@ -25,7 +25,7 @@ from calipers.metrics.agent_composite import (
     recommendation_weight,
 )
 from calipers.metrics.agent_weights import PARTS, checked_weights, read_weights
-from calipers.metrics.declaration import Settings
+from calipers.metrics.settings import Settings
 from tests.conformance import composite_reference as reference
 from tests.files import write_lines
 from tests.shared_data import FOLDER, needs_shared_data

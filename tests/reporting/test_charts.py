@@ -10,11 +10,10 @@ from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
-from click.testing import CliRunner, Result
 
 import calipers as cal
-from calipers.cli import app
 from calipers.metrics import PROFILES
+from tests.commands import run
 from tests.files import write_lines
 from tests.shared_data import FOLDER, needs_shared_data
 
@@ -75,12 +74,6 @@ def rows_of(chart: Any) -> list[Row]:
         found += part.get("data", {}).get("values", [])
         parts += (*part.get("layer", []), *part.get("concat", []))
     return found
-
-
-def run(*args: object) -> Result:
-    result = CliRunner().invoke(app, [str(arg) for arg in args])
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return result
 
 
 # --- what they show ---

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calipers.metrics.cot_shape import corrections, self_correcting, step_count, steps_and_lines
-from calipers.metrics.declaration import Settings
 from calipers.metrics.equations import equations, located
+from calipers.metrics.settings import Settings
 from calipers.web.marks import CORRECTION, WRONG, marked
 from calipers.web.words import side_by_side
 

@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 
 from calipers.comparisons import MetricComparison
 from calipers.metrics import Metric
-from calipers.metrics.declaration import CLUSTER, TASK, Wilson
+from calipers.metrics.declaration import CLUSTER, TASK
+from calipers.metrics.intervals import Wilson
 from calipers.scoring import Options
 from calipers.tasks import TaskRows
 

@@ -16,7 +16,8 @@ from calipers.engines.plan import FAILED, Plan
 from calipers.engines.totals import ERRORS, keyed
 from calipers.metrics.accuracy import correct
 from calipers.metrics.cost import cost_usd
-from calipers.metrics.declaration import GROUP, RUNS, TASK, Aggregate, Feature, Frame, sums
+from calipers.metrics.declaration import GROUP, RUNS, TASK, Aggregate, Feature, Frame
+from calipers.metrics.means import sums
 from calipers.metrics.normalize import answer_key
 from calipers.metrics.passing import passed
 from calipers.metrics.repeats import ANSWERS, agreement_of_runs

@@ -22,12 +22,12 @@ from calipers.metrics.declaration import (
     Metric,
     OneOf,
     Rank,
-    Settings,
     is_met,
-    sums,
 )
 from calipers.metrics.description import mode_of
 from calipers.metrics.histogram import histogram_of
+from calipers.metrics.means import sums
+from calipers.metrics.settings import Settings
 from calipers.metrics.wide_histogram import wide_bin_of, wide_histogram_of
 
 FAILED = "_failed"

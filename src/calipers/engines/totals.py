@@ -22,9 +22,9 @@ from calipers.metrics.declaration import (
     Step,
     TaskValues,
     kept_total,
-    spread_of,
 )
 from calipers.metrics.description import positions
+from calipers.metrics.intervals import spread_of
 from calipers.stats.intervals import effective_size, quantile_ranks
 
 RECORDS = "records"

@@ -18,7 +18,7 @@ from calipers.gating.formulas import Formula
 from calipers.gating.rules import FINAL_SCORE, NORMALIZED_LATENCY, Progressive, Rule, known_metric
 from calipers.gating.thresholds import Scale, Threshold, parse_threshold, scale_of
 from calipers.metrics.case_weights import CaseWeights
-from calipers.metrics.declaration import Settings
+from calipers.metrics.settings import Settings
 
 EXAMPLE = "for example thresholds: {blocking: {accuracy: 90}}; calipers init writes a whole one"
 SAFETY = "safety_rate"

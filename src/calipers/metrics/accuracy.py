@@ -5,8 +5,10 @@ from __future__ import annotations
 import narwhals as nw
 import polars as pl
 
-from calipers.metrics.declaration import Aggregate, Feature, OneOf, Settings, mean, sums
+from calipers.metrics.declaration import Aggregate, Feature, OneOf
+from calipers.metrics.means import mean, sums
 from calipers.metrics.normalize import normalized_answer, normalized_target
+from calipers.metrics.settings import Settings
 
 DECIDABLE = OneOf((("correct",), ("answer", "target")))
 

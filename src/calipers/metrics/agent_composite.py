@@ -16,8 +16,10 @@ from calipers.metrics.coordination import (
     coordination_centrality,
     task_distribution_balance,
 )
-from calipers.metrics.declaration import Aggregate, Feature, Settings, Totals, mean, sums
+from calipers.metrics.declaration import Aggregate, Feature, Totals
 from calipers.metrics.judged import SCORES
+from calipers.metrics.means import mean, sums
+from calipers.metrics.settings import Settings
 from calipers.metrics.similarity import output_similarity, task_success
 from calipers.metrics.time_score import time_score
 from calipers.metrics.tool_use import path_convergence, tool_selection_accuracy

@@ -10,7 +10,8 @@ from dataclasses import replace
 import narwhals as nw
 import polars as pl
 
-from calipers.metrics.declaration import Aggregate, Feature, Influence, Metric, Totals, centre, mean
+from calipers.metrics.declaration import Aggregate, Feature, Influence, Metric, Totals, centre
+from calipers.metrics.means import mean
 from calipers.metrics.shares import PartialWilson, weight_influence
 
 PROFILES = ("scenarios",)

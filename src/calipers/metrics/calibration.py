@@ -16,13 +16,13 @@ from calipers.metrics.declaration import (
     Frame,
     Influence,
     Metric,
-    Settings,
     Totals,
     centre,
-    mean,
-    spread_of,
     total,
 )
+from calipers.metrics.intervals import spread_of
+from calipers.metrics.means import mean
+from calipers.metrics.settings import Settings
 from calipers.stats.intervals import Interval, design_effect, t_interval
 
 _SURE = 1.96  # standard errors from 0: a bin's gap is there, and its sign known

@@ -10,7 +10,9 @@ from typing import Literal
 import narwhals as nw
 import polars as pl
 
-from calipers.metrics.declaration import Aggregate, Feature, Metric, Settings, Totals, mean, sums
+from calipers.metrics.declaration import Aggregate, Feature, Metric, Totals
+from calipers.metrics.means import mean, sums
+from calipers.metrics.settings import Settings
 
 _BOOLEANS = {"true": True, "false": False}
 _N, _LABELLED = "classified__n", "classified__without_label"

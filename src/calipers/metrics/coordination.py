@@ -9,7 +9,9 @@ from math import inf
 import narwhals as nw
 import polars as pl
 
-from calipers.metrics.declaration import Aggregate, Feature, Settings, Totals, mean, sums
+from calipers.metrics.declaration import Aggregate, Feature, Totals
+from calipers.metrics.means import mean, sums
+from calipers.metrics.settings import Settings
 from calipers.metrics.trace import PROFILES, counted, part, trace
 from calipers.traces import highest_centrality
 

@@ -11,17 +11,9 @@ import polars as pl
 
 from calipers.config.files import shown
 from calipers.judgment_shape import calls_of, listed
-from calipers.metrics.declaration import (
-    GROUP,
-    Aggregate,
-    Feature,
-    Frame,
-    OneOf,
-    Settings,
-    Totals,
-    mean,
-    sums,
-)
+from calipers.metrics.declaration import GROUP, Aggregate, Feature, Frame, OneOf, Totals
+from calipers.metrics.means import mean, sums
+from calipers.metrics.settings import Settings
 from calipers.prices import (
     USED,
     price_list,

@@ -6,8 +6,10 @@ import re
 
 import polars as pl
 
-from calipers.metrics.declaration import Feature, Settings, mean
+from calipers.metrics.declaration import Feature
+from calipers.metrics.means import mean
 from calipers.metrics.normalize import PYTHON_SPACE
+from calipers.metrics.settings import Settings
 from calipers.metrics.tokens import tokens
 
 _NULLS = "a row without a cot is left out; an empty cot has length 0"

@@ -12,17 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cached_property
 from typing import Any, Literal, Protocol
 
 import narwhals as nw
 import polars as pl
 
-from calipers.metrics.agent_weights import AgentWeights
-from calipers.metrics.case_weights import CaseWeights
-from calipers.prices import Prices
-from calipers.stats.intervals import Interval, normal_quantile, t_interval, wilson
-from calipers.traces import OptimalTools
+from calipers.metrics.settings import Settings
+from calipers.stats.intervals import Interval
 
 # Columns of our own; the underscore keeps them apart from the data's fields.
 GROUP = "_group"  # one text per group: its fields as JSON
@@ -43,32 +40,6 @@ def total(name: str) -> nw.Expr:
 def total_column(name: str) -> str:
     """The column where that total stands."""
     return f"_total_{name}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
-    """What a user can choose about how metrics are computed; the output names each choice."""
-
-    normalize: Literal["numeric", "text"] = "numeric"
-    bins: int = 10
-    tokenizer: str = "whitespace"
-    pass_weight: float = 0.5
-    impl_weight: float = 0.5
-    prices: Prices | None = None
-    judge_cost: Literal["apart", "included"] = "apart"
-    pass_score: float = 1.0  # of a scenario, from which on it passed
-    positive: str | None = None  # the label that counts as positive
-    latency_budget_ms: float = 5000.0
-    case_weights: CaseWeights | None = None
-    optimal_tools: OptimalTools | None = None
-    start: str | None = None  # of the way through the tools; else the first call's tool
-    goal: str | None = None  # else the last call's
-    weights: AgentWeights | None = None  # of the parts of the agents' composite; else P's
-    semantic_model: str = "distilbert-base-uncased"
-    semantic_cache: str | None = None  # a folder; it saves time and changes no number
-    missing: Literal["zero", "renormalize"] = "zero"  # what a null part does to what it is part of
-    success_threshold: float = 0.8
-    threshold_from: str | None = None  # where the threshold comes from, if it was measured
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,58 +221,6 @@ class Rank:
         )
 
 
-@dataclass(frozen=True)
-class Wilson:
-    """For shares of rows or of tasks."""
-
-    spread: str
-    count: str
-    name: str = "wilson"
-
-    def interval(self, value: float, totals: Totals, confidence: float) -> Interval:
-        """Wilson's score interval."""
-        n = int(totals[self.count])
-        return wilson(value, n, *spread_of(self.spread, totals), confidence)
-
-
-@dataclass(frozen=True)
-class StudentT:
-    """For means. Those of values in [0, 1] that are all 0, or all 1, vary as Wilson says."""
-
-    spread: str
-    of_shares: bool = False
-    name: str = "t"
-
-    def interval(self, value: float, totals: Totals, confidence: float) -> Interval:
-        """The value ± t standard errors."""
-        spread, clusters = spread_of(self.spread, totals)
-        if self.of_shares and value in (0, 1) and clusters > 1:
-            return wilson(value, clusters, spread, clusters, confidence)
-        return t_interval(value, spread, clusters, confidence)
-
-
-@dataclass(frozen=True)
-class OrderStatistics:
-    """For quantiles: two of the values themselves."""
-
-    rank: Rank
-    name: str = "order statistics"
-
-    def interval(self, value: float, totals: Totals, confidence: float) -> Interval:
-        """The values at the ranks that the engine has looked up."""
-        del value
-        low, high = totals.get(self.rank.low_name), totals.get(self.rank.high_name)
-        if low is None or high is None:
-            return Interval(low=low, high=high, stderr=None)
-        reach = 2 * normal_quantile(confidence)
-        return Interval(low=low, high=high, stderr=(high - low) / reach)
-
-
-def spread_of(name: str, totals: Totals) -> tuple[float, int]:
-    """The spread and the number of clusters behind a value."""
-    return totals.get(f"{name}__spread", 0.0), int(totals.get(f"{name}__clusters", 0))
-
-
 Extra = str | Callable[[Totals], float | str | None]
 """What a metric shows beside its value: a total, or what is made of the totals."""
 
@@ -354,86 +273,3 @@ class Metric:
             for each in (*self.measures, *self.also)
             for feature in ((each.feature,) if isinstance(each, Rank) else each.features)
         )
-
-
-def sums(feature: Feature) -> Aggregate:
-    """How many rows have the feature, and its sum: what a mean needs."""
-    name = feature.name
-    value = nw.col(name)
-    if feature.dtype == pl.Boolean:
-        value = value.cast(nw.Int64)
-    return Aggregate(
-        features=(feature,),
-        totals={f"{name}__n": nw.col(name).count(), f"{name}__sum": value.sum()},
-    )
-
-
-@cache
-def mean_influence(feature: Feature) -> Influence:
-    """How far each row moves the feature's mean."""
-    count, summed = f"{feature.name}__n", f"{feature.name}__sum"
-    return Influence(
-        name=feature.name,
-        rows=count,
-        centre=lambda totals: totals[summed] / totals[count],
-        effect=nw.col(feature.name).cast(nw.Float64) - centre(feature.name),
-        squares=lambda totals: totals[f"{feature.name}__squares"],
-        feature=feature,
-    )
-
-
-def mean(
-    feature: Feature,
-    *,
-    name: str,
-    says: str,
-    formula: str,
-    spec: str,
-    needs: tuple[Need, ...],
-    profiles: tuple[str, ...] = ("reasoning",),
-    nulls: str = "a row without the value is left out",
-    unit: str | None = None,
-    range: tuple[float, float] = (0, float("inf")),  # noqa: A002 (the word the catalogue shows)
-    better: Literal["higher", "lower"] | None = None,
-    complement: bool = False,
-    aggregate: Aggregate | None = None,
-    empty: str | None = None,
-    extras: Mapping[str, Extra] | None = None,
-) -> Metric:
-    """A metric that is the mean of a feature over the rows that have it, or 1 minus that mean."""
-    count, summed = f"{feature.name}__n", f"{feature.name}__sum"
-
-    def value(totals: Totals) -> float:
-        share = totals[summed] / totals[count]
-        return 1 - share if complement else share
-
-    def weight(totals: Totals) -> pl.Expr:
-        return (pl.col(feature.name).cast(pl.Float64) - totals[summed] / totals[count]).abs()
-
-    influence = mean_influence(feature)
-    by_t = StudentT(influence.name, of_shares=range == (0, 1))
-    by_wilson = feature.dtype == pl.Boolean
-
-    return Metric(
-        name=name,
-        says=says,
-        formula=formula,
-        spec=spec,
-        profiles=profiles,
-        needs=needs,
-        nulls=nulls,
-        unit=unit,
-        range=range,
-        better=better,
-        aggregate=aggregate or sums(feature),
-        rows=count,
-        value=value,
-        empty=empty or f"no record has {' and '.join(map(str, needs))}",
-        work=f"{'1 − ' if complement else ''}{{{summed}}} / {{{count}}}",
-        interval=Wilson(influence.name, count) if by_wilson else by_t,
-        extras=extras or {},
-        averaged=feature,
-        complement=complement,
-        influence=influence,
-        weight=weight,
-    )

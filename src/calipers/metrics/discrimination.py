@@ -11,16 +11,8 @@ from scipy import special
 
 from calipers.metrics.accuracy import DECIDABLE, correct
 from calipers.metrics.calibration import UNUSED, confidence, confidence_bin
-from calipers.metrics.declaration import (
-    GROUP,
-    Aggregate,
-    Frame,
-    Influence,
-    Metric,
-    Totals,
-    spread_of,
-    total,
-)
+from calipers.metrics.declaration import GROUP, Aggregate, Frame, Influence, Metric, Totals, total
+from calipers.metrics.intervals import spread_of
 from calipers.stats.intervals import UNKNOWN, Interval, standard_error, t_quantile, wilson
 
 

@@ -18,9 +18,9 @@ from calipers.metrics.declaration import (
     Metric,
     Totals,
     centre,
-    spread_of,
     total,
 )
+from calipers.metrics.intervals import spread_of
 from calipers.metrics.normalize import answer_key
 from calipers.stats.intervals import (
     UNKNOWN,

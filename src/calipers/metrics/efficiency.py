@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import polars as pl
 
-from calipers.metrics.declaration import Feature, Metric, OrderStatistics, Rank, mean, recorded
+from calipers.metrics.declaration import Feature, Metric, Rank, recorded
+from calipers.metrics.intervals import OrderStatistics
+from calipers.metrics.means import mean
 
 prompt_tokens = recorded("prompt_tokens")
 completion_tokens = recorded("completion_tokens")

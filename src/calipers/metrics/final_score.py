@@ -15,16 +15,8 @@ import polars as pl
 
 from calipers.metrics.accuracy import accuracy
 from calipers.metrics.behaviors import behavior_coverage
-from calipers.metrics.declaration import (
-    Aggregate,
-    Feature,
-    Influence,
-    Metric,
-    Rank,
-    Totals,
-    centre,
-    spread_of,
-)
+from calipers.metrics.declaration import Aggregate, Feature, Influence, Metric, Rank, Totals, centre
+from calipers.metrics.intervals import spread_of
 from calipers.metrics.passing import safety_rate
 from calipers.stats.intervals import UNKNOWN, Interval, normal_quantile, standard_error
 

@@ -15,7 +15,8 @@ import narwhals as nw
 import polars as pl
 
 from calipers.judgment_shape import listed
-from calipers.metrics.declaration import Aggregate, Feature, Metric, Totals, mean, sums
+from calipers.metrics.declaration import Aggregate, Feature, Metric, Totals
+from calipers.metrics.means import mean, sums
 
 LOWEST, HIGHEST = 1, 5
 _BAD = "bad"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import polars as pl
 
-from calipers.metrics.declaration import Feature, mean
+from calipers.metrics.declaration import Feature
 from calipers.metrics.equations import equations
+from calipers.metrics.means import mean
 
 
 def _wrong_share(texts: pl.Series) -> pl.Series:

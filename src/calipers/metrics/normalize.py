@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import polars as pl
 
-from calipers.metrics.declaration import Feature, Settings
+from calipers.metrics.declaration import Feature
+from calipers.metrics.settings import Settings
 
 # What Python's str.isspace() says is white space; Rust's notion lacks \x1c to \x1f.
 PYTHON_SPACE = (

@@ -12,16 +12,8 @@ from operator import mul
 
 import narwhals as nw
 
-from calipers.metrics.declaration import (
-    RUNS,
-    TASK,
-    Aggregate,
-    Frame,
-    Metric,
-    StudentT,
-    TaskValues,
-    Totals,
-)
+from calipers.metrics.declaration import RUNS, TASK, Aggregate, Frame, Metric, TaskValues, Totals
+from calipers.metrics.intervals import StudentT
 from calipers.metrics.passing import PASSED, passed
 from calipers.metrics.tiers import PROFILES
 

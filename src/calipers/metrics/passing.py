@@ -8,8 +8,9 @@ import narwhals as nw
 import polars as pl
 
 from calipers.metrics.behaviors import ruled_passed
-from calipers.metrics.declaration import Aggregate, Feature, OneOf, Totals, mean, sums
+from calipers.metrics.declaration import Aggregate, Feature, OneOf, Totals
 from calipers.metrics.judgments import judged_passed
+from calipers.metrics.means import mean, sums
 
 PASSED = OneOf((("passed",), ("judgments",), ("expected_behaviors",), ("violations",)))
 

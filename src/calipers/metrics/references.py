@@ -13,8 +13,8 @@ from operator import add
 
 import polars as pl
 
-from calipers.metrics.declaration import Settings
 from calipers.metrics.semantic import FOUND, SEMANTIC, semantic_scores
+from calipers.metrics.settings import Settings
 from calipers.texts import cosine, jaccard
 
 WEIGHTS = {"semantic": 0.5, "cosine": 0.3, "jaccard": 0.2}  # P, task success assessment

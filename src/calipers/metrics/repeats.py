@@ -10,17 +10,8 @@ import narwhals as nw
 import polars as pl
 
 from calipers.metrics.accuracy import DECIDABLE, correct
-from calipers.metrics.declaration import (
-    GROUP,
-    RUNS,
-    TASK,
-    Aggregate,
-    Frame,
-    Metric,
-    StudentT,
-    TaskValues,
-    Wilson,
-)
+from calipers.metrics.declaration import GROUP, RUNS, TASK, Aggregate, Frame, Metric, TaskValues
+from calipers.metrics.intervals import StudentT, Wilson
 from calipers.metrics.normalize import answer_key
 
 _AT_LEAST = 2

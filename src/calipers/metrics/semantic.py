@@ -15,7 +15,7 @@ from typing import Any
 import polars as pl
 
 from calipers.errors import CalipersError
-from calipers.metrics.declaration import Settings
+from calipers.metrics.settings import Settings
 from calipers.texts import word_match
 
 STAND_IN = "lexical"

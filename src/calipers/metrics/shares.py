@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import narwhals as nw
 
-from calipers.metrics.declaration import Influence, Totals, spread_of
+from calipers.metrics.declaration import Influence, Totals
+from calipers.metrics.intervals import spread_of
 from calipers.stats.intervals import Interval, partial_wilson
 
 

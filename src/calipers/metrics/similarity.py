@@ -8,19 +8,11 @@ from dataclasses import replace
 import narwhals as nw
 import polars as pl
 
-from calipers.metrics.declaration import (
-    GROUP,
-    Aggregate,
-    Feature,
-    Frame,
-    Metric,
-    Settings,
-    Totals,
-    mean,
-    sums,
-)
+from calipers.metrics.declaration import GROUP, Aggregate, Feature, Frame, Metric, Totals
+from calipers.metrics.means import mean, sums
 from calipers.metrics.references import CHOSEN, chosen, weighted, without_semantic
 from calipers.metrics.semantic import CUT, FOUND, REASON, SEMANTIC, STAND_IN, semantic_scores
+from calipers.metrics.settings import Settings
 from calipers.texts import cosine, jaccard
 
 PROFILES = ("agents",)

@@ -17,14 +17,14 @@ from calipers.metrics.declaration import (
     Influence,
     Metric,
     OneOf,
-    Settings,
     Totals,
     centre,
-    mean,
-    spread_of,
 )
+from calipers.metrics.intervals import spread_of
 from calipers.metrics.judgments import judged_impl_rate
+from calipers.metrics.means import mean
 from calipers.metrics.passing import PASSED, passed
+from calipers.metrics.settings import Settings
 from calipers.stats.intervals import Interval, standard_error, t_quantile, wilson
 
 PROFILES = ("tiers",)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import polars as pl
 
-from calipers.metrics.declaration import Feature, OneOf, Settings, mean
+from calipers.metrics.declaration import Feature, OneOf
+from calipers.metrics.means import mean
+from calipers.metrics.settings import Settings
 
 
 def _time_score(_: Settings) -> pl.Expr:

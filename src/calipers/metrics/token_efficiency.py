@@ -27,10 +27,10 @@ from calipers.metrics.declaration import (
     OneOf,
     Totals,
     centre,
-    spread_of,
     total,
 )
 from calipers.metrics.efficiency import total_tokens
+from calipers.metrics.intervals import spread_of
 from calipers.metrics.tiers import RATED, impl_rate
 from calipers.stats.intervals import Interval, standard_error, t_quantile, wilson
 

@@ -15,7 +15,7 @@ from calipers.metrics.normalize import PYTHON_SPACE
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-    from calipers.metrics.declaration import Settings
+    from calipers.metrics.settings import Settings
 
 WHITESPACE = "whitespace"
 

@@ -9,7 +9,9 @@ from functools import partial
 import narwhals as nw
 import polars as pl
 
-from calipers.metrics.declaration import Aggregate, Feature, Settings, Totals, mean, sums
+from calipers.metrics.declaration import Aggregate, Feature, Totals
+from calipers.metrics.means import mean, sums
+from calipers.metrics.settings import Settings
 from calipers.metrics.trace import PROFILES, counted, part, trace
 from calipers.traces import path_convergence as path_convergence_of
 from calipers.traces import tool_selection

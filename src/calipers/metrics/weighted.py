@@ -15,12 +15,12 @@ from calipers.metrics.declaration import (
     Influence,
     Metric,
     OneOf,
-    Settings,
     Totals,
     centre,
-    spread_of,
 )
+from calipers.metrics.intervals import spread_of
 from calipers.metrics.passing import PASSED, pass_rate, passed
+from calipers.metrics.settings import Settings
 from calipers.metrics.shares import PartialWilson, weight_influence
 from calipers.stats.intervals import Interval, wilson
 

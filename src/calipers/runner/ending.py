@@ -12,7 +12,7 @@ from calipers.errors import EXIT_INCOMPLETE, EXIT_PASS, CalipersError
 from calipers.gating.early import Early
 from calipers.gating.policy import read_policy
 from calipers.gating.result import GateResult
-from calipers.metrics.declaration import Settings
+from calipers.metrics.settings import Settings
 from calipers.presenting import ReportOptions, report_data
 from calipers.reports import need_report
 from calipers.result_folder import GATE, REPORT, SCORE

@@ -24,7 +24,7 @@ from calipers.gating.demands import Demand, demands
 from calipers.gating.early import By, Early
 from calipers.gating.policy import Policy, read_policy
 from calipers.gating.sequential import CheckSequence, TaskValue
-from calipers.metrics.declaration import Settings
+from calipers.metrics.settings import Settings
 from calipers.runner.plan import Place, Plan
 from calipers.runner.state import FAILED, MISSING, State
 from calipers.scoring import Options

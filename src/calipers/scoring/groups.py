@@ -14,11 +14,7 @@ from calipers.metrics import Metric
 from calipers.metrics.declaration import Totals
 from calipers.metrics.description import described
 from calipers.picturing import histograms_of, reliability_of_group
-from calipers.results import (
-    ALL_FAILED,
-    Group,
-    Measured,
-)
+from calipers.results import ALL_FAILED, Group, Measured
 from calipers.scoring.keys import sorted_keys
 from calipers.scoring.options import Options
 from calipers.stats.intervals import Interval

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isfinite
 from pathlib import Path
@@ -13,9 +13,9 @@ from calipers.engines.plan import Plan
 from calipers.errors import UsageError, check_confidence, nearest
 from calipers.metrics import metric_named, metrics_of
 from calipers.metrics.calibration import confidence_bin
-from calipers.metrics.declaration import Settings
 from calipers.metrics.judges import judged_by
 from calipers.metrics.semantic import forget_failures
+from calipers.metrics.settings import Settings
 from calipers.metrics.tiers import DESCRIBED, composite_score
 from calipers.metrics.tokens import check_tokenizer
 from calipers.picturing import SPREAD
@@ -24,6 +24,12 @@ from calipers.sinks import check_folder
 from calipers.tiering import TIER
 
 ENGINES = ("polars", "spark")
+
+_WAYS = {
+    "normalize": ("numeric", "text"),
+    "judge_cost": ("apart", "included"),
+    "missing": ("zero", "renormalize"),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,8 +62,7 @@ class Options:
         check_confidence(self.confidence)
         if self.resamples < 0 or self.seed < 0:
             raise UsageError("--resamples and --seed are whole numbers from 0 on", fix="leave out")
-        if self.on_bad not in ("stop", "skip"):
-            raise UsageError(f"--on-bad {self.on_bad}: no such way", fix="stop or skip")
+        _check_way("--on-bad", self.on_bad, ("stop", "skip"))
         if self.bad_rows is not None and self.on_bad != "skip":
             raise UsageError("--bad-rows needs --on-bad skip", fix="add --on-bad skip")
         if self.engine not in ENGINES:
@@ -99,11 +104,16 @@ class Options:
         )
 
 
+def _check_way(option: str, given: str, ways: Sequence[str]) -> None:
+    if given not in ways:
+        raise UsageError(f"{option} {given}: no such way", fix=" or ".join(ways))
+
+
 def _check_settings(settings: Settings) -> None:
     if settings.bins < 1:
         raise UsageError("--bins must be at least 1", fix="10 is what the literature uses")
-    if settings.normalize not in ("numeric", "text"):
-        raise UsageError(f"--normalize {settings.normalize}: no such way", fix="numeric or text")
+    for name, ways in _WAYS.items():
+        _check_way(f"--{name.replace('_', '-')}", getattr(settings, name), ways)
     if not 0 < settings.pass_score <= 1:
         raise UsageError(
             f"--pass-score {settings.pass_score:g}: not above 0 and at most 1",
@@ -114,8 +124,6 @@ def _check_settings(settings: Settings) -> None:
             f"--latency-budget {settings.latency_budget_ms:g}: not a time",
             fix="milliseconds above 0, for example 5000",
         )
-    if settings.missing not in ("zero", "renormalize"):
-        raise UsageError(f"--missing {settings.missing}: no such way", fix="zero or renormalize")
     if not settings.semantic_model:
         raise UsageError(
             "--semantic-model: an empty name", fix="a model's name, its folder, or lexical"

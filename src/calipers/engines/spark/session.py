@@ -1,0 +1,86 @@
+"""The Spark session, and small tables on their way between driver and cluster."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import narwhals as nw
+import polars as pl
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from calipers.errors import UsageError
+from calipers.metrics.declaration import Frame
+
+_QUIET = Path(__file__).with_name("log4j2.properties")
+
+_SPARK_TYPES = {
+    pl.String: "string",
+    pl.Int64: "bigint",
+    pl.Float64: "double",
+    pl.Boolean: "boolean",
+}
+
+
+def start_session() -> SparkSession:
+    """The session at hand, or one on this machine that keeps quiet."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        return active
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.shuffle.partitions": str(2 * (os.cpu_count() or 1)),
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_QUIET.as_uri()}",
+    }
+    builder = SparkSession.builder.appName("calipers")
+    if "SPARK_REMOTE" not in os.environ and "PYSPARK_GATEWAY_PORT" not in os.environ:
+        for name, value in settings.items():
+            builder = builder.config(name, value)
+    try:
+        session = builder.getOrCreate()
+    except (PySparkException, RuntimeError, OSError) as error:
+        raise UsageError(
+            f"Spark does not start: {last_line(error)}",
+            fix="install Java 17 and let JAVA_HOME point to it, or use --engine polars",
+        ) from error
+    session.sparkContext.setLogLevel("ERROR")
+    return session
+
+
+def last_line(error: Exception) -> str:
+    """What a long message of Java's comes down to; our own errors are in its midst."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    named = [line for line in lines if line.startswith("calipers.")]
+    return (named or lines or [type(error).__name__])[-1][:300]
+
+
+def declared(schema: Mapping[str, pl.DataType]) -> str:
+    """Columns as Spark declares them."""
+    return ", ".join(f"`{name}` {_SPARK_TYPES[type(dtype)]}" for name, dtype in schema.items())
+
+
+def on_cluster(table: pl.DataFrame, spark: SparkSession) -> Frame:
+    """A small table of the driver's, on the cluster."""
+    return nw.from_native(spark.createDataFrame(table.rows(), declared(table.schema)))
+
+
+def collected(frame: Frame) -> pl.DataFrame:
+    """A small table of the cluster's, on the driver."""
+    native: DataFrame = frame.to_native()
+    return pl.DataFrame([row.asDict() for row in native.collect()], infer_schema_length=None)
+
+
+def part_by_part(rows: DataFrame) -> Iterator[pl.DataFrame]:
+    """A large table on the driver, by way of a folder that driver and workers share."""
+    with tempfile.TemporaryDirectory(prefix="calipers-") as name:
+        folder = Path(name, "parts")
+        rows.write.parquet(folder.as_uri())
+        yield from map(pl.read_parquet, sorted(folder.glob("part-*.parquet")))

@@ -1,0 +1,115 @@
+"""What a score says of tiers and tasks beside its groups: uplift, flaky tasks, the cheapest way."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from calipers.strict_json import finite_json
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tiers:
+    """Tiers side by side: how far each is above the baseline, and how much they differ."""
+
+    by: Mapping[str, Any]
+    baseline: str
+    uplift: Mapping[str, float | None]
+    pass_rate_variance: float | None
+    pass_rate_mean_variance: float | None
+    cost_variance: float | None
+    cost_delta: float | None
+    reasons: Mapping[str, str]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The contract's JSON of the tiers."""
+        return {
+            **({"by": dict(self.by)} if self.by else {}),
+            "baseline": self.baseline,
+            "uplift": dict(self.uplift),
+            "pass_rate_variance": self.pass_rate_variance,
+            "pass_rate_mean_variance": self.pass_rate_mean_variance,
+            "cost_variance": self.cost_variance,
+            "cost_delta": self.cost_delta,
+            **({"reasons": dict(self.reasons)} if self.reasons else {}),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlakyTask:
+    """A task of which some runs pass and some fail."""
+
+    by: Mapping[str, Any]
+    id: str
+    passes: int
+    runs: int  # that are known to pass or fail
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON of one task."""
+        return {"by": dict(self.by), "id": self.id, "passes": self.passes, "runs": self.runs}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PerTask:
+    """The tasks of all groups: how many there are and how many are flaky, and some of these."""
+
+    tasks: int
+    repeated: int  # with two runs or more that are known to pass or fail
+    flaky: int
+    flakiest: tuple[FlakyTask, ...]
+    path: str | None  # the file with a row per task, where one was asked for
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON of the tasks."""
+        return {
+            "tasks": self.tasks,
+            "repeated": self.repeated,
+            "flaky": self.flaky,
+            "flakiest": [task.to_dict() for task in self.flakiest],
+            "path": self.path,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OnFrontier:
+    """What a group adds to the cheapest way to a pass."""
+
+    by: Mapping[str, Any]
+    tasks: int  # that it tried, where cost and outcome are known
+    best: int  # of these, where no other group is cheaper
+    only: int  # of these, where no other group passes
+    saves: float | None  # USD a task, against the next best, over the others of these
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON of one group."""
+        counts = {"tasks": self.tasks, "best": self.best, "only": self.only}
+        return {"by": dict(self.by), **counts, "saves": self.saves}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Frontier:
+    """The cheapest way to a pass of each task, over all groups."""
+
+    tasks: int
+    solved: int  # by any group
+    cost_of_pass: float | None  # the mean over all tasks: infinite where one is not solved
+    solved_cost_of_pass: float | None  # over the solved ones
+    low: float | None
+    high: float | None
+    groups: tuple[OnFrontier, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON of the frontier."""
+        return {
+            "tasks": self.tasks,
+            "solved": self.solved,
+            "cost_of_pass": finite_json(self.cost_of_pass),
+            "solved_cost_of_pass": {
+                "value": self.solved_cost_of_pass,
+                "low": self.low,
+                "high": self.high,
+                "interval": "t",
+            },
+            "groups": [group.to_dict() for group in self.groups],
+        }
