@@ -280,7 +280,7 @@ def test_a_command_ends_with_a_run_that_is_killed_as_it_begins(tmp_path: Path) -
         if (tmp_path / "pid").exists():
             begun = int((tmp_path / "pid").read_text())
             try:
-                assert comes_true(lambda pid=begun: not is_there(pid), 3)
+                assert ends(begun)
             finally:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(begun, signal.SIGKILL)
@@ -291,6 +291,10 @@ def comes_true(said: Callable[[], bool], seconds: float = 20) -> bool:
     while not said() and time.monotonic() < end:
         time.sleep(0.05)
     return said()
+
+
+def ends(pid: int) -> bool:
+    return comes_true(lambda: not is_there(pid), 3)
 
 
 def is_there(pid: int) -> bool:
