@@ -251,6 +251,21 @@ def test_a_failed_call_is_never_a_pass_and_is_made_anew(tmp_path: Path) -> None:
     assert len(calls(tmp_path / "b")) == made + 1
 
 
+def test_a_call_that_was_not_made_has_not_failed(tmp_path: Path) -> None:
+    """The full run would be incomplete; once all its calls are made, it says what the early one did."""
+    given = tasks(300, 97)
+    folder = suite(tmp_path, given, ACCURATE)
+    assert folder.run("--until-decided").exit_code == 0
+    asked = {line.split()[0] for line in calls(tmp_path)}
+    (tmp_path / "broken.txt").write_text(next(t["id"] for t in given if t["id"] not in asked))
+    again = folder.run("--until-decided")
+    assert (again.exit_code, len(calls(tmp_path))) == (0, len(asked))
+    assert folder.run().exit_code == 3
+    assert folder.json("gate.json")["incomplete"] == ["1 of 300 calls failed"]
+    (tmp_path / "broken.txt").unlink()
+    assert folder.run().exit_code == 0
+
+
 def test_what_needs_all_calls_keeps_it_going(tmp_path: Path) -> None:
     policy = {"thresholds": {"blocking": {"accuracy": "≥ 80%", "ece": 0.9}}}
     given = tasks(60, 99)
