@@ -40,6 +40,7 @@ class GateOptions:
     ratchet: bool = False
     latency_budget_ms: float | None = None  # goes before the policy's
     incomplete: tuple[str, ...] = ()  # why the records are not the whole run
+    unjudged: int = 0  # answers that have no value yet, for a judge failed
     early: Early | None = None  # of a run that may end as soon as it is decided
 
 
@@ -97,7 +98,11 @@ def gate_data(
     ]
     checks = tuple(_checks(groups, read, asked, baseline, options, calibrations))
     ended_early = asked.early is not None and asked.early.stopped  # the rest has not gone
-    incomplete = (*asked.incomplete, *_incomplete(score))
+    incomplete = (
+        *asked.incomplete,
+        *_incomplete(score),
+        *_owed(asked.unjudged, checks, groups, read),
+    )
     verdict = verdict_of(checks, complete=not incomplete)
     now = Recorded(groups=tuple(each.recorded(names) for each in groups if each.ran))
     kept = _kept_baseline(now, baseline, path, asked, verdict if not incomplete else "incomplete")
@@ -199,6 +204,38 @@ def _incomplete(score: Score) -> Iterator[str]:
         yield f"{errors:,} of {score.records:,} calls failed"
     if skipped := sum(each.skipped for each in score.inputs):
         yield f"bad rows left out: {skipped:,}"
+
+
+def _owed(
+    unjudged: int, checks: Sequence[Check], groups: Sequence[_Measured], policy: Policy
+) -> Iterator[str]:
+    """Why a run is not the whole run to checks that go by judges: some answers have no value."""
+    missing = {
+        (tuple(each.group.by.items()), name): measured.missing
+        for each in groups
+        for name, measured in each.group.metrics.items()
+    }
+    waits = any(
+        missing[tuple(check.by.items()), name]
+        for check in checks
+        if check.evidence
+        for name in _means_of(check, policy)
+    )
+    if unjudged and waits:
+        yield f"judges failed on {unjudged:,} answer{'' if unjudged == 1 else 's'}"
+
+
+def _means_of(check: Check, policy: Policy) -> Sequence[str]:
+    """The metrics that a check which blocks stands on; a single scenario without a value fails."""
+    match check.level:
+        case "composite":
+            return () if policy.composite is None else tuple(policy.composite.metrics())
+        case "category":
+            return (PASS_RATE,)
+        case "blocking":
+            return (check.name,)
+        case "required" | "warning":
+            return ()
 
 
 def _pooled(groups: Sequence[_Measured]) -> Iterator[str]:
