@@ -11,6 +11,7 @@ from typing import Any
 
 from calipers.baseline_files import RECORD_FIRST, read_baseline, write_baseline
 from calipers.calibrations import Calibration, read_all
+from calipers.correcting import correct_part, without_error
 from calipers.errors import UsageError
 from calipers.gating.baselines import Recorded, RecordedGroup, changes, ratcheted
 from calipers.gating.checks import PASS_RATE, checks_of
@@ -22,10 +23,9 @@ from calipers.gating.result import Changes, Check, GateResult, verdict_of
 from calipers.gating.sequential import settled
 from calipers.metrics import metric_named
 from calipers.metrics.judges import judged_parts
-from calipers.results import Group, Measured, Score
+from calipers.results import Group, Score
 from calipers.scenario_table import ScenarioGroup, ScenarioTable
 from calipers.scoring import Options, Progress, score_data
-from calipers.stats.correction import Corrected
 
 ACCURACY = "accuracy"
 
@@ -93,7 +93,9 @@ def gate_data(
     score = score_data(data, options, progress, table.watch)
     beside = table.beside(score.groups, options.by)
     groups = [
-        _Measured(group=_as_decided(group, read), scenarios=scenarios)
+        _Measured(
+            group=without_error(group) if read.judges.corrected else group, scenarios=scenarios
+        )
         for group, scenarios in zip(score.groups, beside, strict=True)
     ]
     checks = tuple(_checks(groups, read, asked, baseline, options, calibrations))
@@ -156,7 +158,12 @@ def _checks(
             errors=each.group.errors,
             scenarios=each.scenarios.count,
             metrics=each.group.metrics,
-            categories=each.scenarios.categories(options.confidence),
+            categories=each.scenarios.categories(
+                options.confidence,
+                correct_part(each.group.judges, calibrations, options.confidence)
+                if policy.judges.corrected
+                else None,
+            ),
             named=each.scenarios.named(named),
             failing=each.scenarios.failing,
             latency_budget_ms=options.settings.latency_budget_ms,
@@ -168,31 +175,6 @@ def _checks(
         recorded = None if baseline is None else baseline.group(each.group.by)
         settle = iter if asked.early is None else partial(settled, early=asked.early)
         yield from checks_of(judge, release=asked.release, baseline=recorded, settle=settle)
-
-
-def _as_decided(group: Group, policy: Policy) -> Group:
-    """The group with judged means without the judge's error, where the policy wants these."""
-    if not policy.judges.corrected:
-        return group
-    metrics = {
-        name: measured if measured.corrected is None else _corrected(measured, measured.corrected)
-        for name, measured in group.metrics.items()
-    }
-    return replace(group, metrics=metrics)
-
-
-def _corrected(measured: Measured, found: Corrected) -> Measured:
-    reason = None if found.value is not None else f"it cannot be corrected: {found.reason}"
-    return Measured(
-        value=found.value,
-        low=found.low,
-        high=found.high,
-        stderr=found.stderr,
-        interval=found.interval,
-        n=measured.n,
-        missing=measured.missing,
-        reason=reason,
-    )
 
 
 def _incomplete(score: Score) -> Iterator[str]:
