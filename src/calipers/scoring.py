@@ -53,6 +53,7 @@ from calipers.task_file import TaskFile, open_task_file
 from calipers.tiering import TIER, compared_tiers, grade
 
 HASHED_UP_TO = 64 << 20
+_SHOWN_NAMES = 12  # of the data's fields in a notice
 
 ENGINES = ("polars", "spark")
 
@@ -208,7 +209,7 @@ def score_data(
             "resamples": options.resamples,
             **_calibrated(options),
         },
-        notices=tuple(_notices(outcome, options)),
+        notices=(*_notices(outcome, options), *_nothing_measured(groups, sources)),
         seed=options.seed,
     )
 
@@ -302,6 +303,18 @@ def _notices(outcome: Outcome, options: Options) -> Iterator[str]:
     yield from judged_notices(outcome.groups.values())
     yield from composite_notices(outcome.groups.values(), options.settings)
     yield from similarity_notices(outcome.groups.values(), options.settings)
+
+
+def _nothing_measured(groups: Sequence[Group], sources: Sequence[Source]) -> Iterator[str]:
+    """Why a table is empty: mostly fields under names of the user's own."""
+    if any(group.metrics for group in groups) or all(g.records == g.errors for g in groups):
+        return
+    names = sorted({column for source in sources for column in source.columns()})
+    shown = f"{', '.join(names[:_SHOWN_NAMES])}{', …' if len(names) > _SHOWN_NAMES else ''}"
+    yield (
+        f"no metric finds the fields it needs among {shown or 'none'}: "
+        "name them with --map FIELD=NAME; calipers metrics says what each needs"
+    )
 
 
 def _per_task(outcome: Outcome, plan: Plan, path: Path | None) -> PerTask | None:
