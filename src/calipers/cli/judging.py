@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from contextlib import nullcontext
 from pathlib import Path
 from shutil import copyfileobj
 from tempfile import TemporaryDirectory
@@ -101,8 +100,8 @@ def files(files: tuple[str, ...], output: Path | None, *, dry_run: bool, **optio
 
     Exit codes: 0 all are judged, 2 a mistake, 3 judgements are missing: run again to go on.
     """
-    with TemporaryDirectory() if output is None else nullcontext() as folder:
-        path = Path(folder, "judged.jsonl") if output is None else output
+    with TemporaryDirectory() as folder:
+        path = output or Path(folder, "judged.jsonl")
         if dry_run:
             _estimate(files, path, options)
             return
