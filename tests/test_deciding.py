@@ -448,6 +448,13 @@ def test_a_baseline_alone_is_a_demand(tmp_path: Path) -> None:
         cal.gate(runs(80, 20), policy=weights)
 
 
+def test_optional_scenarios_alone_never_block() -> None:
+    records = [{"id": "a", "passed": True}, {"id": "b", "passed": False}]
+    decided = cal.gate(records, policy={"optional_scenarios": {"ids": ["b", "gone"]}})
+    assert (decided.verdict, decided.exit_code) == ("pass", 0)
+    assert [check.verdict for check in decided.checks if check.name == "b"] == ["warn"]
+
+
 @pytest.mark.parametrize("policy", [None, 5, ["accuracy"]])
 def test_what_is_no_policy_is_refused(policy: Any) -> None:
     with pytest.raises(UsageError, match="neither a file nor a mapping"):

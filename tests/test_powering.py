@@ -167,6 +167,13 @@ def test_values_of_whole_tasks_are_planned_with_their_runs() -> None:
     assert found.detectable == pytest.approx(seen(30, variance))
 
 
+def test_more_runs_than_there_are_show_only_when_named() -> None:
+    runs = records(tasks([True, False], [True, True]), "passed")
+    assert "pass_at_2" in cal.power(runs).groups[0].metrics
+    assert "pass_at_3" not in cal.power(runs).groups[0].metrics
+    assert cal.power(runs, metrics=["pass_at_3"]).groups[0].metrics["pass_at_3"].value is None
+
+
 def test_noise_that_hides_the_tasks_is_said() -> None:
     found = the_only(cal.power(records(tasks((1, 0), times=30))))
     assert found.between == 0.0

@@ -439,6 +439,27 @@ def test_models_of_one_run_are_summed() -> None:
     assert group.metrics["cost_usd"].value == 0.5
 
 
+@pytest.mark.parametrize(
+    "used",
+    [
+        {"prompt_tokens": 1000, "completion_tokens": 100, "total_tokens": 1100},
+        {"input_tokens": 1000, "output_tokens": 100, "server_tool_use": None},
+        {"completion_tokens": 100, "prompt_tokens_details": {"cached_tokens": 0}},
+    ],
+)
+def test_the_usage_of_a_reply_is_of_the_records_model(used: dict[str, Any]) -> None:
+    record = {"id": "a", "model": "gpt-4o", "prompt_tokens": 1000, "usage": used}
+    [group] = cal.score([record], metrics=["cost_usd"]).groups
+    assert group.metrics["cost_usd"].value == pytest.approx((1000 * 2.5 + 100 * 10) / 1e6)
+    [group] = cal.score([{"id": "a", "correct": True, "usage": used}]).groups
+    assert group.metrics["accuracy"].value == 1.0
+    [group] = cal.score(
+        [{"judgments": [{"judge": "gpt-4o", "usage": {**used, "input_tokens": 1000}}]}],
+        metrics=["judge_cost_usd"],
+    ).groups
+    assert group.metrics["judge_cost_usd"].value == pytest.approx((1000 * 2.5 + 100 * 10) / 1e6)
+
+
 def test_a_model_without_a_price_leaves_the_whole_run_without_a_cost() -> None:
     used = {
         "gpt-4o": {"prompt_tokens": 10, "completion_tokens": 1},

@@ -535,3 +535,14 @@ def test_results_are_frozen() -> None:
         score.seed = 1  # type: ignore[misc]
     with pytest.raises(AttributeError):
         score.groups[0].metrics["accuracy"].value = 1.0  # type: ignore[misc]
+
+
+def test_records_that_no_metric_can_use_are_told_so() -> None:
+    score = cal.score([{"id": "1", "output": "4", "gold": "4"}])
+    assert score.groups[0].metrics == {}
+    (notice,) = score.notices
+    assert notice.startswith(
+        "no metric finds the fields it needs among gold, id, output: name them"
+    )
+    failed = cal.score([{"id": "1", "error": "timeout: 60 s"}])
+    assert failed.notices == ()

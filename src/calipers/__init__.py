@@ -86,8 +86,8 @@ __all__ = [
 _MODULES = {
     "calipers.agreeing": ("Agreement",),
     "calipers.api": (
-        *("agree", "audit_judges", "calibrate_judges", "compare", "convert", "explain", "gate"),
-        *("judge_records", "power", "read", "report", "run", "score", "trace_svg"),
+        *("agree", "audit_judges", "calibrate_judges", "compare", "convert", "explain"),
+        *("gate", "judge_records", "power", "read", "report", "run", "score", "trace_svg"),
     ),
     "calipers.audits": ("Audit",),
     "calipers.calibrations": ("Calibrations",),

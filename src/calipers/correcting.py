@@ -17,10 +17,13 @@ from calipers.metrics.judged import RUBRICS
 from calipers.metrics.judges import ASPECTS, IMPL_RATE, JUDGED_VALUES
 from calipers.results import Group, JudgedBy, Measured
 from calipers.stats.correction import Corrected, misclassified, prediction_powered
-from calipers.stats.intervals import effective_size
+from calipers.stats.intervals import rows_worth
 
 _VALUES = {"pass_rate": PASSED, "impl_rate": IMPL_RATE, **{r.name: r.name for r in RUBRICS}}
 """The metrics that are plain means of a judged value."""
+
+Correct = Callable[[Measured, float, int], Measured]
+"""A pass rate without the judge's error, by how many rows it is worth, and how many are judged."""
 
 
 def judges_of(tally: pl.DataFrame) -> dict[str, tuple[JudgedBy, ...]]:
@@ -79,8 +82,7 @@ def corrected(
     spread, clusters = spread_of(metric.influence.name, totals)
     if aspect == PASSED:
         assert found.verdicts is not None
-        size = effective_size(measured.value, measured.n, spread, clusters)
-        size = float(measured.n) if clusters == measured.n else size
+        size = rows_worth(measured.value, measured.n, spread, clusters)
         return misclassified(measured.value, size, found.verdicts, confidence=confidence)
     rated = found.moments[aspect]
     if measured.stderr is None:
@@ -89,6 +91,49 @@ def corrected(
         measured.value, measured.stderr, clusters, rated, confidence=confidence
     )
     return _within(metric, around)
+
+
+def without_error(group: Group) -> Group:
+    """The group with the means that are corrected in place of the judges' own."""
+    metrics = {
+        name: measured if measured.corrected is None else _in_place(measured, measured.corrected)
+        for name, measured in group.metrics.items()
+    }
+    return replace(group, metrics=metrics)
+
+
+def correct_part(
+    judges: Sequence[JudgedBy], calibrations: Sequence[Calibration], confidence: float
+) -> Correct:
+    """The same for the pass rate of a part of the group."""
+    who = [each for each in judges if each.value == PASSED]
+
+    def correct(share: Measured, size: float, judged: int) -> Measured:
+        if share.value is None or not judged:
+            return share
+        of_part = [replace(each, rows=judged) for each in who]
+        found = _calibration(of_part, share.n, calibrations, ASPECTS[PASSED])
+        if isinstance(found, str):
+            return _in_place(share, Corrected(value=None, n=0, reason=found))
+        assert found.verdicts is not None
+        told = misclassified(share.value, size, found.verdicts, confidence=confidence)
+        return _in_place(share, told)
+
+    return correct
+
+
+def _in_place(measured: Measured, found: Corrected) -> Measured:
+    reason = None if found.value is not None else f"it cannot be corrected: {found.reason}"
+    return Measured(
+        value=found.value,
+        low=found.low,
+        high=found.high,
+        stderr=found.stderr,
+        interval=found.interval,
+        n=measured.n,
+        missing=measured.missing,
+        reason=reason,
+    )
 
 
 def _calibration(

@@ -11,6 +11,7 @@ from typing import Any
 
 from calipers.baseline_files import RECORD_FIRST, read_baseline, write_baseline
 from calipers.calibrations import Calibration, read_all
+from calipers.correcting import correct_part, without_error
 from calipers.errors import UsageError
 from calipers.gating.baselines import Recorded, RecordedGroup, changes, ratcheted
 from calipers.gating.checks import PASS_RATE, checks_of
@@ -22,10 +23,9 @@ from calipers.gating.result import Changes, Check, GateResult, verdict_of
 from calipers.gating.sequential import settled
 from calipers.metrics import metric_named
 from calipers.metrics.judges import judged_parts
-from calipers.results import Group, Measured, Score
+from calipers.results import Group, Score
 from calipers.scenario_table import ScenarioGroup, ScenarioTable
 from calipers.scoring import Options, Progress, score_data
-from calipers.stats.correction import Corrected
 
 ACCURACY = "accuracy"
 
@@ -40,6 +40,7 @@ class GateOptions:
     ratchet: bool = False
     latency_budget_ms: float | None = None  # goes before the policy's
     incomplete: tuple[str, ...] = ()  # why the records are not the whole run
+    unjudged: int = 0  # answers that have no value yet, for a judge failed
     early: Early | None = None  # of a run that may end as soon as it is decided
 
 
@@ -92,12 +93,18 @@ def gate_data(
     score = score_data(data, options, progress, table.watch)
     beside = table.beside(score.groups, options.by)
     groups = [
-        _Measured(group=_as_decided(group, read), scenarios=scenarios)
+        _Measured(
+            group=without_error(group) if read.judges.corrected else group, scenarios=scenarios
+        )
         for group, scenarios in zip(score.groups, beside, strict=True)
     ]
     checks = tuple(_checks(groups, read, asked, baseline, options, calibrations))
     ended_early = asked.early is not None and asked.early.stopped  # the rest has not gone
-    incomplete = (*asked.incomplete, *_incomplete(score))
+    incomplete = (
+        *asked.incomplete,
+        *_incomplete(score),
+        *_owed(asked.unjudged, checks, groups, read),
+    )
     verdict = verdict_of(checks, complete=not incomplete)
     now = Recorded(groups=tuple(each.recorded(names) for each in groups if each.ran))
     kept = _kept_baseline(now, baseline, path, asked, verdict if not incomplete else "incomplete")
@@ -151,7 +158,12 @@ def _checks(
             errors=each.group.errors,
             scenarios=each.scenarios.count,
             metrics=each.group.metrics,
-            categories=each.scenarios.categories(options.confidence),
+            categories=each.scenarios.categories(
+                options.confidence,
+                correct_part(each.group.judges, calibrations, options.confidence)
+                if policy.judges.corrected
+                else None,
+            ),
             named=each.scenarios.named(named),
             failing=each.scenarios.failing,
             latency_budget_ms=options.settings.latency_budget_ms,
@@ -165,31 +177,6 @@ def _checks(
         yield from checks_of(judge, release=asked.release, baseline=recorded, settle=settle)
 
 
-def _as_decided(group: Group, policy: Policy) -> Group:
-    """The group with judged means without the judge's error, where the policy wants these."""
-    if not policy.judges.corrected:
-        return group
-    metrics = {
-        name: measured if measured.corrected is None else _corrected(measured, measured.corrected)
-        for name, measured in group.metrics.items()
-    }
-    return replace(group, metrics=metrics)
-
-
-def _corrected(measured: Measured, found: Corrected) -> Measured:
-    reason = None if found.value is not None else f"it cannot be corrected: {found.reason}"
-    return Measured(
-        value=found.value,
-        low=found.low,
-        high=found.high,
-        stderr=found.stderr,
-        interval=found.interval,
-        n=measured.n,
-        missing=measured.missing,
-        reason=reason,
-    )
-
-
 def _incomplete(score: Score) -> Iterator[str]:
     """Why a run is not the whole run."""
     errors = sum(group.errors for group in score.groups)
@@ -199,6 +186,38 @@ def _incomplete(score: Score) -> Iterator[str]:
         yield f"{errors:,} of {score.records:,} calls failed"
     if skipped := sum(each.skipped for each in score.inputs):
         yield f"bad rows left out: {skipped:,}"
+
+
+def _owed(
+    unjudged: int, checks: Sequence[Check], groups: Sequence[_Measured], policy: Policy
+) -> Iterator[str]:
+    """Why a run is not the whole run to checks that go by judges: some answers have no value."""
+    missing = {
+        (tuple(each.group.by.items()), name): measured.missing
+        for each in groups
+        for name, measured in each.group.metrics.items()
+    }
+    waits = any(
+        missing[tuple(check.by.items()), name]
+        for check in checks
+        if check.evidence
+        for name in _means_of(check, policy)
+    )
+    if unjudged and waits:
+        yield f"judges failed on {unjudged:,} answer{'' if unjudged == 1 else 's'}"
+
+
+def _means_of(check: Check, policy: Policy) -> Sequence[str]:
+    """The metrics that a check which blocks stands on; a single scenario without a value fails."""
+    match check.level:
+        case "composite":
+            return () if policy.composite is None else tuple(policy.composite.metrics())
+        case "category":
+            return (PASS_RATE,)
+        case "blocking":
+            return (check.name,)
+        case "required" | "warning":
+            return ()
 
 
 def _pooled(groups: Sequence[_Measured]) -> Iterator[str]:

@@ -45,10 +45,10 @@ def score_of(judgment: Mapping[str, Any]) -> float | None:
 
 def calls_of(judgment: Mapping[str, Any]) -> list[dict[str, Any]]:
     """What judging used: tokens or a cost of each model; nothing where it does not say."""
-    if judgment.get("usage") is not None:
-        return list(calls_in(judgment["usage"]))
-    counts = call_counts(judgment)
     model = str(judgment.get("model") or judgment.get("judge"))
+    if judgment.get("usage") is not None:
+        return [{"model": model, **call} for call in calls_in(judgment["usage"])]
+    counts = call_counts(judgment)
     return [{"model": model, **counts}] if counts else []
 
 

@@ -108,6 +108,7 @@ def power_data(data: Any, candidate: Any, aim: Aim, options: Options) -> PowerAn
     if not all(side.records for side in sides):
         return result(groups=())
     groups = _groups(sides, metrics if options.metrics else _present(sides[0], metrics), aim)
+    groups = groups if options.metrics else _without_what_nobody_asked_for(groups, metrics)
     notices = (*chain.from_iterable(map(pooled, sides)), *_alone(sides, groups))
     return result(groups=tuple(groups.values()), notices=notices)
 
@@ -138,6 +139,27 @@ def _present(side: TaskRows, metrics: Sequence[Metric]) -> list[Metric]:
             fix="name them, for example --map correct=passed; what is needed: calipers metrics",
         )
     return present
+
+
+def _without_what_nobody_asked_for(
+    groups: Mapping[str, PowerGroup], metrics: Sequence[Metric]
+) -> dict[str, PowerGroup]:
+    """Drop what no group has, as `score` does: pass@10 where tasks have four runs."""
+    missed = {
+        metric.name
+        for metric in metrics
+        if metric.optional
+        and not any(
+            metric.name in group.metrics and group.metrics[metric.name].value is not None
+            for group in groups.values()
+        )
+    }
+    return {
+        text: replace(
+            group, metrics={name: m for name, m in group.metrics.items() if name not in missed}
+        )
+        for text, group in groups.items()
+    }
 
 
 def _groups(

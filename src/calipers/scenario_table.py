@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import polars as pl
 
+from calipers.correcting import Correct
 from calipers.engines.plan import FAILED, kept
 from calipers.errors import DataError
 from calipers.gating.judging import ScenarioRuns
@@ -22,7 +23,7 @@ from calipers.metrics.passing import passed
 from calipers.results import ALL_FAILED, Group, Measured
 from calipers.scoring import sorted_keys
 from calipers.sinks import Watch
-from calipers.stats.intervals import wilson
+from calipers.stats.intervals import rows_worth, wilson
 
 ID, CATEGORY = "id", "category"
 OUTCOMES = (passed, correct)  # whether a run passed; where nobody has said so, whether it was right
@@ -145,11 +146,11 @@ class ScenarioGroup:
         chosen = {"passed": all_passed, "failed": failed, "unknown": ~all_passed & ~failed}
         return {name: tuple(self.rows.filter(which)[ID]) for name, which in chosen.items()}
 
-    def categories(self, confidence: float) -> dict[str, Measured]:
-        """The pass rate of each category, as `score --by category` gives it."""
+    def categories(self, confidence: float, correct: Correct | None) -> dict[str, Measured]:
+        """The pass rate of each category, as `score --by category` has it, corrected if wanted."""
         of = f"{_kept(CATEGORY)}{_LOW}"
         parts = self.rows.drop_nulls(of).partition_by(of, as_dict=True)
-        return {str(name): _pass_rate(part, confidence) for (name,), part in parts.items()}
+        return {str(name): _pass_rate(part, confidence, correct) for (name,), part in parts.items()}
 
     def failing(self, metric: str, threshold: Threshold, category: str | None = None) -> Ids:
         """The scenarios with a run that misses what is demanded of the metric."""
@@ -186,7 +187,7 @@ def _missed(metric: Metric, threshold: Threshold) -> pl.Expr | None:
     return ~met
 
 
-def _pass_rate(rows: pl.DataFrame, confidence: float) -> Measured:
+def _pass_rate(rows: pl.DataFrame, confidence: float, correct: Correct | None) -> Measured:
     """The pass rate over the runs of some scenarios, each a cluster unless clusters are named."""
     called = int((rows["runs"] - rows["errors"]).sum())
     judged = rows.filter(pl.col("judged_runs") > 0)
@@ -203,7 +204,7 @@ def _pass_rate(rows: pl.DataFrame, confidence: float) -> Measured:
     spread = float((effects["effect"] ** 2).sum()) / n**2
     around = wilson(share, n, spread, effects.height, confidence)
     known = around.low is not None
-    return Measured(
+    measured = Measured(
         value=share,
         n=n,
         missing=called - n,
@@ -212,6 +213,10 @@ def _pass_rate(rows: pl.DataFrame, confidence: float) -> Measured:
         stderr=around.stderr,
         interval="wilson" if known else None,
     )
+    if correct is None:
+        return measured
+    size = rows_worth(share, n, spread, effects.height)
+    return correct(measured, size, int(judged["by_judges"].sum()))
 
 
 def _kept(name: str) -> str:

@@ -57,6 +57,18 @@ def test_every_part_knows_its_line(tmp_path: Path) -> None:
     assert read(tmp_path, json.dumps({"a": {"b": 1}}, indent=1), "a.json").lines["a", "b"] == 3
 
 
+@pytest.mark.parametrize("written", ["1e-3", "1E3", "-2.5e1", "+1e+2", "0.5e-1", "1.e2", ".5e1"])
+def test_a_number_is_a_number_however_it_is_written(tmp_path: Path, written: str) -> None:
+    found = read(tmp_path, f"a: {written}\nb: '{written}'\nc: [{written}]\n").value
+    assert found == {"a": float(written), "b": written, "c": [float(written)]}
+    assert isinstance(found["a"], float)
+
+
+@pytest.mark.parametrize("written", ["e3", "1e", "1e-", "1e3x", "a1e3", "1e3.5", "1_0e3", "--1e3"])
+def test_what_only_looks_like_a_number_is_a_text(tmp_path: Path, written: str) -> None:
+    assert read(tmp_path, f"a: {written}\n").value == {"a": written}
+
+
 def test_a_json_file_that_is_no_yaml_still_reads(tmp_path: Path) -> None:
     config = read(tmp_path, '{\t"a": "\\ud83d\\ude00"}', "a.json")
     assert config.value == {"a": "😀"}

@@ -54,6 +54,27 @@ def judgments(folder: Path) -> list[dict[str, Any]]:
     return [each for record in judged(folder) for each in record.get("judgments", [])]
 
 
+def test_without_a_file_the_judged_records_are_the_output(tmp_path: Path) -> None:
+    write_lines(tmp_path / "records.jsonl", reviews(3))
+    server = ModelServer()
+    with server.in_thread() as url:
+        *asked, _, _ = arguments(tmp_path, url, "good", "constructiveness")
+        found = CliRunner().invoke(app, asked)
+        planned = CliRunner().invoke(app, [*asked, "--dry-run"])
+        *asked, _, _ = arguments(tmp_path, url, "broken", "constructiveness")
+        failed = CliRunner().invoke(app, [*asked, "--retries", "0"])
+    assert found.exit_code == 0, found.stderr
+    lines = [json.loads(line) for line in found.stdout.splitlines()]
+    assert [line["id"] for line in lines] == ["r0", "r1", "r2"]
+    assert all(line["judgments"][0]["scores"] for line in lines)
+    assert found.stderr.startswith("3 of 3 records judged")
+    assert (planned.exit_code, "3" in planned.output) == (0, True)
+    assert failed.exit_code == 3
+    assert "-o FILE keeps what is done" in failed.stderr
+    assert len(failed.stdout.splitlines()) == 3
+    assert [path.name for path in tmp_path.iterdir()] == ["records.jsonl"]
+
+
 def test_a_good_judge_scores_every_record_in_one_call_each(tmp_path: Path) -> None:
     records = reviews(5)
     write_lines(tmp_path / "records.jsonl", records)

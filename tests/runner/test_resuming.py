@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
@@ -260,11 +261,29 @@ def test_commands_end_with_the_run_however_that_ends(tmp_path: Path, how: signal
         assert comes_true(pids.exists)
         started = [int(each) for each in pids.read_text().split()]
         assert all(map(is_there, started))
-        time.sleep(1)  # it takes the run a moment to know that the command has begun
     finally:
         run.send_signal(how)
         run.communicate(timeout=30)
     assert comes_true(lambda: not any(map(is_there, started)))
+
+
+def test_a_command_ends_with_a_run_that_is_killed_as_it_begins(tmp_path: Path) -> None:
+    """Nobody can be killed sooner: the first thing that the command does is to kill the run."""
+    script = "kill -KILL $PPID; echo $$ > pid.new; mv pid.new pid; exec sleep 300"
+    suite = suite_folder(tmp_path, sums(1), [{"name": "c", "command": ["sh", "-c", script]}])
+    for _ in range(5):
+        (tmp_path / "pid").unlink(missing_ok=True)
+        run = suite.start()
+        run.communicate(timeout=30)
+        assert run.returncode == -signal.SIGKILL
+        comes_true((tmp_path / "pid").exists, 0.5)  # or it was ended before it came to that
+        if (tmp_path / "pid").exists():
+            begun = int((tmp_path / "pid").read_text())
+            try:
+                assert ends(begun)
+            finally:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(begun, signal.SIGKILL)
 
 
 def comes_true(said: Callable[[], bool], seconds: float = 20) -> bool:
@@ -272,6 +291,10 @@ def comes_true(said: Callable[[], bool], seconds: float = 20) -> bool:
     while not said() and time.monotonic() < end:
         time.sleep(0.05)
     return said()
+
+
+def ends(pid: int) -> bool:
+    return comes_true(lambda: not is_there(pid), 3)
 
 
 def is_there(pid: int) -> bool:

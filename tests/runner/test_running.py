@@ -44,6 +44,23 @@ def exits(record):
 def hangs(record):
     time.sleep(3600)
 
+async def blocks(record):
+    time.sleep(3)
+
+async def blocks_once(record):
+    if record["id"] == "t0":
+        time.sleep(2)
+    return str(int(record["input"].split()[0]) + 1)
+
+async def gives_up(record):
+    raise asyncio.CancelledError
+
+async def leaves(record):
+    sys.exit(7)
+
+def promises(record):
+    return waits(record)
+
 def everything(record):
     return {**record, "answer": 7, "trace": {"tool_calls": []}, "passed": True, "mine": [1]}
 
@@ -236,6 +253,8 @@ class TestPrograms:
         [
             ("raises", "exception: ValueError: no way ***"),
             ("exits", "exception: SystemExit: 7"),
+            ("leaves", "exception: SystemExit: 7"),
+            ("gives_up", "exception: CancelledError"),
             ("hangs", "timeout: no reply in 0.3 s"),
             ("nothing", "bad_response: neither a text nor record fields, but nothing"),
             ("number", "bad_response: neither a text nor record fields, but a value of type int"),
@@ -261,6 +280,38 @@ class TestPrograms:
         assert result.exit_code == 3
         assert only(suite)["error"].startswith(error)
         assert "Traceback" not in result.stderr
+
+    def test_an_async_function_that_blocks_does_not_escape_its_time(self, tmp_path: Path) -> None:
+        """The run's own loop goes on: the call times out, and other systems are not held up."""
+        suite = python(tmp_path, "blocks", tasks=sums(2), timeout_seconds=0.8, concurrency=1)
+        two = [{"name": name, "python": f"systems.py:{name}"} for name in ("blocks", "given")]
+        result = suite.write(systems=two).run()
+        assert result.exit_code == 3
+        times = {(r["model"], r["id"]): r["latency_ms"] for r in suite.records()}
+        assert times["given", "t0"] < 700
+        assert 800 <= times["blocks", "t0"] < 2000
+        errors = {r["id"]: r["error"] for r in suite.records() if r["model"] == "blocks"}
+        assert set(errors.values()) == {"timeout: no reply in 0.8 s"}
+        assert "an async function blocks its event loop" in result.stderr
+
+    @pytest.mark.parametrize("concurrency", [1, 8])
+    def test_calls_that_could_not_begin_are_tried_again(
+        self, tmp_path: Path, concurrency: int
+    ) -> None:
+        """Whoever waits for a loop that another call blocks has done nothing wrong."""
+        tasks, limit = sums(8), 0.8
+        suite = python(
+            tmp_path, "blocks_once", tasks=tasks, timeout_seconds=limit, concurrency=concurrency
+        )
+        result = suite.run()
+        assert result.exit_code == 3
+        assert [name for name, error in suite.errors().items() if error] == ["t0"]
+        assert max(record.get("attempts", 1) for record in suite.records()) > 1
+
+    def test_a_function_may_return_what_is_to_be_awaited(self, tmp_path: Path) -> None:
+        suite = python(tmp_path, "promises", tasks=sums(3))
+        assert suite.run().exit_code == 0
+        assert all(record["answer"] == record["target"] for record in suite.records())
 
     def test_each_systems_failures_are_told(self, tmp_path: Path) -> None:
         suite = python(tmp_path, "raises", tasks=sums(3))

@@ -251,6 +251,45 @@ def test_a_failed_call_is_never_a_pass_and_is_made_anew(tmp_path: Path) -> None:
     assert len(calls(tmp_path / "b")) == made + 1
 
 
+def test_a_call_that_was_not_made_has_not_failed(tmp_path: Path) -> None:
+    """The full run would be incomplete; once all its calls are made, it says what the early one did."""
+    given = tasks(300, 97)
+    folder = suite(tmp_path, given, ACCURATE)
+    assert folder.run("--until-decided").exit_code == 0
+    asked = {line.split()[0] for line in calls(tmp_path)}
+    (tmp_path / "broken.txt").write_text(next(t["id"] for t in given if t["id"] not in asked))
+    again = folder.run("--until-decided")
+    assert (again.exit_code, len(calls(tmp_path))) == (0, len(asked))
+    assert folder.run().exit_code == 3
+    assert folder.json("gate.json")["incomplete"] == ["1 of 300 calls failed"]
+    (tmp_path / "broken.txt").unlink()
+    assert folder.run().exit_code == 0
+
+
+@pytest.mark.parametrize("concurrency", [1, 16])
+def test_what_all_its_tasks_leave_open_is_for_the_interval(
+    tmp_path: Path, concurrency: int
+) -> None:
+    """Seven of seven win no bet, but their interval is clear; it needs no task of other checks."""
+    given = [task | {"category": "many"} for task in tasks(200, 99)]
+    given += [task | {"category": "few", "id": f"f{n}"} for n, task in enumerate(tasks(7, 100))]
+    criteria = {"by_category": {"many": "≥ 80%", "few": "≥ 50%"}}
+    policy = {"pass_criteria": criteria, "evidence": "interval"}
+    folder = suite(tmp_path, given, policy, concurrency=concurrency)
+    result = folder.run("--until-decided")
+    assert result.exit_code == 0, result.output
+    gate = folder.json("gate.json")
+    assert (gate["verdict"], gate["until_decided"]["stopped"]) == ("pass", True)
+    assert len(calls(tmp_path)) < 150
+    many, few = gate["checks"]
+    assert (many["sequence"]["decided"], few["sequence"]["decided"]) == ("pass", None)
+    assert folder.run().exit_code == 0
+    whole = folder.json("gate.json")["checks"][1]
+    assert [few[key] for key in ("value", "low", "high", "verdict")] == [
+        whole[key] for key in ("value", "low", "high", "verdict")
+    ]
+
+
 def test_what_needs_all_calls_keeps_it_going(tmp_path: Path) -> None:
     policy = {"thresholds": {"blocking": {"accuracy": "≥ 80%", "ece": 0.9}}}
     given = tasks(60, 99)

@@ -123,6 +123,17 @@ def test_cells_missing_at_the_end_of_a_row_are_null(tmp_path: Path) -> None:
     assert (metrics["latency_mean_ms"].n, metrics["latency_mean_ms"].missing) == (1, 1)
 
 
+def test_an_empty_cell_in_quotes_is_null_where_no_text_can_be(tmp_path: Path) -> None:
+    header = "id,answer,target,latency_ms,correct,violations,tags\n"
+    path = csv(
+        tmp_path / "a.csv", '"1","","4","","","",""\n"2","4","4"," ","true","[]"," "\n', header
+    )
+    metrics = cal.score(path, metrics=["accuracy", "latency_mean_ms", "sce"]).groups[0].metrics
+    assert (metrics["accuracy"].n, metrics["accuracy"].value) == (2, 0.5)
+    assert (metrics["latency_mean_ms"].n, metrics["latency_mean_ms"].missing) == (0, 2)
+    assert metrics["sce"].n == 2  # of a text, quotes without anything between are one
+
+
 @pytest.mark.parametrize("content", ["", "\n\n", HEADER])
 def test_a_csv_without_records_has_none(content: str, tmp_path: Path) -> None:
     path = csv(tmp_path / "a.csv", content, header="")

@@ -258,7 +258,7 @@ def test_exports_hold_the_rows_and_no_formula(tmp_path: Path) -> None:
     every = pl.Series([0, 1, 2, 3])
     text = "".join(as_csv(found.index, every))
     frame = pl.read_csv(text.encode(), infer_schema=False)
-    assert frame["answer"].to_list() == ['\'=HYPERLINK("http://evil")', "'@SUM(1)", "'-5", "7"]
+    assert frame["answer"].to_list() == ['\'=HYPERLINK("http://evil")', "'@SUM(1)", "-5", "7"]
     assert frame["cost_usd"].to_list()[3] == "0.5"
     assert [row["answer"] for row in json.loads("".join(as_json(found.index, every)))] == [
         row["answer"] for row in rows

@@ -54,6 +54,7 @@ def gate(
     save_baseline: str | Path | None = None,
     ratchet: bool = False,
     by: str | Sequence[str] = (),
+    engine: str = "polars",
     rename: Mapping[str, str] | None = None,
     on_bad: Literal["stop", "skip"] = "stop",
     cluster: str | None = None,
@@ -78,6 +79,7 @@ def gate(
 
     options = Options(
         by=names(by),
+        engine=engine,
         renames=rename or {},
         on_bad=on_bad,
         cluster=cluster,

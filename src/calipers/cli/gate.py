@@ -12,6 +12,7 @@ import click
 from calipers.cli.choices import choice_options
 from calipers.cli.output import Renderers, output_options, put
 from calipers.cli.shared import (
+    engine_option,
     evidence_options,
     progress,
     record_options,
@@ -56,6 +57,7 @@ _SUMMARY = "GITHUB_STEP_SUMMARY"
 )
 @record_options
 @choice_options
+@engine_option
 @evidence_options
 @output_options
 def gate(

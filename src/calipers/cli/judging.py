@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from shutil import copyfileobj
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -35,10 +37,10 @@ if TYPE_CHECKING:
 @click.option(
     "-o",
     "--output",
-    required=True,
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="The judged records, JSON lines; run again to finish what is missing.",
+    help="The judged records, JSON lines; run again to finish what is missing. Without it they go "
+    "to standard output, and judging again begins anew.",
 )
 @click.option(
     "--limit",
@@ -93,19 +95,24 @@ if TYPE_CHECKING:
 @click.option("--dry-run", is_flag=True, help="Say how many calls are left and what they may cost.")
 @map_option
 @on_bad_option
-def files(files: tuple[str, ...], output: Path, *, dry_run: bool, **options: Any) -> None:
+def files(files: tuple[str, ...], output: Path | None, *, dry_run: bool, **options: Any) -> None:
     """Judge the records in FILES by a rubric, in one call each, and write them with judgements.
 
     Exit codes: 0 all are judged, 2 a mistake, 3 judgements are missing: run again to go on.
     """
-    if dry_run:
-        _estimate(files, output, options)
-        return
-    from calipers.api import judge_records  # noqa: PLC0415 (loads Polars)
-    from calipers.reporting.run import watched  # noqa: PLC0415
+    with TemporaryDirectory() as folder:
+        path = output or Path(folder, "judged.jsonl")
+        if dry_run:
+            _estimate(files, path, options)
+            return
+        from calipers.api import judge_records  # noqa: PLC0415 (loads Polars)
+        from calipers.reporting.run import watched  # noqa: PLC0415
 
-    result = judge_records(list(files), output, watch=watched, **options)
-    _say(result)
+        result = judge_records(list(files), path, watch=watched, **options)
+        if output is None and path.exists():
+            with path.open("rb") as lines:
+                copyfileobj(lines, sys.stdout.buffer)
+    _say(result, kept=output is not None)
     sys.exit(result.exit_code)
 
 
@@ -117,7 +124,7 @@ def _estimate(files: tuple[str, ...], output: Path, options: Any) -> None:
     estimate_text(judging_estimated(work_of(list(files), output, options)), console())
 
 
-def _say(result: JudgedFiles) -> None:
+def _say(result: JudgedFiles, *, kept: bool) -> None:
     from calipers.reporting.figures import printable  # noqa: PLC0415
     from calipers.reporting.run import dollars  # noqa: PLC0415
 
@@ -135,7 +142,8 @@ def _say(result: JudgedFiles) -> None:
     said.append(f"{result.tokens:,.0f} tokens")
     if result.cost_usd is not None:
         said.append(dollars(result.cost_usd))
-    click.echo(f"{printable(result.output)}: {', '.join(said)}", err=True)
+    where = f"{printable(result.output)}: " if kept else ""
+    click.echo(f"{where}{', '.join(said)}", err=True)
     for each in result.by_model if len(result.by_model) > 1 else ():
         cost = "" if each.cost_usd is None else f", {dollars(each.cost_usd)}"
         of = f"{each.judgements:,} judgements, {each.tokens:,.0f} tokens{cost}"
@@ -144,8 +152,6 @@ def _say(result: JudgedFiles) -> None:
         click.echo(f"  {count:,} × {printable(message)}", err=True)
     if result.exit_code:
         why = " (it was interrupted)" if result.interrupted else ""
-        click.echo(
-            f"{click.style('incomplete', fg='yellow')}{why}: what is done is kept; "
-            "go on with the same command",
-            err=True,
-        )
+        then = "what is done is kept; go on with the same command"
+        then = then if kept else "-o FILE keeps what is done, and goes on from there"
+        click.echo(f"{click.style('incomplete', fg='yellow')}{why}: {then}", err=True)

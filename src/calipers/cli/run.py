@@ -114,11 +114,11 @@ def _say_how_to_go_on(result: RunResult, again: str, all_calls: str) -> None:
     click.echo(run_summary(result), err=True)
     for line in failures(result):
         click.echo(f"  {line}", err=True)
-    if result.was_decided_early and not result.errors:
+    if result.was_decided_early and not result.is_incomplete:
         saved = f"{result.missing:,} of {result.calls:,} calls were not needed"
         click.echo(f"{click.style('decided', fg='green')}: {saved}", err=True)
         click.echo(f"  make them all the same: {all_calls}", err=True)
-    if not (result.errors or (result.missing and not result.was_decided_early)):
+    if not result.is_incomplete:
         return
     why = f" ({result.stopped})" if result.stopped else ""
     click.echo(f"{click.style('incomplete', fg='yellow')}{why}: what is done is kept", err=True)

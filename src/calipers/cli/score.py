@@ -12,6 +12,7 @@ from calipers.cli.choices import choice_options, policy_option
 from calipers.cli.output import Renderers, output_options, put
 from calipers.cli.shared import (
     PROFILES,
+    engine_option,
     evidence_options,
     progress,
     record_options,
@@ -34,13 +35,7 @@ if TYPE_CHECKING:
 @click.option(
     "--baseline", default="T0", show_default=True, metavar="TIER", help="The tier others are above."
 )
-@click.option(
-    "--engine",
-    type=click.Choice(("polars", "spark")),
-    default="polars",
-    show_default=True,
-    help="This machine, or a Spark cluster: the same numbers.",
-)
+@engine_option
 @output_options
 @click.option(
     "--per-sample",

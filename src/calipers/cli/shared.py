@@ -54,6 +54,17 @@ def record_options(command: F) -> F:
     return _BY(map_option(on_bad_option(command)))
 
 
+def engine_option(command: F) -> F:
+    """Where a command that measures all records does it."""
+    return click.option(
+        "--engine",
+        type=click.Choice(("polars", "spark")),
+        default="polars",
+        show_default=True,
+        help="This machine, or a Spark cluster: the same numbers.",
+    )(command)
+
+
 def evidence_options(command: F) -> F:
     """The options of every command that gives intervals."""
     for option in reversed(

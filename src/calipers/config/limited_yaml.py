@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Hashable
 from typing import Any
 
@@ -19,8 +20,8 @@ _STANDARD = "tag:yaml.org,2002:"
 def load_yaml(text: str) -> tuple[Any, Lines]:
     r"""The value of a YAML document, and the line on which each part of it begins.
 
-    >>> load_yaml("a:\n  - 1\n  - b: yes")
-    ({'a': [1, {'b': True}]}, {(): 1, ('a',): 1, ('a', 0): 2, ('a', 1): 3, ('a', 1, 'b'): 3})
+    >>> load_yaml("a:\n  - 1e-3\n  - b: yes")
+    ({'a': [0.001, {'b': True}]}, {(): 1, ('a',): 1, ('a', 0): 2, ('a', 1): 3, ('a', 1, 'b'): 3})
     """
     try:
         loader = _Loader(text)
@@ -53,6 +54,14 @@ class _Loader(yaml.SafeLoader):
         node = super().compose_node(parent, index)
         self.depth -= 1
         return node
+
+
+# PyYAML speaks YAML 1.1, where 1e-3 is a text: a float there needs a point and a sign.
+_Loader.add_implicit_resolver(
+    f"{_STANDARD}float",
+    re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)[eE][-+]?[0-9]+$"),
+    list("-+.0123456789"),
+)
 
 
 class _Reading:

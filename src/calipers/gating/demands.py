@@ -6,7 +6,7 @@ A quantile is good enough where the share of rows that are is: its check is one 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import polars as pl
 
@@ -48,12 +48,11 @@ def demands(policy: Policy, baseline: RecordedGroup | None) -> Iterator[Demand]:
     corrected = policy.judges.corrected
     yield from (_of_metric(rule, corrected=corrected) for rule in rules)
     criteria = policy.pass_criteria
+    shares = [_of_passing(rule, category) for category, rule in criteria.by_category.items()]
     if criteria.overall is not None:
-        name = criteria.overall.name
-        overall = _of_passing(criteria.overall)
-        yield Demand(name=name, why_not=_CORRECTED) if corrected else overall
-    for category, rule in criteria.by_category.items():
-        yield _of_passing(rule, category)
+        shares.insert(0, _of_passing(criteria.overall))
+    for share in shares:
+        yield replace(share, on=None, why_not=_CORRECTED) if corrected else share
     for scenario in policy.required_scenarios.ids:
         yield Demand(
             name=scenario,

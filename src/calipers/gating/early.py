@@ -23,6 +23,11 @@ class Standing:
     within: str | None = None  # the bounds are of the share of rows that are
     why_not: str | None = None  # why it cannot be decided before the end
 
+    @property
+    def is_all_seen(self) -> bool:
+        """Say whether no further call can tell more of it."""
+        return self.why_not is None and self.tasks == self.of
+
     def to_dict(self) -> dict[str, Any]:
         """As gate.json has it."""
         further = {"after": self.after, "within": self.within, "why_not": self.why_not}

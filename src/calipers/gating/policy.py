@@ -202,12 +202,13 @@ class Policy(StrictModel):
 
     @property
     def decides(self) -> bool:
-        """Say whether anything in it can fail: weights alone decide nothing."""
+        """Say whether it checks anything: weights alone do not."""
         criteria = self.pass_criteria
         return bool(
             self.thresholds.blocking
             or self.thresholds.warning
             or self.required_scenarios.ids
+            or self.optional_scenarios.ids
             or criteria.overall
             or criteria.by_category
             or (self.progressive and self.progressive.rows)

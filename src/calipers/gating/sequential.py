@@ -69,6 +69,11 @@ class CheckSequence:
         """Say whether it may err: what is demanded of all, or of none, is counted."""
         return self.why_not is None and self.demand.on is not None and not self.demand.on.is_exact
 
+    @property
+    def is_all_seen(self) -> bool:
+        """Say whether no further call can tell more of it: what it leaves open, others decide."""
+        return self.why_not is None and len(self._least) == len(self._tasks)
+
     def is_open_for(self, task: int) -> bool:
         """Say whether the task may help to decide it."""
         if self.why_not is not None:
@@ -104,8 +109,7 @@ class CheckSequence:
 
     def _of_nothing(self) -> Decision | None:
         """Where no task has a value there is none to meet a demand, once all have been asked."""
-        all_asked = len(self._least) == len(self._tasks) and self._least == self._most
-        return "fail" if all_asked else None
+        return "fail" if self.is_all_seen and self._least == self._most else None
 
     def _sure(self) -> Bounds:
         """What the mean of all tasks lies between whatever is to come."""
@@ -167,7 +171,8 @@ def settled(checks: Iterable[Check], early: Early) -> Iterator[Check]:
     """The checks of a group in a run that may end early, each with how it stands.
 
     Where the run did end, what blocks is as far as it is sure: its interval on the part that was
-    run knows nothing of how often one has looked.
+    run knows nothing of how often one has looked. Of a check whose tasks were all run there is no
+    part: what these leave open, the ordinary interval decides.
     """
     found = list(checks)
     standings = iter(early.of_group(found[0].by) if found else ())
@@ -183,6 +188,8 @@ def settled(checks: Iterable[Check], early: Early) -> Iterator[Check]:
 
 
 def _as_sure(check: Check, standing: Standing) -> Check:
+    if standing.decided is None and standing.is_all_seen:
+        return check
     is_of_share = standing.within is not None
     check = replace(
         check,

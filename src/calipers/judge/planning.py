@@ -68,12 +68,14 @@ def _head(
 
 
 def _tools(calls: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    used = Counter(str(call.get("tool_name")) for call in calls)
-    for tool, times in used.most_common():
-        told = [c.get("success") for c in calls if str(c.get("tool_name")) == tool]
-        outcomes = [f"{told.count(is_good)} {word}" for is_good, word in _OUTCOMES.items()]
-        known = any(isinstance(each, bool) for each in told)
-        yield f"{_short(tool)}: {times}×, {', '.join(outcomes) if known else 'outcome unknown'}"
+    told: dict[str, Counter[Any]] = {}
+    for call in calls:
+        outcomes = told.setdefault(str(call.get("tool_name")), Counter())
+        outcomes[success if isinstance(success := call.get("success"), bool) else None] += 1
+    for tool, known in sorted(told.items(), key=lambda each: -each[1].total()):
+        counts = [f"{known[is_good]} {word}" for is_good, word in _OUTCOMES.items()]
+        how = ", ".join(counts) if known.keys() - {None} else "outcome unknown"
+        yield f"{_short(tool)}: {known.total()}×, {how}"
 
 
 def _decisions(calls: Sequence[Mapping[str, Any]]) -> Iterator[str]:

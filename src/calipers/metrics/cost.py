@@ -43,7 +43,7 @@ def _pricing(settings: Settings) -> pl.Expr:
         several = table["cost_usd"].is_null() & table["usage"].is_not_null()
         if several.any():
             calls = (
-                (row, call)
+                (row, call if "model" in call else {**_of_record(table, row), **call})
                 for row in several.arg_true()
                 for call in read_usage(table["usage"][row])
             )
@@ -51,6 +51,11 @@ def _pricing(settings: Settings) -> pl.Expr:
         return found.to_struct(runs.name)
 
     return pl.struct(*USED, "usage").map_batches(of_batch, return_dtype=_PRICING)
+
+
+def _of_record(table: pl.DataFrame, row: int) -> dict[str, Any]:
+    used = table.select(USED).row(row, named=True)
+    return {name: value for name, value in used.items() if value is not None}
 
 
 def _judge_pricing(settings: Settings) -> pl.Expr:

@@ -1,9 +1,12 @@
 """What one run used of several models, in any of the shapes that tools write.
 
-A mapping from model to counts, or a list of counts each with its `model`:
+A mapping from model to counts, a list of counts each with its `model`, or the counts of the
+record's own model, as a provider's reply has them:
 
 >>> read_usage('{"small": {"input_tokens": 10, "output_tokens": 2}, "large": {"costUSD": 0.25}}')[1]
 {'model': 'large', 'cost_usd': 0.25}
+>>> read_usage('{"prompt_tokens": 10, "completion_tokens": 2, "total_tokens": 12}')
+[{'prompt_tokens': 10.0, 'completion_tokens': 2.0}]
 """
 
 from __future__ import annotations
@@ -33,6 +36,7 @@ _NAMES = {  # ours, then those of Anthropic, OpenAI, Claude Code and Inspect
     ),
     "cost_usd": ("costUSD", "total_cost_usd", "total_cost"),
 }
+_OF_ONE_CALL = {"total_tokens", *_NAMES, *(name for names in _NAMES.values() for name in names)}
 _ROW = "_row"
 
 Call = dict[str, Any]
@@ -48,7 +52,10 @@ def read_usage(usage: Any) -> list[Call]:
 
 
 def calls_in(found: Any) -> Iterator[Call]:
-    """Each model's counts in a decoded usage."""
+    """Each model's counts in a decoded usage; without `model` where it does not say whose."""
+    if isinstance(found, Mapping) and not _OF_ONE_CALL.isdisjoint(found):
+        yield call_counts(found)
+        return
     if isinstance(found, Mapping):
         entries: Iterable[tuple[Any, Any]] = found.items()
     elif isinstance(found, list):

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Mapping
 from html import escape
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich import box
 from rich.console import Console
@@ -16,6 +14,7 @@ from rich.text import Text
 
 from calipers.reporting.figures import NOTHING, figure, printable
 from calipers.reporting.frames import markdown_cell
+from calipers.reporting.spreadsheets import csv_text
 from calipers.reporting.terminal import rendered
 
 if TYPE_CHECKING:
@@ -68,15 +67,13 @@ def agreement_markdown(agreement: Agreement) -> str:
 
 def agreement_csv(agreement: Agreement) -> str:
     """CSV with a header; an empty cell is a null."""
-    out = io.StringIO()
-    rows = csv.writer(out, lineterminator="\n")
-    rows.writerow(("rater_1", "rater_2", "measure", *_FIELDS))
+    rows: list[tuple[Any, ...]] = [("rater_1", "rater_2", "measure", *_FIELDS)]
     sections = [(("", ""), agreement.measures)]
     sections += [(pair.raters, pair.measures) for pair in agreement.pairs]
     for raters, measures in sections:
         for name, found in measures.items():
-            rows.writerow((*raters, name, *(getattr(found, field) for field in _FIELDS)))
-    return out.getvalue()
+            rows.append((*raters, name, *(getattr(found, field) for field in _FIELDS)))
+    return csv_text(rows)
 
 
 def agreement_html(agreement: Agreement) -> str:

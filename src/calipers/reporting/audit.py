@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterator, Sequence
 from html import escape
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.padding import Padding
@@ -15,6 +13,7 @@ from rich.text import Text
 from calipers.reporting.figures import NOTHING, figure, group_name, printable, with_interval
 from calipers.reporting.frames import markdown_cell
 from calipers.reporting.grids import Grid, html_grid, html_list, markdown_grid, print_grid
+from calipers.reporting.spreadsheets import csv_text
 from calipers.reporting.terminal import rendered
 
 if TYPE_CHECKING:
@@ -79,15 +78,13 @@ def audit_html(audit: Audit) -> str:
 
 def audit_csv(audit: Audit) -> str:
     """A row per measure of a judge, of two, or of all; an empty cell is a null."""
-    out = io.StringIO()
-    rows = csv.writer(out, lineterminator="\n")
     by = [f"by_{name}" for name in (audit.groups[0].by if audit.groups else ())]
-    rows.writerow((*by, "judge_1", "judge_2", "on", "measure", *_FIELDS))
+    rows: list[tuple[Any, ...]] = [(*by, "judge_1", "judge_2", "on", "measure", *_FIELDS)]
     for group in audit.groups:
         for judges, on, name, found in _measures(group):
             values = (getattr(found, field, None) for field in _FIELDS)
-            rows.writerow((*group.by.values(), *judges, on, name, *values))
-    return out.getvalue()
+            rows.append((*group.by.values(), *judges, on, name, *values))
+    return csv_text(rows)
 
 
 def _measures(group: AuditGroup) -> Iterator[tuple[tuple[str, str], str, str, Measured | Estimate]]:

@@ -15,6 +15,7 @@ from calipers.metrics import metric_named
 from calipers.reporting.figures import NOTHING, figure, group_name, printable, reach
 from calipers.reporting.frames import markdown_cell
 from calipers.reporting.grids import columns_that_fit
+from calipers.reporting.spreadsheets import frame_csv
 from calipers.reporting.terminal import rendered
 
 if TYPE_CHECKING:
@@ -216,7 +217,7 @@ def _flat(metric: dict[str, Any]) -> dict[str, Any]:
 
 def comparison_csv(compared: Compared) -> str:
     """CSV with a header; an empty cell is a null."""
-    return comparison_frame(compared).write_csv()
+    return frame_csv(comparison_frame(compared))
 
 
 def comparison_markdown(compared: Compared) -> str:

@@ -11,6 +11,7 @@ from calipers.metrics import metric_named
 from calipers.reporting.corrections import correction_lines
 from calipers.reporting.figures import group_name, printable, reasons, with_interval
 from calipers.reporting.flakiness import flaky_line
+from calipers.reporting.spreadsheets import frame_csv
 
 if TYPE_CHECKING:
     from calipers.results import Score
@@ -60,7 +61,7 @@ def _column(field: str) -> str:
 
 def score_csv(score: Score) -> str:
     """CSV with a header; an empty cell is a null."""
-    return score_frame(score).write_csv()
+    return frame_csv(score_frame(score))
 
 
 def score_markdown(score: Score) -> str:

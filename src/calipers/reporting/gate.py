@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
@@ -19,6 +17,7 @@ from rich.text import Text
 from calipers.gating.reasons import value_text
 from calipers.reporting.figures import NOTHING, group_name, printable
 from calipers.reporting.frames import markdown_cell
+from calipers.reporting.spreadsheets import csv_text
 from calipers.reporting.terminal import rendered
 
 if TYPE_CHECKING:
@@ -212,15 +211,13 @@ def gate_markdown(result: GateResult) -> str:
 
 def gate_csv(result: GateResult) -> str:
     """A row per check; an empty cell is a null."""
-    out = io.StringIO()
-    rows = csv.writer(out, lineterminator="\n")
     fields = list(result.checks[0].by) if result.checks else []
-    rows.writerow((*(f"by_{name}" for name in fields), *_CSV, "failing"))
+    rows: list[tuple[Any, ...]] = [(*(f"by_{name}" for name in fields), *_CSV, "failing")]
     for check in result.checks:
         shown = check.to_dict()
         failing = " ".join(check.failing.first)
-        rows.writerow((*check.by.values(), *(shown.get(name) for name in _CSV), failing))
-    return out.getvalue()
+        rows.append((*check.by.values(), *(shown.get(name) for name in _CSV), failing))
+    return csv_text(rows)
 
 
 def gate_html(result: GateResult) -> str:

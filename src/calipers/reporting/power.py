@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich import box
 from rich.console import Console
@@ -17,6 +16,7 @@ from rich.text import Text
 
 from calipers.metrics import metric_named
 from calipers.reporting.figures import NOTHING, figure, group_name, printable
+from calipers.reporting.spreadsheets import csv_text
 from calipers.sizing import DELTA
 
 if TYPE_CHECKING:
@@ -101,10 +101,9 @@ def power_markdown(analysis: PowerAnalysis) -> str:
 
 def power_csv(analysis: PowerAnalysis) -> str:
     """A row per group, metric and number of runs; an empty cell is a null."""
-    out = io.StringIO()
-    rows = csv.writer(out, lineterminator="\n")
     fields = list(analysis.groups[0].by) if analysis.groups else []
-    rows.writerow((*(f"by_{name}" if name in _NUMBERS else name for name in fields), *_NUMBERS))
+    named = (f"by_{name}" if name in _NUMBERS else name for name in fields)
+    rows: list[tuple[Any, ...]] = [(*named, *_NUMBERS)]
     for group in analysis.groups:
         for name, found in group.metrics.items():
             spread = found.difference
@@ -115,8 +114,8 @@ def power_csv(analysis: PowerAnalysis) -> str:
             reason = "; ".join(dict.fromkeys(found.reasons.values())) or None
             for plan in found.plans or (None,):
                 planned = (None,) * 3 if plan is None else (plan.runs, plan.tasks, plan.calls)
-                rows.writerow((*group.by.values(), *known, *planned, reason))
-    return out.getvalue()
+                rows.append((*group.by.values(), *known, *planned, reason))
+    return csv_text(rows)
 
 
 def _heading(group: PowerGroup) -> str:

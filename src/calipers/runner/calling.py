@@ -20,6 +20,7 @@ from calipers.runner.state import DONE, FAILED, State
 from calipers.runner.tracing import Tracing
 from calipers.systems import Call, Fault, Mask, System
 from calipers.systems.calls import time_fields
+from calipers.systems.own_loop import had_not_begun
 
 _MAY_COST = ("timeout", "bad_response", "content_filter")  # the provider may well charge for these
 Judged = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
@@ -146,9 +147,9 @@ class Calling:
             return Attempted(fields, attempts, seconds)
         except Fault as error:
             fault = error
-        except TimeoutError:
+        except TimeoutError as late:
             # A function that hangs in its thread would only hang once more.
-            again = self._suite.systems[system].python is None
+            again = self._suite.systems[system].python is None or had_not_begun(late)
             fault = Fault("timeout", f"no reply in {limit:g} s", again=again, outage=again)
         except Exception as error:  # noqa: BLE001 (a system may fail in any way, the run must not)
             fault = Fault("exception", f"{type(error).__name__}: {error}")

@@ -47,11 +47,18 @@ class RunResult:
         return early is not None and early.stopped
 
     @property
+    def is_incomplete(self) -> bool:
+        """Say whether to run again may bring what is missing."""
+        if self.gate is not None:
+            return bool(self.gate.incomplete)
+        return bool(self.errors or self.missing)
+
+    @property
     def exit_code(self) -> int:
         """0 pass, 1 the gate failed, 3 incomplete."""
         if self.gate is not None:
             return self.gate.exit_code
-        return EXIT_INCOMPLETE if self.errors or self.missing else EXIT_PASS
+        return EXIT_INCOMPLETE if self.is_incomplete else EXIT_PASS
 
 
 def ended(
@@ -79,7 +86,7 @@ def ended(
         score = score_data(str(folder.journal), options)
         folder.write(SCORE, score.to_json() + "\n")
         if suite.policy is not None:
-            gate = _decided(suite, base, folder, state.missing, early)
+            gate = _decided(suite, base, folder, state, early)
             folder.write(GATE, gate.to_json() + "\n")
         notices = (*notices, *(_reported(folder, gate, options) if report else ()))
     tally = state.tally
@@ -156,15 +163,15 @@ def _by(suite: Suite, *, least: int) -> tuple[str, ...]:
 
 
 def _decided(
-    suite: Suite, base: Path, folder: Folder, missing: int, early: Early | None
+    suite: Suite, base: Path, folder: Folder, state: State, early: Early | None
 ) -> GateResult:
     """Hold each system, in each tier, against the policy."""
     assert suite.policy is not None
-    lacking = missing and not (early is not None and early.stopped)
-    also = (f"{missing:,} calls were not made",) if lacking else ()
+    lacking = state.missing and not (early is not None and early.stopped)
+    also = (f"{state.missing:,} calls were not made",) if lacking else ()
     return gate_data(
         str(folder.journal),
         base / suite.policy,
-        GateOptions(incomplete=also, early=early),
+        GateOptions(incomplete=also, unjudged=len(state.unscored), early=early),
         Options(by=gate_fields(suite)),
     )

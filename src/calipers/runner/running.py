@@ -300,4 +300,9 @@ class _Run:
 def unjudged_notice(state: State) -> Iterator[str]:
     """Say how many answers a judge owes a judgement to."""
     if count := len(state.unjudged):
-        yield f"judges failed on {count:,} answers: run again to have these judged, and only judged"
+        what = (
+            "1 answer: run again to have it"
+            if count == 1
+            else f"{count:,} answers: run again to have these"
+        )
+        yield f"judges failed on {what} judged, and only judged"

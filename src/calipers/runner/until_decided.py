@@ -134,8 +134,12 @@ class UntilDecided:
     @property
     def is_over(self) -> bool:
         """Say whether the verdict is sure."""
-        all_pass = all(each.decided == "pass" for group in self._groups.values() for each in group)
-        return self.has_failed or all_pass
+        no_more_to_learn = all(
+            each.decided == "pass" or each.is_all_seen
+            for group in self._groups.values()
+            for each in group
+        )
+        return self.has_failed or no_more_to_learn
 
     def early(self, made: int) -> Early:
         """How far it came."""

@@ -13,9 +13,12 @@ from calipers.metrics.judged import judged_notices
 from calipers.metrics.similarity import similarity_notices
 from calipers.metrics.token_efficiency import quality_notice
 from calipers.metrics.tool_use import tool_notices
+from calipers.results import Group
 from calipers.scoring.options import Options
 from calipers.sources import Source
 from calipers.sources.logs import log_notices
+
+_SHOWN_NAMES = 12  # of the data's fields
 
 
 def notices(sources: Sequence[Source], outcome: Outcome, options: Options) -> Iterator[str]:
@@ -39,3 +42,15 @@ def notices(sources: Sequence[Source], outcome: Outcome, options: Options) -> It
     yield from judged_notices(outcome.groups.values())
     yield from composite_notices(outcome.groups.values(), options.settings)
     yield from similarity_notices(outcome.groups.values(), options.settings)
+
+
+def nothing_measured(groups: Sequence[Group], sources: Sequence[Source]) -> Iterator[str]:
+    """Why a table is empty: mostly fields under names of the user's own."""
+    if any(group.metrics for group in groups) or all(g.records == g.errors for g in groups):
+        return
+    names = sorted({column for source in sources for column in source.columns()})
+    shown = f"{', '.join(names[:_SHOWN_NAMES])}{', …' if len(names) > _SHOWN_NAMES else ''}"
+    yield (
+        f"no metric finds the fields it needs among {shown or 'none'}: "
+        "name them with --map FIELD=NAME; calipers metrics says what each needs"
+    )

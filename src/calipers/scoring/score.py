@@ -18,7 +18,7 @@ from calipers.metrics.declaration import GROUP
 from calipers.results import FlakyTask, Frontier, Input, PerTask, Score, need_figures
 from calipers.scoring.groups import measured_groups
 from calipers.scoring.keys import sorted_keys
-from calipers.scoring.notices import notices
+from calipers.scoring.notices import nothing_measured, notices
 from calipers.scoring.options import Options
 from calipers.sinks import Watch, check_folder, open_sinks
 from calipers.sources import Source, Wanted, open_sources
@@ -57,7 +57,7 @@ def score_data(
         frontier=_frontier(outcome, plan),
         inputs=tuple(_inputs(sources, outcome, hash_all=options.hash_inputs)),
         settings=_settings(options),
-        notices=tuple(notices(sources, outcome, options)),
+        notices=(*notices(sources, outcome, options), *nothing_measured(groups, sources)),
         seed=options.seed,
     )
 

@@ -39,7 +39,7 @@ def conformed(
         if theirs not in frame.columns:
             columns.append(_nulls(name, frame.height, field.dtype))
             continue
-        given = frame[theirs]
+        given = _without_blanks(frame[theirs], field) if parse else frame[theirs]
         if field.kind is Kind.NAMES:
             column, bad = _names(given, field)
         else:
@@ -75,6 +75,13 @@ def _wrong_inside(texts: pl.Series, reader: Reader) -> Iterator[tuple[int, str]]
             reader.read(texts[index])
         except BadValue as problem:
             yield index, str(problem)
+
+
+def _without_blanks(cells: pl.Series, field: Field) -> pl.Series:
+    """Cells of CSV; an empty one that is quoted is a text, and where no text can be, a null."""
+    if field.kind not in (Kind.NUMBER, Kind.BOOLEAN, Kind.NAMES, Kind.NESTED):
+        return cells
+    return cells.set(cells.str.strip_chars() == "", None)
 
 
 def _typed(column: pl.Series, field: Field) -> tuple[pl.Series, pl.Series]:

@@ -17,7 +17,7 @@ from math import sqrt
 import numpy as np
 
 from calipers.stats.influence import Floats, Whole, spread
-from calipers.stats.intervals import effective_size, normal_quantile
+from calipers.stats.intervals import normal_quantile, rows_worth
 
 _FEWEST = 3  # clusters that people rated: one is spent on the mean, one on the tuning
 _NOTHING = 1e-12  # an error that is only rounding
@@ -108,8 +108,7 @@ def _agreed(agreed: np.ndarray, clusters: Whole) -> tuple[int, float]:
         return 0, 0.0
     share = float(agreed.mean())
     squares, counted = spread((agreed - share) / n, clusters)
-    size = float(n) if counted == n else effective_size(share, n, squares, counted)
-    return int(agreed.sum()), size
+    return int(agreed.sum()), rows_worth(share, n, squares, counted)
 
 
 def prediction_powered(

@@ -123,6 +123,11 @@ def partial_wilson(
     return _score_interval(share, size, z, standard_error(spread, clusters))
 
 
+def rows_worth(share: float, n: int, spread: float, clusters: int) -> float:
+    """As many as there are where each is its own cluster, else their effective size."""
+    return float(n) if clusters == n else effective_size(share, n, spread, clusters)
+
+
 def effective_size(share: float, n: int, spread: float, clusters: int) -> float:
     """How many independent rows would say as much of a share as n rows in clusters do."""
     if clusters < _TOO_FEW:

@@ -1,4 +1,4 @@
-"""A Python function as a system: async ones are awaited, others run in threads."""
+"""A Python function as a system: async ones run in a loop of their own, others in threads."""
 
 from __future__ import annotations
 
@@ -14,16 +14,25 @@ from threading import Thread
 from typing import Any
 
 from calipers.errors import UsageError, nearest
+from calipers.systems.cache import Say
 from calipers.systems.calls import Call, Fault, Reply
+from calipers.systems.own_loop import OwnLoop, Raised
 
 Function = Callable[[dict[str, Any]], Any]
+
+_BLOCKED = (
+    "an async function blocks its event loop, and the calls beside it wait: "
+    "await what takes time, or write it as a plain def, which gets a thread"
+)
 
 
 class PythonFunction:
     """Calls a function with a record of its own."""
 
-    def __init__(self, function: Function) -> None:
+    def __init__(self, function: Function, loop: OwnLoop, say: Say) -> None:
         self._function = function
+        self._loop = loop
+        self._say = say
         target = function if inspect.isroutine(function) else type(function).__call__
         self._is_async = inspect.iscoroutinefunction(target)
 
@@ -31,17 +40,22 @@ class PythonFunction:
         """What the function returns, or a fault of what it raised."""
         record = deepcopy(dict(call.record))
         try:
-            if self._is_async:
-                given = await self._function(record)
-            else:
-                given = await _in_thread(self._function, record)
-                if inspect.isawaitable(given):
-                    given = await given
-        except (asyncio.CancelledError, Fault):
+            given = await self._given(record)
+        except asyncio.CancelledError:
+            if self._loop.is_blocked:
+                self._say(_BLOCKED)
             raise
-        except BaseException as error:  # a function may also try to end the program
-            raise _fault(error) from error
+        except Raised as raised:  # a function may also try to end the program
+            raise _fault(raised.error) from raised.error
         return given_reply(given)
+
+    async def _given(self, record: dict[str, Any]) -> Any:
+        if self._is_async:
+            return await self._loop.result(lambda: self._function(record))
+        given = await _in_thread(self._function, record)
+        if inspect.isawaitable(given):
+            return await self._loop.result(lambda: given)
+        return given
 
 
 def given_reply(given: Any) -> Reply:
@@ -59,6 +73,8 @@ def _kind_of(value: Any) -> str:
 
 def _fault(error: BaseException) -> Fault:
     """What the function raised; time and connections may be better next time."""
+    if isinstance(error, Fault):
+        return error
     said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     if isinstance(error, TimeoutError):
         return Fault("timeout", said, again=True, outage=True)
@@ -68,7 +84,10 @@ def _fault(error: BaseException) -> Fault:
 
 
 async def _in_thread(function: Function, record: dict[str, Any]) -> Any:
-    """What a thread of its own comes to; one that hangs is left behind, and ends with us."""
+    """What a thread of its own comes to; one that hangs is left behind, and ends with us.
+
+    `Raised` with what it raised.
+    """
     loop = asyncio.get_running_loop()
     done: asyncio.Future[Any] = loop.create_future()
 
@@ -78,7 +97,7 @@ async def _in_thread(function: Function, record: dict[str, Any]) -> Any:
         if error is None:
             done.set_result(result)
         else:
-            done.set_exception(_Raised(error))
+            done.set_exception(Raised(error))
 
     def work() -> None:
         result, raised = None, None
@@ -90,18 +109,7 @@ async def _in_thread(function: Function, record: dict[str, Any]) -> Any:
             loop.call_soon_threadsafe(tell, result, raised)
 
     Thread(target=work, daemon=True, name="calipers-system").start()
-    try:
-        return await done
-    except _Raised as error:
-        raise error.error from None
-
-
-class _Raised(Exception):  # noqa: N818
-    """Carries what no future may hold, such as StopIteration or SystemExit."""
-
-    def __init__(self, error: BaseException) -> None:
-        super().__init__()
-        self.error = error
+    return await done
 
 
 def load_function(reference: str, folder: Path) -> Function:

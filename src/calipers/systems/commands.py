@@ -34,6 +34,7 @@ class Command:
             process = await asyncio.create_subprocess_exec(
                 *self._command,
                 cwd=self._folder,
+                env=self._leash.environment,
                 stdin=PIPE,
                 stdout=PIPE,
                 stderr=PIPE,

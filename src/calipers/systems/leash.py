@@ -1,9 +1,9 @@
 """Ends the commands of a run that cannot do it any more, because it was killed.
 
 A process of its own holds the other end of a pipe. It is told which commands are at work; when the
-pipe closes, however the run has ended, it ends those that are left, with all that they started. One
-that was started a moment before the kill may not have been told. It runs as a script, and so
-imports nothing of Calipers.
+pipe closes without a word, it ends those that are left, with all that they started. What began a
+moment before, so that it was not told, carries a mark in its environment by which Linux finds it.
+It runs as a script, and so imports nothing of Calipers.
 """
 
 from __future__ import annotations
@@ -13,26 +13,40 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
+from time import monotonic, sleep
+
+_MARK = "CALIPERS_LEASH"
+_END = ".\n"  # the run has ended by itself
+_SECONDS = 1.0  # to look for what is marked: a new process carries the mark a moment later
+_PAUSE = 0.05
 
 
 class Leash:
     """What holds the commands."""
 
-    def __init__(self, pipe: int) -> None:
+    def __init__(self, pipe: int, mark: str) -> None:
         self._pipe = pipe
+        self._mark = mark
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """What a command is started with."""
+        return {**os.environ, _MARK: self._mark}
 
     @contextmanager
     def around(self, pid: int) -> Iterator[None]:
         """While the command is at work; its process leads a group of its own."""
-        self._tell(f"+{pid}\n")
+        self.tell(f"+{pid}\n")
         try:
             yield
         finally:
-            self._tell(f"-{pid}\n")
+            self.tell(f"-{pid}\n")
 
-    def _tell(self, line: str) -> None:
+    def tell(self, line: str) -> None:
+        """Let the other process know."""
         with contextlib.suppress(OSError):  # somebody has ended it; the run goes on
             os.write(self._pipe, line.encode())
 
@@ -40,26 +54,48 @@ class Leash:
 @contextmanager
 def held() -> Iterator[Leash]:
     """A leash for the commands of a run."""
+    mark = os.urandom(16).hex()
     with subprocess.Popen(  # noqa: S603 (this very file)
-        [sys.executable, "-I", "-S", __file__],
+        [sys.executable, "-I", "-S", __file__, mark],
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,  # Ctrl-C is for the run
     ) as watcher:
         assert watcher.stdin is not None
-        yield Leash(watcher.stdin.fileno())
+        leash = Leash(watcher.stdin.fileno(), mark)
+        try:
+            yield leash
+        finally:
+            leash.tell(_END)
 
 
-def end_what_is_left(lines: Iterable[str]) -> None:
+def end_what_is_left(lines: Iterable[str], mark: str) -> None:
     """Note who begins (+) and who is done (-), until the lines end."""
     at_work: set[int] = set()
     for line in lines:
+        if line == _END:
+            return
         (at_work.add if line[0] == "+" else at_work.discard)(int(line[1:]))
     for pid in at_work:
         with contextlib.suppress(OSError):
             os.killpg(pid, signal.SIGKILL)
+    until = monotonic() + _SECONDS
+    while monotonic() < until:
+        for pid in marked(mark):
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+        sleep(_PAUSE)
+
+
+def marked(mark: str) -> Iterator[int]:
+    """The processes that carry the mark, where the system tells."""
+    wanted = f"{_MARK}={mark}".encode()
+    for path in Path("/proc").glob("[0-9]*/environ"):
+        with contextlib.suppress(OSError):  # it has ended, or is somebody else's
+            if wanted in path.read_bytes().split(b"\0"):
+                yield int(path.parent.name)
 
 
 if __name__ == "__main__":
-    end_what_is_left(sys.stdin)
+    end_what_is_left(sys.stdin, sys.argv[1])

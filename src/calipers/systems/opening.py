@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ from calipers.systems.callables import PythonFunction, load_function
 from calipers.systems.calls import System
 from calipers.systems.commands import Command
 from calipers.systems.leash import Leash, held
+from calipers.systems.own_loop import OwnLoop
 from calipers.systems.secrets import key_of, mask_of
 from calipers.systems.wire import open_session
 
@@ -23,18 +25,28 @@ if TYPE_CHECKING:
 _CHAT = ("openai", "openai-chat")
 
 
+@dataclass(slots=True)
+class _Shared:
+    """What systems have in common, each where one of them needs it."""
+
+    session: ClientSession | None = None
+    leash: Leash | None = None
+    loop: OwnLoop | None = None
+
+
 @asynccontextmanager
 async def open_systems(suite: Suite, folder: Path, say: Say) -> AsyncIterator[list[System]]:
     """The suite's systems, in order; paths are relative to `folder`; `say` hears of troubles."""
     async with AsyncExitStack() as stack:
-        session = None
+        shared = _Shared()
         if any(each.model or each.http for each in suite.systems):
-            session = await stack.enter_async_context(open_session())
-        leash = None
+            shared.session = await stack.enter_async_context(open_session())
         if any(each.command for each in suite.systems):
-            leash = stack.enter_context(held())
+            shared.leash = stack.enter_context(held())
+        if any(each.python for each in suite.systems):
+            shared.loop = stack.enter_context(OwnLoop())
         yield [
-            _cached(_opened(each, suite, folder, session, leash), each, suite, folder, say)
+            _cached(_opened(each, suite, folder, shared, say), each, suite, folder, say)
             for each in suite.systems
         ]
 
@@ -55,18 +67,14 @@ def _cached(system: System, of: SuiteSystem, suite: Suite, folder: Path, say: Sa
     return Cached(system, folder / suite.cache, asked, mask_of(suite), say)
 
 
-def _opened(
-    system: SuiteSystem,
-    suite: Suite,
-    folder: Path,
-    session: ClientSession | None,
-    leash: Leash | None,
-) -> System:
+def _opened(system: SuiteSystem, suite: Suite, folder: Path, shared: _Shared, say: Say) -> System:
     if system.python is not None:
-        return PythonFunction(load_function(system.python, folder))
+        assert shared.loop is not None
+        return PythonFunction(load_function(system.python, folder), shared.loop, say)
     if system.command is not None:
-        assert leash is not None
-        return Command(system.command, folder, leash)
+        assert shared.leash is not None
+        return Command(system.command, folder, shared.leash)
+    session = shared.session
     assert session is not None
     if system.http is not None:
         from calipers.systems.endpoints import Endpoint  # noqa: PLC0415 (loads aiohttp)

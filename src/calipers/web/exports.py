@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections.abc import Iterator
 from typing import Any
 
 import polars as pl
 
+from calipers.reporting.spreadsheets import csv_text
 from calipers.web.index import Index
 
 AT_ONCE = 5_000
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")  # what a spreadsheet takes for more than text
 
 
 def as_csv(index: Index, rows: pl.Series) -> Iterator[str]:
     """A header, then a line per record: its number, its fields, what was measured."""
     names = _names(index)
-    yield _line(["row", *names])
+    yield csv_text([["row", *names]])
     for numbers, part in _parts(index, rows):
         records = part.select(names).iter_rows()
-        yield "".join(
-            _line([number, *map(_safe, record)])
-            for number, record in zip(numbers, records, strict=True)
+        yield csv_text(
+            [number, *map(_cell, record)] for number, record in zip(numbers, records, strict=True)
         )
 
 
@@ -54,16 +51,6 @@ def _parts(index: Index, rows: pl.Series) -> Iterator[tuple[list[int], pl.DataFr
         yield numbers, pl.concat([records.select(own), values], how="horizontal")
 
 
-def _safe(value: Any) -> Any:
-    """A text that a spreadsheet would run as a formula is quoted; numbers are what they are."""
-    if isinstance(value, str) and value.startswith(_FORMULA):
-        return f"'{value}"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return value
-
-
-def _line(cells: list[Any]) -> str:
-    out = io.StringIO()
-    csv.writer(out).writerow(cells)
-    return out.getvalue()
+def _cell(value: Any) -> Any:
+    """As JSON has it."""
+    return str(value).lower() if isinstance(value, bool) else value

@@ -61,8 +61,8 @@ def _raw(
 def _lines(spark: SparkSession, source: JsonLines | Rows, wanted: Wanted) -> DataFrame:
     if isinstance(source, JsonLines) and not isinstance(source, Log):
         return spark.read.text(source.name, lineSep="\n")
-    texts = source.as_lines(wanted) if isinstance(source, Log) else source.as_lines()
-    return spark.createDataFrame([(line,) for line in texts], "value string")
+    lines = source.as_lines(wanted) if isinstance(source, Log) else source.as_lines()
+    return spark.createDataFrame([(line,) for line in lines], "value string")
 
 
 def _table(spark: SparkSession, source: Source) -> DataFrame:

@@ -1,0 +1,94 @@
+"""An event loop in a thread of its own, for async functions that people write.
+
+One that blocks where it should await (`time.sleep`) holds up the functions beside it, but not the
+run: its call times out like any other, and calls that could not begin meanwhile may be made again.
+All functions share the loop, for they may share clients, and these belong to a loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from threading import Event, Thread
+from time import monotonic
+from types import TracebackType
+from typing import Any, Self
+
+_BEAT = 0.05  # seconds between signs of life
+_LATE = 0.5  # seconds without one mean that somebody blocks it
+_PATIENCE = 1.0  # seconds to end in
+_NOT_BEGUN = "it had not begun"
+
+
+class Raised(Exception):  # noqa: N818
+    """Carries what no future may hold, such as StopIteration or SystemExit."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__()
+        self.error = error
+
+
+class OwnLoop:
+    """Awaits what people wrote, beside the loop of the run, as long as it is entered."""
+
+    def __enter__(self) -> Self:
+        self._loop = asyncio.new_event_loop()
+        self._is_over = False
+        self._last_sign = monotonic()
+        self._thread = Thread(target=self._live, daemon=True, name="calipers-functions")
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """End it; one that is blocked is left behind, and ends with the program."""
+        self._is_over = True
+        self._thread.join(_PATIENCE)
+
+    async def result(self, begin: Callable[[], Awaitable[Any]]) -> Any:
+        """What comes of what is begun there; `Raised` with what it raised."""
+        begun, given_up = Event(), Event()
+
+        async def told() -> Any:
+            begun.set()
+            if given_up.is_set():
+                raise asyncio.CancelledError
+            try:
+                return await begin()
+            except asyncio.CancelledError:
+                raise
+            except BaseException as error:  # noqa: BLE001 (SystemExit would end the loop)
+                raise Raised(error) from None
+
+        future = asyncio.run_coroutine_threadsafe(told(), self._loop)
+        try:
+            return await asyncio.wrap_future(future)
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is not None and not task.cancelling():
+                raise Raised(error) from None  # its own doing
+            given_up.set()
+            raise asyncio.CancelledError(*([] if begun.is_set() else [_NOT_BEGUN])) from None
+
+    @property
+    def is_blocked(self) -> bool:
+        """Say whether something holds it up just now."""
+        return monotonic() - self._last_sign > _LATE
+
+    def _live(self) -> None:
+        with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
+            runner.run(self._beat())
+
+    async def _beat(self) -> None:
+        while not self._is_over:
+            self._last_sign = monotonic()
+            await asyncio.sleep(_BEAT)
+
+
+def had_not_begun(late: TimeoutError) -> bool:
+    """Say whether the call that took too long was waiting for the loop all the time."""
+    return late.__cause__ is not None and _NOT_BEGUN in late.__cause__.args
