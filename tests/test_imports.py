@@ -30,6 +30,7 @@ FORBIDDEN = {
     "starter": {"config", *_MEASURES, *_ASKS} - {"starter"},
     "suites": {*_MEASURES, *_ASKS} - {"suites"},
     "timing": {"*"},
+    "typed": {"*"},
     "systems": {"config", *_MEASURES, *_ASKS} - {"systems", "suites"},
     "runner": {"explaining", "agreeing", "calibrating", *_SIZES, *_SHOWS},
     "judge": {"engines", "sources", "stats", "prices", *_ASKS} - {"judge", "rubric_items"},

@@ -14,7 +14,17 @@ from calipers.gating.stored import stored_gate
 from calipers.metrics.case_weights import CaseWeights
 from calipers.metrics.declaration import Settings
 from calipers.reports import SAMPLES, Report
-from calipers.result_folder import GATE, MANIFEST, RECORDS, SCORE, result_folder, stored_json
+from calipers.result_folder import (
+    GATE,
+    MANIFEST,
+    RECORDS,
+    SCORE,
+    result_folder,
+    stored_json,
+    suite_name,
+    suite_parts,
+    why_incomplete,
+)
 from calipers.results import Group, Score
 from calipers.sampling import OUTCOMES, SampleTable
 from calipers.scoring import Options, Progress, score_data
@@ -71,12 +81,18 @@ def report_data(
         facts=dict(_facts(score, table, manifest, records)),
         score=score,
         gate=gate,
+        incomplete=None if gate is not None or manifest is None else _lacking(manifest, score),
         breakdowns=dict(_breakdowns(records, score, several, options)),
         failures=tuple(table.failures()),
         samples=table.samples(),
         kinds=table.kinds(),
         notices=score.notices,
     )
+
+
+def _lacking(manifest: Mapping[str, Any], score: Score) -> str | None:
+    errors = sum(group.errors for group in score.groups)
+    return why_incomplete(manifest, score.records, errors)
 
 
 def _refuse_what_is_read_once(data: Any) -> None:
@@ -129,10 +145,8 @@ def _known(group: Group, name: str) -> bool:
 
 
 def _title(score: Score, manifest: Mapping[str, Any] | None) -> str:
-    suite = (manifest or {}).get("suite")
-    if isinstance(suite, dict) and isinstance(suite.get("name"), str):
-        return str(suite["name"])
-    return _some([Path(each.path).name for each in score.inputs]) or "Report"
+    inputs = _some([Path(each.path).name for each in score.inputs])
+    return suite_name(manifest) or inputs or "Report"
 
 
 def _facts(
@@ -160,9 +174,7 @@ def _facts(
 
 def _of_run(manifest: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """What the run's manifest tells, as far as it can be read."""
-    suite = manifest.get("suite")
-    if isinstance(suite, dict) and isinstance(suite.get("systems"), list):
-        systems = [each for each in suite["systems"] if isinstance(each, dict)]
+    if systems := suite_parts(manifest, "systems"):
         kinds = ("model", "python", "command", "http")
         named = [
             f"{each.get('name')} ({' '.join(map(str, what)) if isinstance(what, list) else what})"

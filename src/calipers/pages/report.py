@@ -21,6 +21,7 @@ from calipers.reporting.corrections import correction_lines
 from calipers.reporting.figures import group_name, reasons, with_interval
 from calipers.reporting.frontiers import frontier_lines
 from calipers.reporting.gate import gate_further, gate_summary
+from calipers.reporting.report import undecided
 from calipers.tiering import TIER
 from calipers.version import __version__
 
@@ -76,7 +77,7 @@ def report_html(report: Report) -> str:
             style=Markup(style),  # noqa: S704 (our own file)
             theme=Markup(theme),  # noqa: S704 (our own file)
             scripts=[Markup(script) for script in scripts],  # noqa: S704 (our own, and Vega's)
-            verdict="none" if report.gate is None else report.gate.verdict,
+            verdict=_verdict(report),
             summary=_summary(report),
             why=list(_why(report)),
             families=list(families_of(_on_cards(report.score, names))),
@@ -138,11 +139,17 @@ def _has(group: Group, name: str) -> bool:
     return found is not None and found.value is not None
 
 
+def _verdict(report: Report) -> str:
+    if report.gate is not None:
+        return report.gate.verdict
+    return "none" if report.incomplete is None else "incomplete"
+
+
 def _summary(report: Report) -> str:
     if report.gate is not None:
         return gate_summary(report.gate)
     main = " The main numbers:" if any(True for _ in _why(report)) else ""
-    return f"No policy was given, so nothing was decided.{main}"
+    return f"{undecided(report)}{main}"
 
 
 def _why(report: Report) -> Iterator[str]:

@@ -27,7 +27,7 @@ def report_markdown(report: Report) -> str:
     """Verdict first, then numbers, what failed, the samples, and what each metric means."""
     lines = [f"# {markdown_cell(report.title)}", ""]
     if report.gate is None:
-        lines += ["No policy was given, so nothing was decided.", ""]
+        lines += [undecided(report), ""]
     else:
         lines += [gate_markdown(report.gate).rstrip(), ""]
     facts = report.facts.items()
@@ -43,6 +43,13 @@ def report_markdown(report: Report) -> str:
         lines += ["", "## Samples", "", *_samples(report)]
     lines += ["", "## Definitions", "", *_definitions(report.score)]
     return "\n".join(lines) + "\n"
+
+
+def undecided(report: Report) -> str:
+    """What to say where no gate has decided."""
+    if report.incomplete is None:
+        return "No policy was given, so nothing was decided."
+    return f"The run is incomplete: {report.incomplete}. Run its suite again to finish it."
 
 
 def _metrics(score: Score) -> Iterator[str]:

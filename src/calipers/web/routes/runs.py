@@ -110,8 +110,7 @@ def gate(site: SiteHere, request: Request, id_: str) -> Response:
 
 def _is_meant(run: Run, q: str, verdict: str) -> bool:
     text = " ".join((run.name, *run.tags)).lower()
-    known = run.gate.verdict if run.gate else "none"
-    return all(word in text for word in q.lower().split()) and verdict in ("", known)
+    return all(word in text for word in q.lower().split()) and verdict in ("", run.verdict)
 
 
 def _headline(score: Score | None) -> list[dict[str, Any]]:
