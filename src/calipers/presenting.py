@@ -65,7 +65,7 @@ def report_data(
     records = data if folder is None else str(folder / RECORDS)
     if folder is not None and asked.policy is None:
         options = replace(options, settings=_as_scored(folder, options.settings))
-    table = SampleTable(asked.samples)
+    table = SampleTable(asked.samples, options.plan().fields if options.on_bad == "skip" else ())
     look = replace(options, by=(), metrics=OUTCOMES, resamples=0, calibrations=())
     score_data(records, look, lambda share: progress(share / 2), table.watch)
     several = table.several()

@@ -304,7 +304,7 @@ def test_a_run_that_was_killed_is_incomplete(
     assert 'title="18 of 390 calls were made">incomplete</span>' in site.get("/").text
     assert "killed" in site.get("/?verdict=incomplete").text.partition("<tbody>")[2]
     page = site.get(f"/runs/{site.ids()['killed']}").text
-    assert "The run ended early: 18 of 390 calls were made." in page
+    assert "The run is incomplete: 18 of 390 calls were made." in page
 
 
 def test_a_source_without_a_record_is_no_bug(tmp_path: Path, serving: Serving) -> None:
@@ -344,3 +344,61 @@ def test_files_that_somebody_has_changed_are_left_aside(
     assert site.get("/").status == 200
     for page in ("", "/gate", "/score"):
         assert site.get(f"/runs/{site.ids()['changed']}{page}").status == 200
+
+
+def test_a_very_large_record_is_shown_in_part(tmp_path: Path, serving: Serving) -> None:
+    record = {
+        "id": "large",
+        "input": "word " * 200_000,
+        "answer": "x " * 500_000,
+        "target": "y",
+        "cot": "1. 2 + 2 = 5\n" * 80_000,
+        "tags": [f"tag{n}" for n in range(5_000)],
+        "judgments": [{"judge": f"j{n}", "reasoning": "why " * 5_000} for n in range(300)],
+        "trace": {"tool_calls": [{"tool_name": f"tool{n}"} for n in range(5_000)]},
+    }
+    write_lines(tmp_path / "large.jsonl", [record])
+    site = serving(tmp_path)
+    run = site.ids()["large.jsonl"]
+    page = site.get(f"/runs/{run}/samples/0")
+    assert page.status == 200
+    assert len(page.body) < 4_000_000
+    assert "… (950,000 more characters)" in page.text
+    whole = site.get(f"/runs/{run}/samples/0/record.json")
+    assert whole.headers["content-disposition"].startswith("attachment")
+    assert whole.json() == record
+
+
+def test_only_what_can_be_grouped_by_is_offered(tmp_path: Path, serving: Serving) -> None:
+    write_lines(tmp_path / "a.jsonl", [row | {"name": f"n{row['id']}"} for row in records(300)])
+    site = serving(tmp_path)
+    run = site.ids()["a.jsonl"]
+    offered = site.get(f"/runs/{run}").text.partition('name="by"')[2].partition("</select>")[0]
+    assert '<option value="category">' in offered
+    assert '<option value="correct">' not in offered  # it is measured, no record has it
+    many = site.get(f"/runs/{run}/score?by=name")
+    assert many.status == 400
+    assert "name has 300 values: too many groups for a page" in many.text
+    assert site.get(f"/runs/{run}/score?by=cot").status == 400
+
+
+def test_numbers_in_tables_lead_to_rows_and_nulls_have_their_reason(
+    tmp_path: Path, serving: Serving
+) -> None:
+    rows = [row | {"tier": f"T{n % 2}", "passed": n % 3 > 0} for n, row in enumerate(records(30))]
+    write_lines(tmp_path / "a.jsonl", rows)
+    site = serving(tmp_path)
+    run = site.ids()["a.jsonl"]
+    part = unescape(site.get(f"/runs/{run}/score").text)
+    assert f'<a href="/runs/{run}/samples?tier=T0&cot_chars%21=%28none%29&sort=-cot_chars">' in part
+    assert "stability: no task has two runs whose answers can be checked" in part
+    assert "Tiers against T0" in part
+
+
+def test_two_different_sides_are_proposed(results: Path, serving: Serving) -> None:
+    page = serving(results).get("/compare").text
+    base, _, candidate = page.partition('name="candidate"')
+    chosen = [
+        side.partition(" selected>")[0].rpartition('value="')[2] for side in (base, candidate)
+    ]
+    assert chosen[0] != chosen[1]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import cached_property, partial
 from math import isinf
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,6 +18,7 @@ from jinja2 import Environment, PackageLoader
 from calipers.gating.result import GateResult
 from calipers.gating.stored import stored_gate
 from calipers.pages.environment import environment
+from calipers.pages.texts import clipped
 from calipers.pages.vega import PageFigure, page_figure
 from calipers.reporting.figures import figure
 from calipers.result_folder import (
@@ -39,6 +40,7 @@ from calipers.web.grouping import with_groups
 from calipers.web.indexes import Indexes
 from calipers.web.kept import Kept
 from calipers.web.live import Followed, is_running
+from calipers.web.marks import LONGEST
 from calipers.web.stored import stored_score
 
 if TYPE_CHECKING:
@@ -200,7 +202,13 @@ class Site:
             "task_url": task_url,
             "site_name": self.catalog.root.name or str(self.catalog.root),
         }
-        made.filters |= {"cell": cell, "size": size, "in_query": in_query, "signed": signed}
+        made.filters |= {
+            "long": partial(clipped, most=LONGEST),
+            "cell": cell,
+            "size": size,
+            "in_query": in_query,
+            "signed": signed,
+        }
         return made
 
 
@@ -208,6 +216,8 @@ def _figures(score: Score) -> dict[str, PageFigure]:
     from calipers.reporting.charts import charts_of  # noqa: PLC0415 (loads Altair)
 
     charts, _ = charts_of(score)
+    if len(score.groups) == 1:
+        charts.pop("cost_pass_rate", None)  # a point alone, which the cards tell better
     return {name: page_figure(name, chart) for name, chart in charts.items()}
 
 
