@@ -22,7 +22,7 @@ def fits(value: Any, hint: Any) -> bool:
 def _is_plain(value: Any, hint: Any) -> bool:
     if hint in (int, float):
         return isinstance(value, (int, hint)) and not isinstance(value, bool)
-    if is_dataclass(hint):
+    if isinstance(hint, type) and is_dataclass(hint):
         named = _hints(hint)
         return type(value) is hint and all(
             fits(getattr(value, each.name), named[each.name]) for each in fields(hint)
