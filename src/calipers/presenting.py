@@ -9,7 +9,8 @@ from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from calipers.errors import UsageError
+from calipers.calibrations import Calibration, read_all
+from calipers.errors import CalipersError, UsageError
 from calipers.gating.stored import stored_gate
 from calipers.metrics.case_weights import CaseWeights
 from calipers.metrics.declaration import Settings
@@ -64,7 +65,7 @@ def report_data(
     manifest = None if folder is None else stored_json(folder / MANIFEST)
     records = data if folder is None else str(folder / RECORDS)
     if folder is not None and asked.policy is None:
-        options = replace(options, settings=_as_scored(folder, options.settings))
+        options = _as_scored(folder, options)
     table = SampleTable(asked.samples, options.plan().fields if options.on_bad == "skip" else ())
     look = replace(options, by=(), metrics=OUTCOMES, resamples=0, calibrations=())
     score_data(records, look, lambda share: progress(share / 2), table.watch)
@@ -104,20 +105,31 @@ def _refuse_what_is_read_once(data: Any) -> None:
         )
 
 
-def _as_scored(folder: Path, settings: Settings) -> Settings:
-    """The settings with what the suite's policy brought when the folder was scored."""
+def _as_scored(folder: Path, options: Options) -> Options:
+    """The options with what the suite's policy brought when the folder was scored."""
     found = (stored_json(folder / SCORE) or {}).get("settings")
-    if settings != Settings() or not isinstance(found, dict):
-        return settings
+    if options.settings != Settings() or not isinstance(found, dict):
+        return options
     weights, budget = found.get("case_weights"), found.get("latency_budget_ms")
+    settings = options.settings
     try:
-        return replace(
+        settings = replace(
             settings,
             case_weights=None if weights is None else CaseWeights(**weights),
             latency_budget_ms=settings.latency_budget_ms if budget is None else float(budget),
         )
     except (TypeError, ValueError, UsageError):
-        return settings
+        return options
+    calibrations = options.calibrations or _calibrations(found.get("calibrations"))
+    return replace(options, settings=settings, calibrations=calibrations)
+
+
+def _calibrations(files: Any) -> tuple[Calibration, ...]:
+    """The judges' calibrations, where all files that the score was corrected by are still there."""
+    try:
+        return read_all(map(str, files)) if isinstance(files, list) else ()
+    except CalipersError:
+        return ()
 
 
 def _decided(records: Any, policy: PolicyLike, options: Options) -> GateResult:
