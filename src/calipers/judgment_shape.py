@@ -14,6 +14,7 @@ from typing import Any
 from calipers.prices import call_counts, calls_in
 from calipers.records import FIELDS, BadValue, Field, Kind
 
+REASONS = ("reasoning", "reasons", "reason", "explanation", "feedback")  # as judges call them
 _SCORE = Field("weighted_score", Kind.NUMBER, low=0, high=1)
 
 

@@ -9,12 +9,23 @@ from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from calipers.errors import UsageError
+from calipers.calibrations import Calibration, read_all
+from calipers.errors import CalipersError, UsageError
 from calipers.gating.stored import stored_gate
 from calipers.metrics.case_weights import CaseWeights
 from calipers.metrics.settings import Settings
 from calipers.reports import SAMPLES, Report
-from calipers.result_folder import GATE, MANIFEST, RECORDS, SCORE, result_folder, stored_json
+from calipers.result_folder import (
+    GATE,
+    MANIFEST,
+    RECORDS,
+    SCORE,
+    result_folder,
+    stored_json,
+    suite_name,
+    suite_parts,
+    why_incomplete,
+)
 from calipers.results import Group, Score
 from calipers.sampling import OUTCOMES, SampleTable
 from calipers.scoring import Options, Progress, score_data
@@ -54,8 +65,8 @@ def report_data(
     manifest = None if folder is None else stored_json(folder / MANIFEST)
     records = data if folder is None else str(folder / RECORDS)
     if folder is not None and asked.policy is None:
-        options = replace(options, settings=_as_scored(folder, options.settings))
-    table = SampleTable(asked.samples)
+        options = _as_scored(folder, options)
+    table = SampleTable(asked.samples, options.plan().fields if options.on_bad == "skip" else ())
     look = replace(options, by=(), metrics=OUTCOMES, resamples=0, calibrations=())
     score_data(records, look, lambda share: progress(share / 2), table.watch)
     several = table.several()
@@ -71,12 +82,18 @@ def report_data(
         facts=dict(_facts(score, table, manifest, records)),
         score=score,
         gate=gate,
+        incomplete=None if gate is not None or manifest is None else _lacking(manifest, score),
         breakdowns=dict(_breakdowns(records, score, several, options)),
         failures=tuple(table.failures()),
         samples=table.samples(),
         kinds=table.kinds(),
         notices=score.notices,
     )
+
+
+def _lacking(manifest: Mapping[str, Any], score: Score) -> str | None:
+    errors = sum(group.errors for group in score.groups)
+    return why_incomplete(manifest, score.records, errors)
 
 
 def _refuse_what_is_read_once(data: Any) -> None:
@@ -88,20 +105,31 @@ def _refuse_what_is_read_once(data: Any) -> None:
         )
 
 
-def _as_scored(folder: Path, settings: Settings) -> Settings:
-    """The settings with what the suite's policy brought when the folder was scored."""
+def _as_scored(folder: Path, options: Options) -> Options:
+    """The options with what the suite's policy brought when the folder was scored."""
     found = (stored_json(folder / SCORE) or {}).get("settings")
-    if settings != Settings() or not isinstance(found, dict):
-        return settings
+    if options.settings != Settings() or not isinstance(found, dict):
+        return options
     weights, budget = found.get("case_weights"), found.get("latency_budget_ms")
+    settings = options.settings
     try:
-        return replace(
+        settings = replace(
             settings,
             case_weights=None if weights is None else CaseWeights(**weights),
             latency_budget_ms=settings.latency_budget_ms if budget is None else float(budget),
         )
     except (TypeError, ValueError, UsageError):
-        return settings
+        return options
+    calibrations = options.calibrations or _calibrations(found.get("calibrations"))
+    return replace(options, settings=settings, calibrations=calibrations)
+
+
+def _calibrations(files: Any) -> tuple[Calibration, ...]:
+    """The judges' calibrations, where all files that the score was corrected by are still there."""
+    try:
+        return read_all(map(str, files)) if isinstance(files, list) else ()
+    except CalipersError:
+        return ()
 
 
 def _decided(records: Any, policy: PolicyLike, options: Options) -> GateResult:
@@ -129,10 +157,8 @@ def _known(group: Group, name: str) -> bool:
 
 
 def _title(score: Score, manifest: Mapping[str, Any] | None) -> str:
-    suite = (manifest or {}).get("suite")
-    if isinstance(suite, dict) and isinstance(suite.get("name"), str):
-        return str(suite["name"])
-    return _some([Path(each.path).name for each in score.inputs]) or "Report"
+    inputs = _some([Path(each.path).name for each in score.inputs])
+    return suite_name(manifest) or inputs or "Report"
 
 
 def _facts(
@@ -160,9 +186,7 @@ def _facts(
 
 def _of_run(manifest: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """What the run's manifest tells, as far as it can be read."""
-    suite = manifest.get("suite")
-    if isinstance(suite, dict) and isinstance(suite.get("systems"), list):
-        systems = [each for each in suite["systems"] if isinstance(each, dict)]
+    if systems := suite_parts(manifest, "systems"):
         kinds = ("model", "python", "command", "http")
         named = [
             f"{each.get('name')} ({' '.join(map(str, what)) if isinstance(what, list) else what})"

@@ -49,6 +49,7 @@ class Report:
     facts: Mapping[str, str]  # what was measured, when, with what
     score: Score
     gate: GateResult | None = None
+    incomplete: str | None = None  # what a run lacks that nobody has decided on
     breakdowns: Mapping[str, Score] = field(default_factory=dict)  # by a field, within the groups
     failures: tuple[Failure, ...] = ()
     samples: tuple[Sample, ...] = ()

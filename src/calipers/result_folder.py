@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -34,3 +35,39 @@ def stored_json(path: Path) -> dict[str, Any] | None:
     except (OSError, ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None
+
+
+def suite_name(manifest: Mapping[str, Any] | None) -> str | None:
+    """What the run's suite is called, where the manifest says so."""
+    name = _suite(manifest).get("name")
+    return name if isinstance(name, str) else None
+
+
+def suite_parts(manifest: Mapping[str, Any] | None, kind: str) -> list[dict[str, Any]]:
+    """The suite's `systems`, `tiers` or `judges`, as far as the manifest can be read."""
+    found = _suite(manifest).get(kind)
+    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+
+
+def planned_calls(manifest: Mapping[str, Any] | None) -> int | None:
+    """Systems × tiers × tasks × runs; None where the manifest does not tell."""
+    data = (manifest or {}).get("data")
+    tasks = data.get("tasks") if isinstance(data, dict) else None
+    runs, systems = _suite(manifest).get("runs"), suite_parts(manifest, "systems")
+    if not (isinstance(tasks, int) and isinstance(runs, int) and systems):
+        return None
+    return tasks * runs * len(systems) * max(1, len(suite_parts(manifest, "tiers")))
+
+
+def why_incomplete(manifest: Mapping[str, Any] | None, records: int, errors: int) -> str | None:
+    """What a run with so many records and failed calls lacks; None where it lacks nothing."""
+    planned = planned_calls(manifest)
+    lacking = planned is not None and records < planned
+    made = f"{records:,} of {planned:,} calls were made" if lacking else ""
+    failed = f"{errors:,} calls failed" if errors else ""
+    return ", ".join(filter(None, (made, failed))) or None
+
+
+def _suite(manifest: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    found = (manifest or {}).get("suite")
+    return found if isinstance(found, dict) else {}

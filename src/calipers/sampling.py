@@ -11,8 +11,10 @@ from typing import Any
 import polars as pl
 
 from calipers.engines.plan import FAILED, kept
+from calipers.judgment_shape import REASONS, listed
 from calipers.metrics.accuracy import correct
 from calipers.metrics.passing import passed
+from calipers.records import BadValue
 from calipers.reports import WRONG, Failure, Sample, SampleKind
 from calipers.sinks import Watch
 
@@ -28,7 +30,9 @@ def _own(name: str) -> str:
 _SYSTEM = ("model", "tier")
 _TEXTS = ("input", "target", "reference", "answer", "cot", "error", "violations")
 _NUMBERS = ("prob_correct", "latency_ms", "prompt_tokens", "completion_tokens", "cost_usd")
-_KEPT = (*FIELDS, "run", *_TEXTS, *_NUMBERS)
+_JUDGED = "judgments"
+_KEPT = (*FIELDS, "run", *_TEXTS, *_NUMBERS, _JUDGED)
+_MOST_JUDGES = 20
 _KIND, _RANK, _FAULT, _AGAIN, _ROW = "_kind", "_rank", "_fault", "_again", "_row"
 _SYSTEMS = tuple(map(_own, _SYSTEM))
 _KEYS = (*_SYSTEMS, _KIND, _FAULT)
@@ -42,8 +46,9 @@ _FAULT_KIND = r"^([a-z][a-z_]{2,30}):"
 class SampleTable:
     """Takes the rows of a run on their way, and answers when all of them have passed."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, checked: tuple[str, ...] = ()) -> None:
         self._most = most
+        self._read = tuple(dict.fromkeys((*_KEPT, *checked)))  # what makes a row good or bad
         self._rows: pl.DataFrame | None = None
         self._counts: pl.DataFrame | None = None
         self._values: dict[str, set[Any]] = {name: set() for name in FIELDS}
@@ -53,7 +58,7 @@ class SampleTable:
         """What it has to see of each row."""
         columns = {"id": "id", FAILED: FAILED, correct.name: correct.name, passed.name: passed.name}
         columns |= {_own(name): kept(name) for name in _KEPT}
-        return Watch(kept=_KEPT, columns=columns, take=self._take)
+        return Watch(kept=self._read, columns=columns, take=self._take)
 
     def _take(self, rows: pl.DataFrame) -> None:
         rows = rows.with_columns(
@@ -193,8 +198,25 @@ def _sample(kind: SampleKind, row: Mapping[str, Any]) -> Sample:
         by=known(("model", "tier", "run", "category")),
         texts={
             name: str(text)
-            for name, text in known(_TEXTS).items()
+            for name, text in (known(_TEXTS) | _judged(row[_own(_JUDGED)])).items()
             if name != "error" or kind == "failed"
         },
         numbers={name: float(number) for name, number in known(_NUMBERS).items()},
     )
+
+
+def _judged(text: str | None) -> dict[str, str]:
+    """What the judges said, a line each with its reasons."""
+    try:
+        judges = [] if text is None else listed(text)
+    except BadValue:
+        return {}
+    lines = map(_judgement, judges[:_MOST_JUDGES])
+    return {"judges": "\n".join(lines)} if judges else {}
+
+
+def _judgement(found: Mapping[str, Any]) -> str:
+    verdict = {"True": "passed", "False": "not passed"}.get(str(found.get("passed")))
+    said = next((found[name] for name in REASONS if found.get(name)), None)
+    told = [str(each) for each in (verdict, found.get("weighted_score"), said) if each is not None]
+    return f"{found.get('judge', 'judge')}: {'; '.join(told)}"

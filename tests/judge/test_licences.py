@@ -484,3 +484,18 @@ def test_one_task_alone_gives_no_corrected_score(tmp_path: Path) -> None:
     found = score.groups[0].metrics["impl_rate"].corrected
     assert found is not None
     assert found.reason == "the judged mean has no standard error"
+
+
+def test_the_report_on_a_folder_shows_what_its_score_was_corrected_by(tmp_path: Path) -> None:
+    calibrated(tmp_path, *records())
+    path, folder = tmp_path / "calibration.json", tmp_path / "run"
+    folder.mkdir()
+    write_lines(folder / "records.jsonl", records(50, seed=1)[0])
+    (folder / "manifest.json").write_text('{"schema": "calipers.run/1"}', encoding="utf-8")
+    score = calipers.score(folder / "records.jsonl", calibration=path)
+    (folder / "score.json").write_text(score.to_json(), encoding="utf-8")
+    expected = score.groups[0].metrics["pass_rate"].corrected
+    assert expected is not None
+    assert calipers.report(folder).score.groups[0].metrics["pass_rate"].corrected == expected
+    path.unlink()
+    assert calipers.report(folder).score.groups[0].metrics["pass_rate"].corrected is None

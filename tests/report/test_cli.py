@@ -174,3 +174,14 @@ def test_no_record_no_report(tmp_path: Path) -> None:
     assert told.exit_code == 3
     assert "empty: no records" in told.stderr
     assert not (tmp_path / "r.html").exists()
+
+
+def test_a_run_that_was_stopped_is_incomplete(ran: SuiteFolder) -> None:
+    records = ran.results / "records.jsonl"
+    first = records.read_text(encoding="utf-8").splitlines(keepends=True)[0]
+    records.write_text(first, encoding="utf-8")
+    (ran.results / "gate.json").unlink()
+    for name in ("r.md", "r.html"):
+        assert run("report", ran.results, "-o", ran.path / name).exit_code == 0
+        page = (ran.path / name).read_text(encoding="utf-8")
+        assert "The run is incomplete: 1 of 2 calls were made." in page

@@ -218,3 +218,21 @@ def test_a_verdict_comes_back_from_its_json(made: cal.Report) -> None:
     assert stored_gate({**stored, "checks": [{"name": 1}]}) is None
     assert stored_gate({**stored, "records": "many"}) is None
     assert stored_gate({**stored, "schema": "calipers.gate/2"}) is None
+
+
+def test_bad_rows_are_left_out_of_every_count() -> None:
+    rows = [{"id": "a", "passed": True}, {"id": "b", "passed": False, "impl_rate": 1.5}]
+    made = cal.report(rows, on_bad="skip")
+    assert made.score.records == sum(made.kinds.values()) == 1
+
+
+def test_what_judges_said_is_in_the_samples() -> None:
+    said = {"judge": "strict", "passed": False, "weighted_score": 0.2, "reasoning": "no file"}
+    (sample,) = cal.report([{"id": "a", "judgments": [said]}]).samples
+    assert sample.texts["judges"] == "strict: not passed; 0.2; no file"
+
+
+def test_records_without_a_field_of_ours_say_so() -> None:
+    page = cal.report([{"colour": "red"}]).to_html()
+    assert "No metric reads any field of these records." in page
+    assert 'id="definitions"' not in page

@@ -72,6 +72,14 @@ def test_likelihoods_give_the_answer_and_its_confidence(tmp_path: Path) -> None:
     assert record["prob_correct"] == pytest.approx(1 / (1 + 2 * 2.718281828459045**-1))
 
 
+def test_the_likelihood_of_a_single_text_is_no_answer(tmp_path: Path) -> None:
+    replies = [["-1.5", "True"]]
+    line = lm_eval_line(1, filtered_resps=replies, resps=[replies], metrics=["acc"], acc=1.0)
+    [record] = cal.read(written(tmp_path / "samples.jsonl", line)).to_dicts()
+    assert record["correct"] is True
+    assert not {"answer", "cot", "prob_correct"} & record.keys()
+
+
 def test_results_without_samples_say_what_to_do(tmp_path: Path) -> None:
     path = written(tmp_path / "results.json", {"results": {}, "lm_eval_version": "0.4"}, indent=1)
     result = _invoke("score", path)
@@ -150,6 +158,7 @@ def test_events_of_a_sample_are_put_together(tmp_path: Path) -> None:
         {"id": "1", "answer": "4", "target": "4"},
         {"doc_id": 1, "doc": {}, "answer": "4"},
         {"name": "x", "attributes": {}, "answer": "4"},
+        {"name": "x", "attributes": {}, "context": "none", "trace_id": "1"},
         {"results": 3, "prompt": "x"},
         {"eval": "x", "version": 1, "status": "ok"},
         {"type": "match", "sample_id": "1"},

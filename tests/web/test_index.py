@@ -312,3 +312,16 @@ def test_an_empty_file_is_an_empty_table(tmp_path: Path, cache: Path) -> None:
     index: Index = opened(path).index
     assert index.rows == 0
     assert len(Selector(index).select(Query()).rows) == 0
+
+
+@pytest.mark.usefixtures("cache")
+def test_fields_may_have_other_names(tmp_path: Path) -> None:
+    row = {"name": "x", "said": "1", "target": "1", "steps": {"tool_calls": []}}
+    write_lines(tmp_path / "a.jsonl", [row])
+    (entry,) = Catalog(tmp_path).entries()
+    names = {"id": "name", "answer": "said", "trace": "steps", "cot": "nowhere"}
+    record, values = Indexes(names).open(entry, wait=30).index.one(0)
+    assert record == {"id": "x", "answer": "1", "target": "1", "trace": '{"tool_calls": []}'}
+    assert values["correct"] is True
+    plain = Indexes().open(entry, wait=30).index  # another way to read is another index
+    assert "answer" not in plain.columns

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from html import unescape
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import polars as pl
@@ -281,3 +282,123 @@ def test_real_data_is_shown(folder: str, serving: Serving) -> None:
             assert "bug in calipers" not in answer.text, (name, page)
             if answer.status == 400:
                 assert "cannot be shown" in answer.text, (name, page)
+
+
+def _copy_of(run: Path, folder: Path, **changed: str) -> Path:
+    """A run's folder with some of its files changed; an empty text takes the file away."""
+    folder.mkdir()
+    for name in ("manifest.json", "records.jsonl", "score.json", "gate.json"):
+        text = changed.get(name.partition(".")[0], (run / name).read_text(encoding="utf-8"))
+        if text:
+            (folder / name).write_text(text, encoding="utf-8")
+    return folder
+
+
+def test_a_run_that_was_killed_is_incomplete(
+    results: Path, serving: Serving, tmp_path: Path
+) -> None:
+    run = results / "arithmetic"
+    lines = (run / "records.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
+    _copy_of(run, tmp_path / "killed", records="".join(lines[:18]), score="", gate="")
+    site = serving(tmp_path)
+    assert 'title="18 of 390 calls were made">incomplete</span>' in site.get("/").text
+    assert "killed" in site.get("/?verdict=incomplete").text.partition("<tbody>")[2]
+    page = site.get(f"/runs/{site.ids()['killed']}").text
+    assert "The run is incomplete: 18 of 390 calls were made." in page
+
+
+def test_a_source_without_a_record_is_no_bug(tmp_path: Path, serving: Serving) -> None:
+    (tmp_path / "empty.jsonl").write_text("", encoding="utf-8")
+    (tmp_path / "broken.jsonl").write_text('{"id": \n', encoding="utf-8")
+    site = serving(tmp_path)
+    for run in site.ids().values():
+        assert "No record here can be read" in site.get(f"/runs/{run}").text
+        for part in ("score", "figures", "samples", "judges", "export.csv"):
+            assert site.get(f"/runs/{run}/{part}").status == 200
+
+
+@pytest.mark.parametrize(
+    ("name", "place", "value"),
+    [
+        ("manifest", ("suite",), [1]),
+        ("manifest", ("suite", "judges"), 5),
+        ("manifest", ("suite", "name"), {"a": 1}),
+        ("score", ("groups", 0, "metrics", "accuracy", "n"), "many"),
+        ("score", ("groups", 0, "by"), ["model"]),
+        ("score", ("groups", 0, "metrics", "nothing_of_ours"), None),
+        ("gate", ("checks", 0, "verdict"), []),
+        ("gate", ("checks", 0, "operator"), "~"),
+        ("gate", ("checks", 0, "by"), 3),
+    ],
+)
+def test_files_that_somebody_has_changed_are_left_aside(
+    results: Path, serving: Serving, tmp_path: Path, name: str, place: tuple[Any, ...], value: Any
+) -> None:
+    run = results / "arithmetic"
+    whole = found = json.loads((run / f"{name}.json").read_text(encoding="utf-8"))
+    for key in place[:-1]:
+        found = found[key]
+    found[place[-1]] = found["accuracy"] if value is None else value
+    _copy_of(run, tmp_path / "changed", **{name: json.dumps(whole)})
+    site = serving(tmp_path)
+    assert site.get("/").status == 200
+    for page in ("", "/gate", "/score"):
+        assert site.get(f"/runs/{site.ids()['changed']}{page}").status == 200
+
+
+def test_a_very_large_record_is_shown_in_part(tmp_path: Path, serving: Serving) -> None:
+    record = {
+        "id": "large",
+        "input": "word " * 200_000,
+        "answer": "x " * 500_000,
+        "target": "y",
+        "cot": "1. 2 + 2 = 5\n" * 80_000,
+        "tags": [f"tag{n}" for n in range(5_000)],
+        "judgments": [{"judge": f"j{n}", "reasoning": "why " * 5_000} for n in range(300)],
+        "trace": {"tool_calls": [{"tool_name": f"tool{n}"} for n in range(5_000)]},
+    }
+    write_lines(tmp_path / "large.jsonl", [record])
+    site = serving(tmp_path)
+    run = site.ids()["large.jsonl"]
+    page = site.get(f"/runs/{run}/samples/0")
+    assert page.status == 200
+    assert len(page.body) < 4_000_000
+    assert "… (950,000 more characters)" in page.text
+    whole = site.get(f"/runs/{run}/samples/0/record.json")
+    assert whole.headers["content-disposition"].startswith("attachment")
+    assert whole.json() == record
+
+
+def test_only_what_can_be_grouped_by_is_offered(tmp_path: Path, serving: Serving) -> None:
+    write_lines(tmp_path / "a.jsonl", [row | {"name": f"n{row['id']}"} for row in records(300)])
+    site = serving(tmp_path)
+    run = site.ids()["a.jsonl"]
+    offered = site.get(f"/runs/{run}").text.partition('name="by"')[2].partition("</select>")[0]
+    assert '<option value="category">' in offered
+    assert '<option value="correct">' not in offered  # it is measured, no record has it
+    many = site.get(f"/runs/{run}/score?by=name")
+    assert many.status == 400
+    assert "name has 300 values: too many groups for a page" in many.text
+    assert site.get(f"/runs/{run}/score?by=cot").status == 400
+
+
+def test_numbers_in_tables_lead_to_rows_and_nulls_have_their_reason(
+    tmp_path: Path, serving: Serving
+) -> None:
+    rows = [row | {"tier": f"T{n % 2}", "passed": n % 3 > 0} for n, row in enumerate(records(30))]
+    write_lines(tmp_path / "a.jsonl", rows)
+    site = serving(tmp_path)
+    run = site.ids()["a.jsonl"]
+    part = unescape(site.get(f"/runs/{run}/score").text)
+    assert f'<a href="/runs/{run}/samples?tier=T0&cot_chars%21=%28none%29&sort=-cot_chars">' in part
+    assert "stability: no task has two runs whose answers can be checked" in part
+    assert "Tiers against T0" in part
+
+
+def test_two_different_sides_are_proposed(results: Path, serving: Serving) -> None:
+    page = serving(results).get("/compare").text
+    base, _, candidate = page.partition('name="candidate"')
+    chosen = [
+        side.partition(" selected>")[0].rpartition('value="')[2] for side in (base, candidate)
+    ]
+    assert chosen[0] != chosen[1]

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from calipers.cli.shared import map_option
 from calipers.errors import UsageError, need_extra
 
 DEFAULT_PORT = 7575
@@ -29,8 +30,9 @@ _NEEDED = ("fastapi", "uvicorn", "jinja2", "altair", "vl_convert", "js_lib_htmx"
     show_default=True,
     help="Another address lets others in: the printed URL then holds a token.",
 )
+@map_option
 @click.option("--no-open", is_flag=True, help="Print the URL, and open no browser.")
-def view(folder: Path, port: int, host: str, *, no_open: bool) -> None:
+def view(folder: Path, port: int, host: str, rename: dict[str, str], *, no_open: bool) -> None:
     """Look at the results in FOLDER, or at any file that `score` reads, in a browser.
 
     The app is local and read-only. Ctrl-C ends it.
@@ -52,5 +54,5 @@ def view(folder: Path, port: int, host: str, *, no_open: bool) -> None:
         if not no_open:
             threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
 
-    serve(folder, host=host, port=port, ready=ready)
+    serve(folder, host=host, port=port, ready=ready, renames=rename)
     click.echo("ended", err=True)

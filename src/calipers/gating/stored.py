@@ -11,6 +11,7 @@ from calipers.gating.result import SCHEMA, Changes, Check, GateResult, Ids
 from calipers.gating.thresholds import Scale, Threshold, scale_of
 from calipers.metrics import metric_named
 from calipers.results import Input
+from calipers.typed import fits
 
 _CHANGED = ("added", "removed", "broken", "mended")
 
@@ -20,7 +21,7 @@ def stored_gate(found: Mapping[str, Any]) -> GateResult | None:
     if found.get("schema") != SCHEMA:
         return None
     try:
-        return GateResult(
+        built = GateResult(
             verdict=found["verdict"],
             checks=tuple(map(_check, found["checks"])),
             records=int(found["records"]),
@@ -38,6 +39,7 @@ def stored_gate(found: Mapping[str, Any]) -> GateResult | None:
         )
     except (AttributeError, KeyError, TypeError, ValueError):
         return None
+    return built if fits(built, GateResult) else None
 
 
 def _check(found: Mapping[str, Any]) -> Check:

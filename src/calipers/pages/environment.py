@@ -8,6 +8,7 @@ from jinja2 import BaseLoader, ChoiceLoader, Environment, PackageLoader, StrictU
 
 from calipers.metrics import metric_named
 from calipers.pages.bars import bar_of, scale_of
+from calipers.pages.beside import tier_groups
 from calipers.pages.cards import card_groups
 from calipers.pages.families import family_title
 from calipers.pages.texts import clipped, shown
@@ -52,6 +53,7 @@ def environment(*others: BaseLoader) -> Environment:
         "family_title": family_title,
         "metric_named": metric_named,
         "scale_of": scale_of,
+        "tier_groups": tier_groups,
     }
     return made
 

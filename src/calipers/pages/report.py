@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
 from calipers.metrics import metric_named
+from calipers.pages.beside import beside
 from calipers.pages.drawing_script import drawing_script
 from calipers.pages.environment import environment
 from calipers.pages.families import families_of
@@ -17,16 +17,15 @@ from calipers.pages.inlining import content_policy, static
 from calipers.pages.vega import PageFigure, page_figure
 from calipers.reporting.charts import charts_of, metric_by_group
 from calipers.reporting.charts.style import styled
-from calipers.reporting.corrections import correction_lines
-from calipers.reporting.figures import group_name, reasons, with_interval
+from calipers.reporting.figures import group_name, with_interval
 from calipers.reporting.frontiers import frontier_lines
 from calipers.reporting.gate import gate_further, gate_summary
-from calipers.tiering import TIER
+from calipers.reporting.report import undecided
 from calipers.version import __version__
 
 if TYPE_CHECKING:
     from calipers.reports import Report
-    from calipers.results import Group, Score, Tiers
+    from calipers.results import Group, Score
 
 _MAIN = ("accuracy", "pass_rate", "agent_composite", "final_score")
 _ELSE = ("cost_usd", "latency_p95_ms")  # that are told where none of these is there
@@ -76,15 +75,14 @@ def report_html(report: Report) -> str:
             style=Markup(style),  # noqa: S704 (our own file)
             theme=Markup(theme),  # noqa: S704 (our own file)
             scripts=[Markup(script) for script in scripts],  # noqa: S704 (our own, and Vega's)
-            verdict="none" if report.gate is None else report.gate.verdict,
+            verdict=_verdict(report),
             summary=_summary(report),
             why=list(_why(report)),
             families=list(families_of(_on_cards(report.score, names))),
             names=names,
-            beside=list(_beside(report.score)),
+            beside=list(beside(report.score)),
             on_cards=_ON_CARDS,
             most_rows=_MOST_ROWS,
-            tier_groups=partial(_tier_groups, report.score.groups),
             wide=len(report.score.groups) > _SIDE_BY_SIDE,
             breakdowns=breakdowns,
             figures=figures,
@@ -113,22 +111,6 @@ def _on_cards(score: Score, names: Sequence[str]) -> list[str]:
     ]
 
 
-def _beside(score: Score) -> Iterator[str]:
-    """What stands below the table: means without the judges' error, and why values are null."""
-    for line in correction_lines(score):
-        yield f"without the judge's error: {line}"
-    yield from reasons(score.groups)
-
-
-def _tier_groups(groups: Sequence[Group], tiers: Tiers) -> list[Group]:
-    """The groups whose tiers are compared: those that are alike in all else."""
-    return [
-        group
-        for group in groups
-        if {name: value for name, value in group.by.items() if name != TIER} == dict(tiers.by)
-    ]
-
-
 def _any_value(score: Score, name: str) -> bool:
     return any(_has(group, name) for group in score.groups)
 
@@ -138,11 +120,17 @@ def _has(group: Group, name: str) -> bool:
     return found is not None and found.value is not None
 
 
+def _verdict(report: Report) -> str:
+    if report.gate is not None:
+        return report.gate.verdict
+    return "none" if report.incomplete is None else "incomplete"
+
+
 def _summary(report: Report) -> str:
     if report.gate is not None:
         return gate_summary(report.gate)
     main = " The main numbers:" if any(True for _ in _why(report)) else ""
-    return f"No policy was given, so nothing was decided.{main}"
+    return f"{undecided(report)}{main}"
 
 
 def _why(report: Report) -> Iterator[str]:
@@ -174,8 +162,8 @@ def _told(score: Score, name: str) -> Iterator[str]:
         least = metric_named(name).better == "lower"
         ordered = sorted(known, key=lambda group: group.metrics[name].value or 0.0, reverse=least)
         best, worst = ordered[-1], ordered[0]
-        yield f"best {group_name(best.by)}, {_value(best, name)}"
-        yield f"worst of {len(known)} {group_name(worst.by)}, {_value(worst, name)}"
+        yield f"best of {len(known)} {group_name(best.by)} {_value(best, name)}"
+        yield f"worst {group_name(worst.by)} {_value(worst, name)}"
         return
     for group in known:
         of = f"{group_name(group.by)} " if group.by else ""

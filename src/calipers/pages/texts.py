@@ -18,7 +18,7 @@ def clipped(value: object, most: int = 600) -> str:
     >>> clipped("abcdef", 4)
     'abcd… (2 more characters)'
     """
-    text = shown(value)
+    text = str(value)
     if len(text) <= most:
-        return text
-    return f"{text[:most]}… ({len(text) - most:,} more characters)"
+        return shown(value)
+    return f"{shown(text[:most])}… ({len(text) - most:,} more characters)"

@@ -21,13 +21,14 @@ _SAMPLES = 20
 _SIDE_BY_SIDE = 7
 _MOST_ROWS = 100
 _TEXT_CHARS = 100
+_SAID = ("error", "answer", "judges")
 
 
 def report_markdown(report: Report) -> str:
     """Verdict first, then numbers, what failed, the samples, and what each metric means."""
     lines = [f"# {markdown_cell(report.title)}", ""]
     if report.gate is None:
-        lines += ["No policy was given, so nothing was decided.", ""]
+        lines += [undecided(report), ""]
     else:
         lines += [gate_markdown(report.gate).rstrip(), ""]
     facts = report.facts.items()
@@ -43,6 +44,13 @@ def report_markdown(report: Report) -> str:
         lines += ["", "## Samples", "", *_samples(report)]
     lines += ["", "## Definitions", "", *_definitions(report.score)]
     return "\n".join(lines) + "\n"
+
+
+def undecided(report: Report) -> str:
+    """What to say where no gate has decided."""
+    if report.incomplete is None:
+        return "No policy was given, so nothing was decided."
+    return f"The run is incomplete: {report.incomplete}. Run its suite again to finish it."
 
 
 def _metrics(score: Score) -> Iterator[str]:
@@ -109,11 +117,11 @@ def _samples(report: Report) -> Iterator[str]:
     shown = report.samples[:_SAMPLES]
     yield f"{len(shown)} of {sum(report.kinds.values()):,} records, the most telling first."
     yield ""
-    yield from _table(("", "id", "of", "answer or error", "target"), map(_sample, shown))
+    yield from _table(("", "id", "of", "answer, error or judges", "target"), map(_sample, shown))
 
 
 def _sample(sample: Sample) -> list[str]:
-    said = sample.texts.get("error") or sample.texts.get("answer") or ""
+    said = next((sample.texts[name] for name in _SAID if sample.texts.get(name)), "")
     of = ", ".join(str(value) for name, value in sample.by.items() if name != "category")
     target = sample.texts.get("target", "")
     return [sample.kind, *map(_cut, (sample.id, of, said, target))]

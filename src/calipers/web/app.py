@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from fastapi import FastAPI, Request, Response
@@ -19,13 +19,17 @@ from calipers.web.site import Site, site_of
 
 
 def create_app(
-    root: Path, *, hosts: Iterable[str] | None = LOOPBACK, token: str | None = None
+    root: Path,
+    *,
+    hosts: Iterable[str] | None = LOOPBACK,
+    token: str | None = None,
+    renames: Mapping[str, str] | None = None,
 ) -> Guard:
     """The dashboard over a folder, as something that a server can run."""
     app = FastAPI(
         title="Calipers", version=__version__, docs_url=None, redoc_url=None, openapi_url=None
     )
-    app.state.site = Site(root)
+    app.state.site = Site(root, renames)
     for routes in (runs, samples, compare, judges, definitions, downloads):
         app.include_router(routes.router)
     app.add_exception_handler(CalipersError, _told)

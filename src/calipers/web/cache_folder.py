@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from hashlib import blake2b
 from pathlib import Path
 
@@ -26,9 +26,11 @@ def cache_home() -> Path:
     return (Path(home) if home else Path.home() / ".cache") / "calipers" / "view"
 
 
-def index_folder(path: Path, files: Iterable[Path]) -> Path:
-    """Where the index of a source belongs, whose content is in these files."""
-    state = [FORMAT, __version__]
+def index_folder(
+    path: Path, files: Iterable[Path], renames: Mapping[str, str] | None = None
+) -> Path:
+    """Where the index of a source belongs, whose content is in these files, read in this way."""
+    state = [FORMAT, __version__, *(f"{name}={theirs}" for name, theirs in (renames or {}).items())]
     for file in files:
         found = file.stat()
         state.append(f"{file} {found.st_size} {found.st_mtime_ns}")

@@ -185,7 +185,7 @@ class Index:
 
     def part_starts(self) -> list[int]:
         """The number of each part's first row."""
-        return [0, *self._ends[:-1]]
+        return [0, *self._ends][:-1]
 
     def records(self, rows: Sequence[int], fields: Sequence[str] | None = None) -> pl.DataFrame:
         """Some records, in the order asked for, or some fields of them."""

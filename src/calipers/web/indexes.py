@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -66,9 +67,10 @@ class _Job:
 
 
 class Indexes:
-    """Opens the index of an entry."""
+    """Opens the index of an entry; of files, fields may have other names."""
 
-    def __init__(self) -> None:
+    def __init__(self, renames: Mapping[str, str] | None = None) -> None:
+        self._renames = renames or {}
         self._open: Kept[Selector] = Kept()
         self._jobs: dict[Path, _Job] = {}
         self._lock = Lock()
@@ -78,11 +80,15 @@ class Indexes:
     def place(self, entry: Entry) -> Path:
         """Where the index of an entry, as it is now, belongs."""
         try:
-            return index_folder(entry.records, entry.files())
+            return index_folder(entry.records, entry.files(), self._names(entry))
         except OSError as error:
             raise DataError(
                 f"{entry.name}: {error.strerror}", fix="a run writes it with its first call"
             ) from error
+
+    def _names(self, entry: Entry) -> Mapping[str, str]:
+        """What the data calls the fields; in the results of runs they have their own names."""
+        return {} if entry.is_run else self._renames
 
     def is_there(self, entry: Entry) -> bool:
         """Say whether the entry is indexed already."""
@@ -128,7 +134,7 @@ class Indexes:
 
         try:
             begin(place)
-            build(entry.records, place, progress)
+            build(entry.records, place, progress, self._names(entry))
             forget_older(place)
         except CalipersError as error:
             job.error = error

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -78,13 +78,17 @@ class Seen:
         )
 
 
-def build(path: Path, folder: Path, progress: Progress) -> None:
+def build(
+    path: Path, folder: Path, progress: Progress, renames: Mapping[str, str] | None = None
+) -> None:
     """Write the index of a source into a folder; `progress` may look at what is there so far."""
     source = open_sources(path)[0]
+    known = set(source.columns())
+    names = {ours: theirs for ours, theirs in (renames or {}).items() if theirs in known}
     left_out: list[str] = []
     while True:
         try:
-            summary = _build(source, folder, tuple(left_out), progress)
+            summary = _build(source, folder, names, tuple(left_out), progress)
         except MixedTypes as found:
             left_out.append(found.name)
         else:
@@ -93,16 +97,22 @@ def build(path: Path, folder: Path, progress: Progress) -> None:
     write_whole(folder / META, lambda path: path.write_text(summary.to_json(), encoding="utf-8"))
 
 
-def _build(source: Source, folder: Path, left_out: tuple[str, ...], progress: Progress) -> Summary:
-    columns = source.columns()
+def _build(
+    source: Source,
+    folder: Path,
+    renames: Mapping[str, str],
+    left_out: tuple[str, ...],
+    progress: Progress,
+) -> Summary:
+    columns = [name for name in source.columns() if name not in renames.values()]
     own = [name for name in columns if name not in FIELDS and name not in left_out]
     fields = (*FIELDS, *(name for name in own if not name.startswith("_")))
     plan = replace(ViewOptions().plan(), kept=fields)
     values = _values_of(plan)
     notices = tuple(f"{name}: of several types, and so no column here" for name in left_out)
     seen = Seen()
-    chunks: Iterator[Chunk] = iter(source.chunks(Wanted(tuple(dict.fromkeys(fields)))))
-    if "trace" in columns:
+    chunks: Iterator[Chunk] = iter(source.chunks(Wanted(tuple(dict.fromkeys(fields)), renames)))
+    if "trace" in (*columns, *renames):
         chunks = map(Exact, chunks)
     wanted = [*map(kept, fields), *values.values()]
     narrow: dict[str, str] | None = None

@@ -10,7 +10,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from calipers.result_folder import MANIFEST, RECORDS, stored_json
+from calipers.result_folder import MANIFEST, RECORDS, planned_calls, stored_json
 from calipers.runner.tally import Tally
 from calipers.web.catalog import Entry
 
@@ -54,17 +54,6 @@ def is_running(folder: Path) -> bool:
     finally:
         os.close(lock)
     return False
-
-
-def planned_calls(manifest: dict[str, Any] | None) -> int | None:
-    """Systems × tiers × tasks × runs, as the manifest has them."""
-    try:
-        assert manifest is not None
-        suite = manifest["suite"]
-        each = manifest["data"]["tasks"] * suite["runs"] * max(1, len(suite["tiers"]))
-        return int(each * len(suite["systems"]))
-    except (AssertionError, KeyError, TypeError, ValueError):
-        return None
 
 
 class Followed:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from calipers.metrics.cot_shape import corrections, steps_and_lines
 from calipers.metrics.equations import located
 
-LONGEST = 200_000  # characters that are looked into; beyond it a text is shown as it is
+LONGEST = 50_000  # characters that a page shows of a text
 
 CORRECTION, WRONG, RIGHT = "correction", "wrong", "right"
 _HOW = {
@@ -42,17 +43,20 @@ class Line:
 def marked(cot: str) -> list[Line]:
     """The lines with their marks; the metrics' own functions decide what is marked."""
     if len(cot) > LONGEST:
-        return [Line(None, (Piece(cot),))]
+        rest = Piece(f"… ({len(cot) - LONGEST:,} more characters)")
+        return [*marked(cot[:LONGEST]), Line(None, (rest,))]
     spans = [(start, end, RIGHT if right else WRONG) for start, end, right in located(cot)]
     spans += [(start, end, CORRECTION) for start, end in corrections(cot)]
     spans = _apart(sorted(spans, key=lambda span: (span[0], -_WEIGHT[span[2]])))
+    starts, ends = [span[0] for span in spans], [span[1] for span in spans]
     lines, at, step = [], 0, 0
     for is_step, line in steps_and_lines(cot):
         step += is_step
-        pieces = tuple(_pieces(cot, at, at + len(line), spans))
+        end = at + len(line)
+        here = spans[bisect_right(ends, at) : bisect_left(starts, end)]
+        pieces = tuple(_pieces(cot, at, end, here))
         lines.append(Line(step if is_step else None, pieces))
-        at += len(line)
-        at += 2 if cot.startswith("\r\n", at) else 1
+        at = end + (2 if cot.startswith("\r\n", end) else 1)
     return lines
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from pathlib import Path
 from threading import Thread
@@ -22,7 +22,14 @@ IDLE = 2.0  # seconds without a request, after which there is time for other thi
 _LATER = ("calipers.web.measuring", "calipers.web.indexing", "calipers.reporting.charts")
 
 
-def serve(root: Path, *, host: str, port: int, ready: Callable[[str], None]) -> None:
+def serve(
+    root: Path,
+    *,
+    host: str,
+    port: int,
+    ready: Callable[[str], None],
+    renames: Mapping[str, str] | None = None,
+) -> None:
     """Serve a folder until somebody stops it; `ready` is given the address to open."""
     # Nothing of a page goes over the network, nor does anything that measures.
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -30,7 +37,7 @@ def serve(root: Path, *, host: str, port: int, ready: Callable[[str], None]) -> 
     token = None if local else secrets.token_urlsafe(24)
     listening = _listening(host, port)
     number = listening.getsockname()[1]
-    app = create_app(root, hosts=LOOPBACK if local else None, token=token)
+    app = create_app(root, hosts=LOOPBACK if local else None, token=token, renames=renames)
     config = uvicorn.Config(
         app,
         log_level="warning",

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import cached_property, partial
 from math import isinf
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,9 +18,18 @@ from jinja2 import Environment, PackageLoader
 from calipers.gating.result import GateResult
 from calipers.gating.stored import stored_gate
 from calipers.pages.environment import environment
+from calipers.pages.texts import clipped
 from calipers.pages.vega import PageFigure, page_figure
 from calipers.reporting.figures import figure
-from calipers.result_folder import GATE, MANIFEST, SCORE, stored_json
+from calipers.result_folder import (
+    GATE,
+    MANIFEST,
+    SCORE,
+    stored_json,
+    suite_name,
+    suite_parts,
+    why_incomplete,
+)
 from calipers.results import FlakyTask, Score
 from calipers.version import __version__
 from calipers.web.assets import asset
@@ -31,6 +40,7 @@ from calipers.web.grouping import with_groups
 from calipers.web.indexes import Indexes
 from calipers.web.kept import Kept
 from calipers.web.live import Followed, is_running
+from calipers.web.marks import LONGEST
 from calipers.web.stored import stored_score
 
 if TYPE_CHECKING:
@@ -48,6 +58,19 @@ class Run:
     score: Score | None
     gate: GateResult | None
     running: bool
+    incomplete: str | None = None  # what a run lacks that has ended without a verdict
+
+    @property
+    def verdict(self) -> str:
+        """The gate's, or that there is none."""
+        if self.gate is not None:
+            return self.gate.verdict
+        return "none" if self.incomplete is None else "incomplete"
+
+    @property
+    def suite(self) -> str | None:
+        """The name of the suite that was run."""
+        return suite_name(self.manifest)
 
     @property
     def id(self) -> str:
@@ -73,9 +96,9 @@ class Run:
     @property
     def tags(self) -> list[str]:
         """The systems and tiers, as far as they are known."""
-        suite = (self.manifest or {}).get("suite") or {}
-        named = [*suite.get("systems", ()), *suite.get("tiers", ()), *suite.get("judges", ())]
-        found = [str(each.get("name")) for each in named if isinstance(each, dict)]
+        kinds = ("systems", "tiers", "judges")
+        parts = [part for kind in kinds for part in suite_parts(self.manifest, kind)]
+        found = [str(part.get("name")) for part in parts]
         if not found and self.score is not None:
             found = [shown(v) for group in self.score.groups for v in group.by.values()]
         return list(dict.fromkeys(found))
@@ -84,9 +107,9 @@ class Run:
 class Site:
     """Everything that requests need."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, renames: Mapping[str, str] | None = None) -> None:
         self.catalog = Catalog(root)
-        self.indexes = Indexes()
+        self.indexes = Indexes(renames)
         self._followed: dict[str, Followed] = {}
         self._figures: Kept[Mapping[str, PageFigure]] = Kept()
 
@@ -112,13 +135,23 @@ class Site:
             return Run(
                 entry=entry, manifest=None, score=self._kept(entry), gate=None, running=False
             )
-        return Run(
+        run = Run(
             entry=entry,
             manifest=self.catalog.stored(folder / MANIFEST),
             score=stored_score(self.catalog.stored(folder / SCORE)),
             gate=stored_gate(self.catalog.stored(folder / GATE) or {}),
             running=is_running(folder),
         )
+        undecided = run.gate is None and not run.running
+        return replace(run, incomplete=self._lacking(run)) if undecided else run
+
+    def _lacking(self, run: Run) -> str | None:
+        """What an ended run lacks: by its score, or, where it has none, by its journal."""
+        if run.score is None:
+            now = self.followed(run.entry).progress()
+            return why_incomplete(run.manifest, now.done, now.errors)
+        errors = sum(group.errors for group in run.score.groups)
+        return why_incomplete(run.manifest, run.score.records, errors)
 
     def _kept(self, entry: Entry) -> Score | None:
         """What was measured of a file when it was last looked at, in the state it is in."""
@@ -169,7 +202,13 @@ class Site:
             "task_url": task_url,
             "site_name": self.catalog.root.name or str(self.catalog.root),
         }
-        made.filters |= {"cell": cell, "size": size, "in_query": in_query, "signed": signed}
+        made.filters |= {
+            "long": partial(clipped, most=LONGEST),
+            "cell": cell,
+            "size": size,
+            "in_query": in_query,
+            "signed": signed,
+        }
         return made
 
 
@@ -177,6 +216,8 @@ def _figures(score: Score) -> dict[str, PageFigure]:
     from calipers.reporting.charts import charts_of  # noqa: PLC0415 (loads Altair)
 
     charts, _ = charts_of(score)
+    if len(score.groups) == 1:
+        charts.pop("cost_pass_rate", None)  # a point alone, which the cards tell better
     return {name: page_figure(name, chart) for name, chart in charts.items()}
 
 

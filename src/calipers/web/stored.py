@@ -8,6 +8,8 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+from calipers.errors import UsageError
+from calipers.metrics import metric_named
 from calipers.results import (
     SCHEMA,
     FlakyTask,
@@ -24,6 +26,7 @@ from calipers.results import (
     Tiers,
 )
 from calipers.stats.correction import Corrected
+from calipers.typed import fits
 from calipers.web.catalog import Catalog
 
 _MEASURED = {each.name for each in fields(Measured)} - {"extras"}
@@ -34,9 +37,20 @@ def stored_score(found: Mapping[str, Any] | None) -> Score | None:
     if found is None or found.get("schema") != SCHEMA:
         return None
     try:
-        return _score(found)
+        built = _score(found)
     except (KeyError, TypeError, ValueError, AttributeError):
         return None
+    return built if fits(built, Score) and _is_known(built) else None
+
+
+def _is_known(score: Score) -> bool:
+    """Say whether its metrics are ours: a later version may have others."""
+    try:
+        for name in {name for group in score.groups for name in group.metrics}:
+            metric_named(name)
+    except UsageError:
+        return False
+    return True
 
 
 def _score(found: Mapping[str, Any]) -> Score:

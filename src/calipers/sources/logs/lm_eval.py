@@ -78,25 +78,28 @@ def _record(line: Mapping[str, Any], task: str | None) -> Record:
 def _first(replies: Any) -> str | None:
     """The first reply to the first request."""
     while isinstance(replies, list):
-        if not replies:
+        if not replies or _is_likelihood(replies):
             return None
         replies = replies[0]
     return text(replies)
 
 
+def _is_likelihood(reply: Any) -> bool:
+    """A pair of the logarithm of a text's likelihood and whether it is what the model would say."""
+    return isinstance(reply, list) and len(reply) == 2 and str(reply[1]) in ("True", "False")  # noqa: PLR2004
+
+
 def _likelihoods(line: Mapping[str, Any]) -> list[float]:
     """The logarithms of the choices' likelihoods, where the model was not asked for a text."""
-    found = [
-        likelihood
-        for reply in listed(line.get("filtered_resps"))
-        if isinstance(reply, list) and reply and (likelihood := _log(reply[0])) is not None
-    ]
-    return found if len(found) > 1 and len(found) == len(line["filtered_resps"]) else []
+    replies = listed(line.get("filtered_resps"))
+    found = [_log(reply[0]) for reply in replies if _is_likelihood(reply)]
+    known = [each for each in found if each is not None]
+    return known if len(known) == len(replies) > 1 else []
 
 
 def _log(value: Any) -> float | None:
     try:
-        return number(float(value)) if not isinstance(value, list | dict) else None
+        return number(float(value))
     except (TypeError, ValueError):
         return None
 

@@ -16,7 +16,6 @@ from calipers.sources.logs.parts import listed, mapping, number, objects, text, 
 
 _VALUES = ("stringValue", "boolValue", "doubleValue")
 _DURATION = re.compile(r"PT(?:(?P<h>[\d.]+)H)?(?:(?P<m>[\d.]+)M)?(?:(?P<s>[\d.]+)S)?")
-_SPAN_KEYS = ("span_id", "spanId", "spanContext", "context")
 _FAILED = ("error", "status_code_error", "2")
 
 
@@ -45,12 +44,9 @@ def is_spans(document: Any) -> bool:
         return True
     if isinstance(found.get("spans"), list):
         return bool(found["spans"]) and is_spans(found["spans"][0])
-    has_name = "name" in found or "span_name" in found
-    return (
-        has_name
-        and ("attributes" in found or "span_attributes" in found)
-        and any(key in found for key in _SPAN_KEYS)
-    )
+    span = _span(found)
+    has_attributes = "attributes" in found or "span_attributes" in found
+    return bool(has_attributes and span.name and span.id and span.trace)
 
 
 def spans_in(document: Any) -> Iterator[Span]:

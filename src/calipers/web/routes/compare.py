@@ -69,7 +69,10 @@ class Side:
 def compare(site: SiteHere, base: str = "", candidate: str = "", flips: str = "") -> Response:
     """Choose two views, or see them compared."""
     if not (base and candidate):
-        return site.page("compare_choose.html", choices=_choices(site), base=base)
+        choices = _choices(site)
+        base = base or (choices[0][0] if choices else "")
+        candidate = candidate or next((each for each, _ in choices if each != base), "")
+        return site.page("compare_choose.html", choices=choices, base=base, candidate=candidate)
     ours, theirs = Side(site, base), Side(site, candidate)
     found = site.measuring.compare(ours.measured, theirs.measured)
     listed = [each for each in found.flips if flips in ("", "lost" if each.lost else "won")]

@@ -11,6 +11,7 @@ from fastapi.responses import RedirectResponse
 
 from calipers.metrics import metric_named
 from calipers.metrics.declaration import Feature, Metric, Rank
+from calipers.pages.beside import beside
 from calipers.pages.families import families_of
 from calipers.reporting.gate import gate_summary
 from calipers.results import Group, Score
@@ -110,8 +111,7 @@ def gate(site: SiteHere, request: Request, id_: str) -> Response:
 
 def _is_meant(run: Run, q: str, verdict: str) -> bool:
     text = " ".join((run.name, *run.tags)).lower()
-    known = run.gate.verdict if run.gate else "none"
-    return all(word in text for word in q.lower().split()) and verdict in ("", known)
+    return all(word in text for word in q.lower().split()) and verdict in ("", run.verdict)
 
 
 def _headline(score: Score | None) -> list[dict[str, Any]]:
@@ -123,7 +123,7 @@ def _headline(score: Score | None) -> list[dict[str, Any]]:
         {
             "name": name,
             "unit": metric_named(name).unit,
-            "groups": [(g, g.metrics[name]) for g in score.groups if _known(g, name)][:4],
+            "groups": [(g, g.metrics[name]) for g in score.groups if _known(g, name)],
         }
         for name in names
     ]
@@ -135,7 +135,8 @@ def _known(group: Group, name: str) -> bool:
 
 def _groupings(index: Index) -> list[str]:
     """The fields that a score may be grouped by."""
-    names = (name for name in index.columns if name not in ("id", "answer", "target", "failed"))
+    fields = index.summary.fields  # what was only measured cannot be grouped by
+    names = [n for n in index.columns if n in fields and n not in ("id", "answer", "target")]
     texts = [n for n in names if index.columns[n] == pl.String or n in _ALSO_GROUPS]
     return [name for name in texts[:30] if few_values(index, name, 40)]
 
@@ -148,6 +149,7 @@ def _score_view(run: Run, query: Query, score: Score) -> dict[str, Any]:
     cards = {name for family in first for name in family.first}
     return {
         "score": score,
+        "beside": list(beside(score)),
         "families": first,
         "others": [name for name in names if name not in cards],
         "rows": lambda name, group: rows_behind(run, query, name, group.by),

@@ -13,6 +13,7 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import RedirectResponse
 
 from calipers.errors import DataError
+from calipers.judgment_shape import REASONS
 from calipers.records import BadValue
 from calipers.traces import trace_picture
 from calipers.web.catalog import NotHere
@@ -36,6 +37,7 @@ _NUMBERS = (
 _MOST_NUMBERS = 5
 _PREVIEW = 120
 _MOST_FACETS, _MOST_VALUES = 8, 12
+_MOST_LISTED = 100  # of the names, tags or judgements in one record
 _PICTURE_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
 router = APIRouter()
@@ -53,6 +55,7 @@ def samples(site: SiteHere, request: Request, id_: str) -> Response:
         **nav(found, query, "samples"),
         **filter_form(query, opened),
         **_table(query, opened),
+        progress=site.followed(found.entry).progress() if found.running else None,
         opened=opened,
     )
 
@@ -100,10 +103,20 @@ def sample(site: SiteHere, request: Request, id_: str, row: int) -> Response:
         graphs=_graphs(record.get("trace")),
         tags=_listed(record.get("tags")),
         names={name: _listed(record.get(name)) for name in _NAMES if record.get(name)},
-        raw=json.dumps(_unpacked(record), indent=2, ensure_ascii=False),
+        raw=_as_json(record),
         known=_KNOWN,
+        most_listed=_MOST_LISTED,
+        reasons=REASONS,
         opened=opened,
     )
+
+
+@router.get("/runs/{id_}/samples/{row}/record.json")
+def whole_record(site: SiteHere, id_: str, row: int) -> Response:
+    """One record with all of its texts, of which the page shows the beginnings."""
+    record, _ = _record(site.indexes.open(site.run(id_).entry).index, row)
+    headers = {"content-disposition": f'attachment; filename="{id_}-{row}.json"'}
+    return Response(_as_json(record), media_type="application/json", headers=headers)
 
 
 @router.get("/runs/{id_}/samples/{row}/trace.svg")
@@ -251,6 +264,10 @@ def _parsed(text: str | None) -> Any:
         return None if text is None else json.loads(text)
     except (ValueError, RecursionError):
         return None
+
+
+def _as_json(record: Mapping[str, Any]) -> str:
+    return json.dumps(_unpacked(record), indent=2, ensure_ascii=False)
 
 
 def _unpacked(record: Mapping[str, Any]) -> dict[str, Any]:
