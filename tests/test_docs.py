@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ import pytest
 from calipers.metrics import metrics_of
 from calipers.records import FIELDS
 from calipers.reporting.catalogue import as_markdown
+from tests.commands import run
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -39,3 +42,17 @@ def test_links_lead_somewhere(page: Path) -> None:
 def test_python_in_the_documentation_runs(page: Path) -> None:
     for code in re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL):
         exec(compile(code, str(page), "exec"), {})
+
+
+def test_the_table_in_the_readme_is_what_the_example_gives(tmp_path: Path) -> None:
+    answers = tmp_path / "answers.jsonl"
+    script = ROOT / "examples" / "arithmetic" / "answer_tasks.py"
+    subprocess.run([sys.executable, script, "-o", answers], check=True, timeout=120)
+    page = (ROOT / "README.md").read_text(encoding="utf-8")
+    shown = page.partition("$ calipers score answers.jsonl ")[2].partition("```")[0]
+    options, _, table = shown.partition("\n")
+    given = run("score", answers, *options.split()).stdout
+    lines = [
+        [line.rstrip() for line in text.splitlines() if line.strip()] for text in (given, table)
+    ]
+    assert lines[0] == lines[1]

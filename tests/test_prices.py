@@ -96,7 +96,7 @@ def test_yaml_and_json_say_the_same(text: str, name: str, tmp_path: Path) -> Non
         ("m: {input: '3', output: 2}", 'm: input is "3", not a number', "plain number"),
         ("m: {input: 1, output: 1e-3}", 'm: output is "1e-3", not a number', "plain number"),
         ("m: {input: true, output: 2}", "m: input is true, not a number", "plain number"),
-        ("m: {input: [1], output: 2}", "m: input is [1], not a number", "plain number"),
+        ("m: {input: [1], output: 2}", "m: input is a list, not a number", "plain number"),
         ("m: {input: 1, output: -2}", "m: output is -2, negative", "plain number"),
         ("m: {input: .nan, output: 2}", "m: input is nan, not a finite number", "plain number"),
         ("m: {input: .inf, output: 2}", "m: input is inf, not a finite number", "plain number"),

@@ -6,15 +6,13 @@ A model's own checks raise `refused(...)`; what pydantic itself finds is put int
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from typing import Any, NoReturn, Self, TypeVar
+from typing import Any, NoReturn, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 from calipers.config.files import ConfigFile, shown
 from calipers.errors import UsageError, nearest
-
-M = TypeVar("M", bound="StrictModel")
 
 _REFUSED = "refused"
 _KINDS = {

@@ -15,7 +15,6 @@ from calipers.gating.scenarios import optional_check, required_check
 from calipers.metrics.judges import PASSED
 from calipers.results import Measured
 
-OVERALL = "overall"
 PASS_RATE = "pass_rate"  # noqa: S105 (no password)
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from math import inf, isfinite
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
 from calipers.config.files import read_config, shown
+from calipers.config.numbers import from_zero_on
 from calipers.errors import UsageError, nearest
 
 _EXAMPLE = "for example task_success: 0.5 and tool_efficiency: 0.5"
@@ -62,24 +62,11 @@ def checked_weights(table: Any, *, source: str) -> AgentWeights:
                 f"{source}: no part of the composite is called {shown(name)}",
                 fix=nearest(str(name), PARTS),
             )
-    given = {name: _weight(value, f"{source}: {name}") for name, value in table.items()}
+    given = {
+        name: from_zero_on(value, f"{source}: {name}", fix=_NUMBER) for name, value in table.items()
+    }
     if not any(given.values()):
         raise UsageError(f"{source}: all weights are 0", fix=_EXAMPLE)
     if not isfinite(sum(given.values())):
         raise UsageError(f"{source}: the weights sum to infinity", fix=_NUMBER)
     return AgentWeights(source, {name: given.get(name, 0.0) for name in PARTS})
-
-
-def _weight(value: Any, where: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        written = shown(json.dumps(value) if isinstance(value, str | bool | None) else value)
-        raise UsageError(f"{where} is {written}, not a number", fix=_NUMBER)
-    try:
-        number = float(value)
-    except OverflowError:
-        number = inf
-    if not isfinite(number):
-        raise UsageError(f"{where} is {shown(number)}, not a finite number", fix=_NUMBER)
-    if number < 0:
-        raise UsageError(f"{where} is {shown(value)}, negative", fix=_NUMBER)
-    return number

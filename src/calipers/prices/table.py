@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from math import inf, isfinite
 from pathlib import Path
 from typing import Any
 
 from calipers.config.files import read_config, shown
+from calipers.config.numbers import from_zero_on
 from calipers.errors import UsageError, nearest
 
 _NUMBER = "write a plain number, USD per million tokens: 0.15"
@@ -75,19 +74,6 @@ def _price(entry: Any, where: str) -> Price:
     for key in ("input", "output"):
         if key not in given:
             raise UsageError(f"{where}: {key} is missing", fix=_EXAMPLE)
-    return Price(**{key: _number(value, f"{where}: {key}") for key, value in given.items()})
-
-
-def _number(value: Any, where: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        written = json.dumps(value, ensure_ascii=False, default=str)
-        raise UsageError(f"{where} is {shown(written)}, not a number", fix=_NUMBER)
-    try:
-        number = float(value)
-    except OverflowError:
-        number = inf
-    if not isfinite(number):
-        raise UsageError(f"{where} is {shown(number)}, not a finite number", fix=_NUMBER)
-    if number < 0:
-        raise UsageError(f"{where} is {shown(value)}, negative", fix=_NUMBER)
-    return number
+    return Price(
+        **{key: from_zero_on(value, f"{where}: {key}", fix=_NUMBER) for key, value in given.items()}
+    )

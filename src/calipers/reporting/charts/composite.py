@@ -6,8 +6,14 @@ from typing import TYPE_CHECKING
 
 import altair as alt
 
-from calipers.reporting.charts.groups import by_fields, listed, name_of, series_of, short
-from calipers.reporting.charts.style import FAINT, GREY, INK, PALETTE, Drawing, chart_of, titled
+from calipers.reporting.charts.groups import (
+    by_fields,
+    listed,
+    name_of,
+    panel_title,
+    series_of,
+)
+from calipers.reporting.charts.style import FAINT, INK, PALETTE, Drawing, chart_of, titled
 from calipers.tiering import GRADES, TIER
 
 if TYPE_CHECKING:
@@ -142,16 +148,7 @@ def _panel(group: Group, top: float, *, first: bool, last: bool) -> Drawing:
 def _title(group: Group, runs: int) -> alt.TitleParams:
     median = _median_of(group)
     graded = f"{group.grade}, median {median:.3f}, " if median is not None else ""
-    return alt.TitleParams(
-        text=short(name_of(group, with_series=True), 36),
-        subtitle=f"{graded}{runs:,} run{'' if runs == 1 else 's'}",
-        anchor="start",
-        frame="group",
-        fontSize=12,
-        subtitleFontSize=11,
-        subtitleColor=GREY,
-        offset=4,
-    )
+    return panel_title(group, f"{graded}{runs:,} run{'' if runs == 1 else 's'}", 36)
 
 
 def _grades(top: float) -> tuple[alt.Chart, alt.Chart]:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import altair as alt
 
-from calipers.reporting.charts.groups import by_fields, listed, name_of, short
-from calipers.reporting.charts.style import GREY, INK, PALETTE, Drawing, chart_of, titled
+from calipers.reporting.charts.groups import by_fields, listed, name_of, panel_title
+from calipers.reporting.charts.style import INK, PALETTE, Drawing, chart_of, titled
 from calipers.reporting.figures import figure
 
 if TYPE_CHECKING:
@@ -126,16 +126,7 @@ def _title(group: Group, calls: int, metric: str, mark: str) -> alt.TitleParams:
     found = group.metrics.get(metric)
     known = found is not None and found.value is not None
     told = f"{mark} {figure(found.value, 'unit')}, " if found is not None and known else ""
-    return alt.TitleParams(
-        text=short(name_of(group, with_series=True), 36),
-        subtitle=f"{told}{calls:,} call{'' if calls == 1 else 's'}",
-        anchor="start",
-        frame="group",
-        fontSize=12,
-        subtitleFontSize=11,
-        subtitleColor=GREY,
-        offset=4,
-    )
+    return panel_title(group, f"{told}{calls:,} call{'' if calls == 1 else 's'}", 36)
 
 
 def _notes(score: Score, groups: Sequence[Group], name: str, mark: str) -> Iterator[str]:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import altair as alt
+
+from calipers.reporting.charts.style import GREY
 from calipers.reporting.figures import group_name, printable
 from calipers.tiering import TIER
 
@@ -37,6 +40,22 @@ def name_of(group: Group, *, with_series: bool) -> str:
     if with_series or series_of(group) is None:
         return group_name(group.by) if group.by else "all runs"
     return group_name({TIER: group.by[TIER]})
+
+
+def panel_title(
+    group: Group, told: str, longest: int = _LONGEST, offset: int = 4
+) -> alt.TitleParams:
+    """The group's name above its panel, and below it what is told of it."""
+    return alt.TitleParams(
+        text=short(name_of(group, with_series=True), longest),
+        subtitle=told,
+        anchor="start",
+        frame="group",
+        fontSize=12,
+        subtitleFontSize=11,
+        subtitleColor=GREY,
+        offset=offset,
+    )
 
 
 def listed(names: Sequence[str], most: int = 6) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import altair as alt
 
-from calipers.reporting.charts.groups import by_fields, listed, name_of, short
+from calipers.reporting.charts.groups import by_fields, listed, name_of, panel_title
 from calipers.reporting.charts.style import GREY, PALETTE, Drawing, chart_of, titled
 from calipers.reporting.figures import figure
 
@@ -83,16 +83,7 @@ def _title(group: Group) -> alt.TitleParams:
     answers = sum(each.n for each in group.reliability)
     ece = group.metrics.get("ece")
     told = f"ECE {figure(ece.value)}, " if ece is not None and ece.value is not None else ""
-    return alt.TitleParams(
-        text=short(name_of(group, with_series=True)),
-        subtitle=f"{told}{answers:,} answers",
-        anchor="start",
-        frame="group",
-        fontSize=12,
-        subtitleFontSize=11,
-        subtitleColor=GREY,
-        offset=6,
-    )
+    return panel_title(group, f"{told}{answers:,} answers", offset=6)
 
 
 def _notes(score: Score, known: int) -> Iterator[str]:

@@ -1,0 +1,146 @@
+"""Verdicts: run a suite, hold records against a policy, show what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Unpack
+
+from calipers.api.arguments import names, no_progress, path_of
+from calipers.choices import Choices, with_choices
+from calipers.reports import SAMPLES, Report
+from calipers.scoring import Options, Progress
+
+if TYPE_CHECKING:
+    from calipers.choices import PolicyLike
+    from calipers.gating.result import GateResult
+    from calipers.runner.ending import RunResult
+    from calipers.runner.running import Watch
+
+
+def run(
+    suite: str | Path,
+    output: str | Path | None = None,
+    *,
+    until_decided: bool = False,
+    seed: int = 0,
+    report: bool = True,
+    watch: Watch | None = None,
+) -> RunResult:
+    """Call the systems of a suite file on its tasks, keep every reply, score them and decide.
+
+    `output` is the result folder, `results/NAME` without it. Run again to finish what is missing.
+    With `until_decided` the run ends as soon as it is sure what the suite's gate will say; `seed`
+    draws the order of its tasks. Without `report`, no page is written beside the numbers.
+    `watch` is given the counts of the calls while these are made.
+    """
+    from calipers.runner.running import default_folder, prepared, run_suite  # noqa: PLC0415
+
+    ready = prepared(suite)
+    folder = default_folder(ready.suite) if output is None else Path(output)
+    seen = watch or (lambda _: nullcontext())
+    return run_suite(
+        ready, folder, seen, only_until_decided=until_decided, seed=seed, report=report
+    )
+
+
+def gate(
+    data: Any,
+    *,
+    policy: PolicyLike,
+    release: str | None = None,
+    against: str | Path | None = None,
+    save_baseline: str | Path | None = None,
+    ratchet: bool = False,
+    by: str | Sequence[str] = (),
+    engine: str = "polars",
+    rename: Mapping[str, str] | None = None,
+    on_bad: Literal["stop", "skip"] = "stop",
+    cluster: str | None = None,
+    confidence: float = 0.95,
+    resamples: int = 0,
+    seed: int = 0,
+    progress: Progress = no_progress,
+    **choices: Unpack[Choices],
+) -> GateResult:
+    """Decide on records: every demand of a policy, with the reason where it is not met.
+
+    `policy` is a YAML or JSON file, or the same as a mapping. `against` names a baseline that
+    `save_baseline` recorded; `ratchet` raises it where a run that passes is better.
+
+    >>> demands = {"thresholds": {"blocking": {"accuracy": "≥ 90%"}}}
+    >>> records = [{"answer": "4", "target": "4"}, {"answer": "5", "target": "4"}]
+    >>> decided = gate(records, policy=demands)
+    >>> decided.verdict, decided.checks[0].reason.partition(";")[0]
+    ('fail', '50 % where ≥ 90 % is demanded')
+    """
+    from calipers.deciding import GateOptions, gate_data  # noqa: PLC0415 (loads pydantic)
+
+    options = Options(
+        by=names(by),
+        engine=engine,
+        renames=rename or {},
+        on_bad=on_bad,
+        cluster=cluster,
+        confidence=confidence,
+        resamples=resamples,
+        seed=seed,
+    )
+    asked = GateOptions(
+        release=release,
+        against=path_of(against),
+        save_baseline=path_of(save_baseline),
+        ratchet=ratchet,
+        latency_budget_ms=choices.get("latency_budget_ms"),
+    )
+    return gate_data(data, policy, asked, with_choices(options, choices), progress)
+
+
+def report(
+    data: Any,
+    output: str | Path | None = None,
+    *,
+    policy: PolicyLike | None = None,
+    title: str | None = None,
+    samples: int = SAMPLES,
+    figures: str | Path | None = None,
+    by: str | Sequence[str] = (),
+    rename: Mapping[str, str] | None = None,
+    on_bad: Literal["stop", "skip"] = "stop",
+    baseline: str = "T0",
+    cluster: str | None = None,
+    confidence: float = 0.95,
+    resamples: int = 0,
+    seed: int = 0,
+    progress: Progress = no_progress,
+    **choices: Unpack[Choices],
+) -> Report:
+    """What a person wants to know about some records, or a result folder, in one page.
+
+    `output` names a file for it, HTML or, if it ends in .md, Markdown. A `policy` brings a verdict;
+    without one, a result folder's own verdict is shown. `figures` names a folder for the figures.
+
+    >>> told = report([{"id": "a", "answer": "4", "target": "5"}])
+    >>> told.failures[0].what, told.failures[0].ids
+    ('wrong', ('a',))
+    """
+    from calipers.presenting import ReportOptions, report_data  # noqa: PLC0415 (loads pydantic)
+
+    options = Options(
+        by=names(by),
+        renames=rename or {},
+        on_bad=on_bad,
+        baseline=baseline,
+        cluster=cluster,
+        confidence=confidence,
+        resamples=resamples,
+        seed=seed,
+    )
+    asked = ReportOptions(policy=policy, samples=samples, title=title)
+    made = report_data(data, asked, with_choices(options, choices, policy), progress)
+    if figures is not None:
+        made.score.save_figures(figures)
+    if output is not None:
+        made.save(output)
+    return made
