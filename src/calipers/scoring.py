@@ -180,7 +180,12 @@ def score_data(
         need_figures("--figures")
         check_folder(options.figures, "--figures")
     sources = open_sources(data)
-    plan = replace(options.plan(), seen=_seen(sources, options) if options.per_sample else None)
+    columns = _seen(sources, options)
+    plan = replace(
+        options.plan(),
+        seen=columns if options.per_sample else None,
+        also_present=columns & {"answer"},  # a column of nulls: asked, and nothing was answered
+    )
     if watch is not None:
         plan = replace(plan, kept=watch.kept, sampled=watch.columns)
     with open_task_file(options.per_task) as tasks:
