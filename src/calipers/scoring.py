@@ -180,12 +180,8 @@ def score_data(
         need_figures("--figures")
         check_folder(options.figures, "--figures")
     sources = open_sources(data)
-    columns = _seen(sources, options)
-    plan = replace(
-        options.plan(),
-        seen=columns if options.per_sample else None,
-        also_present=columns & {"answer"},  # a column of nulls: asked, and nothing was answered
-    )
+    plan = plan_for(sources, options)
+    plan = replace(plan, seen=_seen(sources, options) if options.per_sample else None)
     if watch is not None:
         plan = replace(plan, kept=watch.kept, sampled=watch.columns)
     with open_task_file(options.per_task) as tasks:
@@ -217,6 +213,11 @@ def score_data(
         notices=(*_notices(outcome, options), *_nothing_measured(groups, sources)),
         seed=options.seed,
     )
+
+
+def plan_for(sources: Sequence[Source], options: Options) -> Plan:
+    """What is asked for; a column of answers that are all null says that none was given."""
+    return replace(options.plan(), also_present=_seen(sources, options) & {"answer"})
 
 
 def _calibrated(options: Options) -> dict[str, Any]:
