@@ -546,3 +546,14 @@ def test_records_that_no_metric_can_use_are_told_so() -> None:
     )
     failed = cal.score([{"id": "1", "error": "timeout: 60 s"}])
     assert failed.notices == ()
+
+
+def test_a_model_that_never_answers_is_wrong_each_time(tmp_path: Path) -> None:
+    asked = [{"id": "1", "target": "4", "answer": None}, {"id": "2", "target": "5", "answer": None}]
+    for data in (asked, write_lines(tmp_path / "a.jsonl", asked), pl.DataFrame(asked)):
+        metrics = cal.score(data).groups[0].metrics
+        assert (metrics["accuracy"].value, metrics["accuracy"].n) == (0.0, 2)
+        assert metrics["accuracy"].extras["unanswered"] == 2
+        assert metrics["sce"].value is None
+    tasks = [{"id": "1", "target": "4", "passed": True}]  # nobody was asked for an answer
+    assert "accuracy" not in cal.score(tasks).groups[0].metrics

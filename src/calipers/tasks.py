@@ -16,7 +16,7 @@ from calipers.engines.totals import keyed
 from calipers.errors import DataError
 from calipers.metrics import Metric
 from calipers.metrics.declaration import GROUP, RUNS, TASK, Aggregate, Feature, Rank, is_met
-from calipers.scoring import Options
+from calipers.scoring import Options, plan_for
 from calipers.sources import Wanted, open_sources
 
 VALUE = "value"
@@ -49,7 +49,8 @@ class TaskRows:
 
     def measures(self, metric: Metric) -> bool:
         """Say whether any row has the fields that the metric needs."""
-        return all(is_met(need, self.present.__contains__) for need in metric.needs)
+        found = self.present | self.plan.also_present
+        return all(is_met(need, found.__contains__) for need in metric.needs)
 
 
 def read_tasks(
@@ -59,9 +60,9 @@ def read_tasks(
 
     Where nothing is to be paired and no row has an id, each row is a task of its own.
     """
-    plan = options.plan()
-    columns = list(dict.fromkeys((*plan.schema, "id", *keep)))
     sources = open_sources(data)
+    plan = plan_for(sources, options)
+    columns = list(dict.fromkeys((*plan.schema, "id", *keep)))
     wanted = Wanted(tuple(dict.fromkeys((*plan.fields, *keep))), options.renames)
     empty = {**dict.fromkeys(keep, pl.Null()), **plan.schema, "id": pl.String()}
     frames = [pl.DataFrame(schema=empty)]

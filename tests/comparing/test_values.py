@@ -204,3 +204,10 @@ def test_two_models_on_the_same_questions() -> None:
     exact = stats.binomtest(moves.count(1), moves.count(1) + moves.count(-1)).pvalue
     assert accuracy["p_value"] == pytest.approx(exact)
     assert found["flips"] == {"lost": moves.count(-1), "won": moves.count(1)}
+
+
+def test_a_candidate_that_never_answers_is_worse() -> None:
+    base = [{"id": str(n), "target": "4", "answer": "4"} for n in range(8)]
+    silent = [{**record, "answer": None} for record in base]
+    found = cal.compare(base, silent).pairs[0].metrics["accuracy"]
+    assert (found.base, found.candidate, found.losses) == (1.0, 0.0, 8)

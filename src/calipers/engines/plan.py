@@ -57,6 +57,7 @@ class Plan:
     settings: Settings
     also_watched: tuple[str, ...] = ()
     only_present: bool = False  # leave out the metrics whose fields no row has
+    also_present: frozenset[str] = frozenset()  # fields whose absence in all rows says something
     seen: frozenset[str] | None = None  # fields in the first rows: others fill no sample's column
     described: tuple[Feature, ...] = ()  # features whose seven statistics are wanted
     binned: tuple[Feature, ...] = ()  # features in [0, 1] whose histograms are wanted
@@ -164,10 +165,11 @@ class Plan:
         """The plan for rows that have these fields."""
         if not self.only_present:
             return self
+        found = self.also_present.union(fields)
         met = (
             metric
             for metric in self.metrics
-            if all(is_met(need, fields.__contains__) for need in metric.needs)
+            if all(is_met(need, found.__contains__) for need in metric.needs)
         )
         return replace(self, metrics=tuple(met))
 

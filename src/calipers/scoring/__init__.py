@@ -2,6 +2,14 @@
 
 from calipers.scoring.keys import sorted_keys
 from calipers.scoring.options import Options
-from calipers.scoring.score import Progress, check_fields, run_engine, score_data
+from calipers.scoring.score import Progress, check_fields, plan_for, run_engine, score_data
 
-__all__ = ["Options", "Progress", "check_fields", "run_engine", "score_data", "sorted_keys"]
+__all__ = [
+    "Options",
+    "Progress",
+    "check_fields",
+    "plan_for",
+    "run_engine",
+    "score_data",
+    "sorted_keys",
+]

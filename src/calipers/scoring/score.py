@@ -39,7 +39,8 @@ def score_data(
         need_figures("--figures")
         check_folder(options.figures, "--figures")
     sources = open_sources(data)
-    plan = replace(options.plan(), seen=_seen(sources, options) if options.per_sample else None)
+    plan = plan_for(sources, options)
+    plan = replace(plan, seen=_seen(sources, options) if options.per_sample else None)
     if watch is not None:
         plan = replace(plan, kept=watch.kept, sampled=watch.columns)
     with open_task_file(options.per_task) as tasks:
@@ -60,6 +61,11 @@ def score_data(
         notices=(*notices(sources, outcome, options), *nothing_measured(groups, sources)),
         seed=options.seed,
     )
+
+
+def plan_for(sources: Sequence[Source], options: Options) -> Plan:
+    """What is asked for; a column of answers that are all null says that none was given."""
+    return replace(options.plan(), also_present=_seen(sources, options) & {"answer"})
 
 
 def _settings(options: Options) -> dict[str, Any]:

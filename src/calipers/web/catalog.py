@@ -11,6 +11,7 @@ import os
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
@@ -22,6 +23,7 @@ from calipers.errors import DataError
 from calipers.records import FIELDS
 from calipers.result_folder import MANIFEST, RECORDS, stored_json
 from calipers.sources import is_readable
+from calipers.sources.logs import log_at
 from calipers.sources.parquet_folder import parquet_parts
 
 MOST = 5_000  # entries; a folder of more is not one of results
@@ -30,6 +32,7 @@ RUN = "calipers.run/1"  # the manifest's schema
 FRESH = 1.0  # seconds for which a listing is taken to hold, or ten times what it took
 _PASSED_BY = ("node_modules", "site-packages", "__pycache__")
 _FIRST_LINE = 1 << 20
+_DOCUMENT = 64 << 20  # bytes of a `.json` that is read to see what it is
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,12 +178,27 @@ def _is_one_table(folder: Path, folders: list[str], files: list[str]) -> bool:
 
 
 def _holds_records(path: Path) -> bool:
-    """Of a `.json` file, whether it has a record per line; others are what their names say."""
+    """Of a `.json` file, whether it has a record per line or is a log; others say by name."""
     if path.suffix.lower() != ".json":
         return True
     try:
+        about = path.stat()
         with path.open("rb") as file:
             first = json.loads(file.readline(_FIRST_LINE))
-    except (OSError, ValueError, RecursionError):
+    except OSError:
         return False
-    return isinstance(first, dict) and not FIELDS.keys().isdisjoint(first)
+    except (ValueError, RecursionError):
+        first = None
+    if isinstance(first, dict) and not FIELDS.keys().isdisjoint(first):
+        return True
+    return about.st_size <= _DOCUMENT and _is_log(path, about.st_mtime_ns, about.st_size)
+
+
+@lru_cache(maxsize=10_000)
+def _is_log(path: Path, *changed: int) -> bool:
+    """Say whether a file is a log of another tool, which takes reading it once."""
+    del changed
+    try:
+        return log_at(path, path.suffix.lower()) is not None
+    except DataError:
+        return False
