@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -51,9 +51,9 @@ class Early:
     seed: int  # of the order of the tasks
     alpha: float
     shared_by: int  # checks, each with an equal part of alpha
-    standings: Mapping[By, Sequence[Standing]] = field(default_factory=dict)  # those that block
+    standings: Mapping[By, tuple[Standing, ...]] = field(default_factory=dict)  # those that block
 
-    def of_group(self, by: Mapping[str, Any]) -> Sequence[Standing]:
+    def of_group(self, by: Mapping[str, Any]) -> tuple[Standing, ...]:
         """The checks of one group, in the policy's order."""
         return self.standings[tuple(by.items())]
 
