@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -31,6 +31,8 @@ class Point:
         ((), tuple[int, ...], True),
         ((1, "x"), tuple[int, ...], False),
         ([1], tuple[int, ...], False),
+        ([1], Sequence[int], True),
+        ("ab", Sequence[str], False),
         (Point((1, 2), {"x": None}), Point, True),
         (Point((1, 2.5), {}), Point, False),  # type: ignore[arg-type]
         (Point((1, 2), {"x": 3}), Point, False),  # type: ignore[dict-item]

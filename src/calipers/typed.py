@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import is_dataclass
 from functools import cache
 from types import NoneType, UnionType
@@ -60,6 +60,11 @@ def _tuple_check(parts: tuple[Any, ...]) -> Check:
     )
 
 
+def _sequence_check(parts: tuple[Any, ...]) -> Check:
+    check = _check(parts[0])
+    return lambda value: isinstance(value, list | tuple) and all(map(check, value))
+
+
 def _mapping_check(parts: tuple[Any, ...]) -> Check:
     key_fits, value_fits = map(_check, parts)
     return lambda value: (
@@ -73,5 +78,6 @@ _IN_PARTS: Mapping[Any, Callable[[tuple[Any, ...]], Check]] = {
     UnionType: _any_check,
     Literal: _literal_check,
     tuple: _tuple_check,
+    Sequence: _sequence_check,
     Mapping: _mapping_check,
 }

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from html import unescape
 from pathlib import Path
+from time import sleep
 from typing import Any
 from urllib.parse import quote
 
@@ -360,7 +361,8 @@ def test_a_very_large_record_is_shown_in_part(tmp_path: Path, serving: Serving) 
     write_lines(tmp_path / "large.jsonl", [record])
     site = serving(tmp_path)
     run = site.ids()["large.jsonl"]
-    page = site.get(f"/runs/{run}/samples/0")
+    while (page := site.get(f"/runs/{run}/samples/0")).status == 503:
+        sleep(0.5)  # it is being indexed
     assert page.status == 200
     assert len(page.body) < 4_000_000
     assert "… (950,000 more characters)" in page.text

@@ -221,12 +221,6 @@ class Index:
                 at += some
         return pl.concat(pl.collect_all(wanted), how="vertical_relaxed")
 
-    def frame(self) -> pl.LazyFrame:
-        """All records, to be measured."""
-        names = list(self.summary.fields)
-        scans = [pl.scan_ipc(file).select(names) for file in self.record_files]
-        return pl.concat(scans, how="vertical_relaxed") if scans else pl.LazyFrame()
-
 
 def records_name(part: int) -> str:
     """The file of a part's records."""

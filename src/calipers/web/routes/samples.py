@@ -90,7 +90,6 @@ def sample(site: SiteHere, request: Request, id_: str, row: int) -> Response:
         **nav(found, query, "samples"),
         row=row,
         record=record,
-        values={name: value for name, value in values.items() if name not in record},
         measured=values,
         place=place,
         selected=selected,
