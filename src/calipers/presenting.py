@@ -126,9 +126,10 @@ def _as_scored(folder: Path, options: Options) -> Options:
 
 def _calibrations(files: Any) -> tuple[Calibration, ...]:
     """The judges' calibrations, where all files that the score was corrected by are still there."""
+    paths = [Path(str(each)) for each in files] if isinstance(files, list) else []
     try:
-        return read_all(map(str, files)) if isinstance(files, list) else ()
-    except CalipersError:
+        return read_all(paths) if all(path.is_file() for path in paths) else ()
+    except (CalipersError, OSError, ValueError):
         return ()
 
 

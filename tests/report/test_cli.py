@@ -184,4 +184,5 @@ def test_a_run_that_was_stopped_is_incomplete(ran: SuiteFolder) -> None:
     for name in ("r.md", "r.html"):
         assert run("report", ran.results, "-o", ran.path / name).exit_code == 0
         page = (ran.path / name).read_text(encoding="utf-8")
-        assert "The run is incomplete: 1 of 2 calls were made." in page
+        assert "1 of 2 calls were made. Run the suite again to finish it." in page
+        assert "Incomplete" in page

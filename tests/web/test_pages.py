@@ -305,7 +305,7 @@ def test_a_run_that_was_killed_is_incomplete(
     assert 'title="18 of 390 calls were made">incomplete</span>' in site.get("/").text
     assert "killed" in site.get("/?verdict=incomplete").text.partition("<tbody>")[2]
     page = site.get(f"/runs/{site.ids()['killed']}").text
-    assert "The run is incomplete: 18 of 390 calls were made." in page
+    assert "Incomplete</strong>18 of 390 calls were made. Run the suite again" in page
 
 
 def test_a_source_without_a_record_is_no_bug(tmp_path: Path, serving: Serving) -> None:

@@ -28,7 +28,8 @@ def report_markdown(report: Report) -> str:
     """Verdict first, then numbers, what failed, the samples, and what each metric means."""
     lines = [f"# {markdown_cell(report.title)}", ""]
     if report.gate is None:
-        lines += [undecided(report), ""]
+        word = "" if report.incomplete is None else "**Incomplete**: "
+        lines += [f"{word}{undecided(report)}", ""]
     else:
         lines += [gate_markdown(report.gate).rstrip(), ""]
     facts = report.facts.items()
@@ -50,7 +51,7 @@ def undecided(report: Report) -> str:
     """What to say where no gate has decided."""
     if report.incomplete is None:
         return "No policy was given, so nothing was decided."
-    return f"The run is incomplete: {report.incomplete}. Run its suite again to finish it."
+    return f"{report.incomplete}. Run the suite again to finish it."
 
 
 def _metrics(score: Score) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 from urllib.parse import parse_qsl, quote
 
@@ -71,7 +72,7 @@ def compare(site: SiteHere, base: str = "", candidate: str = "", flips: str = ""
     if not (base and candidate):
         choices = _choices(site)
         base = base or (choices[0][0] if choices else "")
-        candidate = candidate or next((each for each, _ in choices if each != base), "")
+        candidate = candidate or _another(base, [each for each, _ in choices])
         return site.page("compare_choose.html", choices=choices, base=base, candidate=candidate)
     ours, theirs = Side(site, base), Side(site, candidate)
     found = site.measuring.compare(ours.measured, theirs.measured)
@@ -155,6 +156,13 @@ def _choices(site: Site) -> list[tuple[str, str]]:
         if site.indexes.is_there(entry):
             found += _systems(site, entry.id, entry.name)
     return found
+
+
+def _another(base: str, references: Sequence[str]) -> str:
+    """A side to begin with: another run, or at least another system."""
+    others = [each for each in references if each != base]
+    elsewhere = (each for each in others if each.partition("?")[0] != base.partition("?")[0])
+    return next(elsewhere, others[0] if others else "")
 
 
 def _systems(site: Site, id_: str, name: str) -> list[tuple[str, str]]:

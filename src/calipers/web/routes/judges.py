@@ -22,7 +22,7 @@ def judges(site: SiteHere, request: Request, id_: str) -> Response:
         "judges.html",
         **nav(found, query, "judges"),
         **filter_form(query, opened),
-        audit=site.measuring.audit(opened, query, found.name) if judged else None,
+        audit=site.measuring.audit(opened, query.rows, found.name) if judged else None,
         names_of=_measures_of,
         calibrations=stored_calibrations(found.entry.folder, site.catalog),
         opened=opened,
