@@ -276,10 +276,12 @@ def test_any_metric_may_stand_in_a_policy() -> None:
 
 def test_what_decides_nothing_is_known() -> None:
     assert not read_policy({"weights": {"by_category": {"a": 2}}}).decides
+    assert not read_policy({"optional_scenarios": {"ids": []}}).decides
     deciding: list[dict[str, Any]] = [
         {"optional_scenarios": {"ids": ["a"]}},
         {"thresholds": {"warning": {"accuracy": 90}}},
         {"required_scenarios": {"ids": ["a"]}},
+        {"optional_scenarios": {"ids": ["a"]}},  # which warn
         {"pass_criteria": {"overall": 80}},
         {"composite": {}},
         {"baseline": {}},
