@@ -68,6 +68,44 @@ def test_what_a_score_says_of_right_and_wrong(tmp_path: Path, value: Any, correc
     assert (table["correct"][0] if "correct" in table.columns else None) is correct
 
 
+def test_what_the_scorer_left_open_is_not_decided_by_comparing_texts(tmp_path: Path) -> None:
+    samples = [sample(1, "C"), sample(2, "P"), sample(3, None), sample(4, scores={})]
+    path = inspect_log(tmp_path / "a.eval", samples)
+    accuracy = cal.score(path).groups[0].metrics["accuracy"]
+    assert (accuracy.value, accuracy.n, accuracy.missing) == (1.0, 1, 3)
+    assert cal.read(path)["expected"].to_list() == [None, "4", "4", "4"]
+
+
+def test_a_log_without_any_scorer_has_its_answers_compared(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    samples = [sample(1, scores={}), sample(2, scores={}, target="It is 4")]
+    path.write_text(json.dumps({**HEADER, "results": None, "samples": samples}), encoding="utf-8")
+    assert cal.score(path).groups[0].metrics["accuracy"].value == 0.5
+
+
+def test_no_other_scorer_decides_where_the_first_said_nothing(tmp_path: Path) -> None:
+    both = [{"name": "match", "scorer": "match"}, {"name": "style", "scorer": "style"}]
+    header = {**HEADER, "results": {"scores": both}}
+    samples = [sample(1, "C"), sample(2, scores={"style": {"value": 1}})]
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps({**header, "samples": samples}), encoding="utf-8")
+    assert cal.read(path)["correct"].to_list() == [True, None]
+
+
+def test_each_part_of_an_input_may_be_attached(tmp_path: Path) -> None:
+    parts = [{"type": "text", "text": f"attachment://{name}"} for name in ("a", "b")]
+    asked = sample(
+        1, input=[{"role": "user", "content": parts}], attachments={"a": "one", "b": "two"}
+    )
+    assert cal.read(inspect_log(tmp_path / "a.eval", [asked]))["input"].to_list() == ["one\ntwo"]
+
+
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+def test_a_sample_that_was_written_twice_counts_once_as_it_was_last(tmp_path: Path) -> None:
+    path = inspect_log(tmp_path / "a.eval", [sample(1, "I"), sample(2, "C"), sample(1, "C")])
+    assert cal.read(path).select("id", "correct").rows() == [("sums/1", True), ("sums/2", True)]
+
+
 @pytest.mark.parametrize("engine", ENGINES)
 def test_every_engine_reads_a_log(tmp_path: Path, engine: str) -> None:
     samples = [sample(number, "C" if number % 3 else "I") for number in range(1, 8)]
@@ -106,12 +144,30 @@ def test_members_in_zstd_are_read(tmp_path: Path) -> None:
     assert cal.read(path)["id"].to_list() == ["sums/1"]
 
 
+def test_a_frame_that_claims_to_be_huge_is_one_clear_message(tmp_path: Path) -> None:
+    path = tmp_path / "a.eval"
+    huge = struct.pack("<IBQ", 0xFD2FB528, 0xE0, 1 << 46)  # a zstd header that says 64 TiB
+    path.write_bytes(_zip_in_zstd({"header.json": HEADER, "samples/1_epoch_1.json": huge}))
+    with pytest.raises(DataError, match=r"a\.eval"):
+        cal.read(path)
+
+
+def test_an_encrypted_log_is_one_clear_message(tmp_path: Path) -> None:
+    path = inspect_log(tmp_path / "a.eval", [sample(1)])
+    data = bytearray(path.read_bytes())
+    at = data.index(b"PK\x01\x02")
+    data[at + 8] |= 1
+    path.write_bytes(data)
+    with pytest.raises(DataError, match="encrypted"):
+        cal.read(path)
+
+
 def _zip_in_zstd(members: Mapping[str, Any]) -> bytes:
     """A zip whose members are packed as Inspect does now; Python writes none before 3.14."""
     out, places = io.BytesIO(), []
     for name, content in members.items():
-        raw = json.dumps(content).encode()
-        packed = zstandard.compress(raw)
+        raw = content if isinstance(content, bytes) else json.dumps(content).encode()
+        packed = raw if isinstance(content, bytes) else zstandard.compress(raw)
         fields = (93, 0, 0, zlib.crc32(raw), len(packed), len(raw), len(name))
         places.append((name, fields, out.tell()))
         out.write(struct.pack("<IHHHHHIIIHH", 0x04034B50, 63, 0, *fields, 0) + name.encode())

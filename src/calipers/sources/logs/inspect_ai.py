@@ -6,6 +6,7 @@ An unfinished `.eval` has no header: what its journal began with says which mode
 from __future__ import annotations
 
 import zipfile
+import zlib
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from calipers.sources.logs.parts import (
     objects,
     parsed,
     score_fields,
+    target_fields,
     text,
     truth,
     usage_fields,
@@ -31,6 +33,15 @@ from calipers.sources.logs.parts import (
 _ZSTD = 93
 _SAMPLE_BYTES = 1 << 30  # no sample is larger; what says so is a bomb
 _ATTACHMENT = "attachment://"
+_DAMAGE = (
+    zipfile.BadZipFile,
+    zlib.error,
+    zstandard.ZstdError,
+    NotImplementedError,  # a way of packing that no one knows
+    RuntimeError,  # encrypted
+    EOFError,
+    ValueError,  # a place before the file's start
+)
 _COUNTS = {
     "prompt_tokens": "input_tokens",
     "completion_tokens": "output_tokens",
@@ -63,11 +74,11 @@ def _of_zip(path: Path) -> Iterator[Found]:
             names = set(log.namelist())
             start = "header.json" if "header.json" in names else "_journal/start.json"
             header = mapping(_member(log, path, start)) if start in names else {}
-            samples = [each for each in log.namelist() if _is_sample(each)]
+            samples = [each for each in dict.fromkeys(log.namelist()) if _is_sample(each)]
             for place, name in enumerate(samples, start=1):
                 sample = mapping(_member(log, path, name))
                 yield _record(sample, header), place / len(samples)
-    except (zipfile.BadZipFile, zstandard.ZstdError, NotImplementedError, EOFError) as error:
+    except _DAMAGE as error:
         raise DataError(
             f"{path}: a damaged Inspect log: {error}",
             fix="copy it again, or have Inspect write it anew: inspect log convert",
@@ -98,17 +109,21 @@ def _unpacked(log: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
     names = int.from_bytes(header[26:28], "little") + int.from_bytes(header[28:30], "little")
     stream.seek(names, 1)
     packed = stream.read(info.compress_size)
-    return zstandard.ZstdDecompressor().decompress(packed, max_output_size=info.file_size)
+    # Not in one go: a frame's own header may claim any size, and that much is set aside.
+    with zstandard.ZstdDecompressor().stream_reader(packed, read_across_frames=True) as unpacked:
+        return unpacked.read(info.file_size)
 
 
 def _record(sample: Mapping[str, Any], log: Mapping[str, Any]) -> Record:
     about = mapping(log.get("eval"))
     attached = mapping(sample.get("attachments"))
     scores = {name: mapping(score) for name, score in mapping(sample.get("scores")).items()}
-    first = _main_scorer(log, scores)
+    first = _main_score(log, scores)
     completion, reasoning = _completion(sample, attached)
     answer = _text(first.get("answer"), attached) or completion
     said = "\n".join(part for part in (reasoning, completion) if part)
+    correct, error = truth(first.get("value")), _error(sample)
+    judged = error is None and bool(scores or _scorers(log))
     task, name = about.get("task"), sample.get("id")
     return {
         **_metadata(sample.get("metadata")),
@@ -118,14 +133,14 @@ def _record(sample: Mapping[str, Any], log: Mapping[str, Any]) -> Record:
         "task": task,
         "tags": about.get("tags") or None,
         "input": _input(sample.get("input"), attached),
-        "target": _target(sample.get("target")),
+        **target_fields(_target(sample.get("target")), correct, judged=judged),
         "answer": answer,
         "cot": said if said.strip() != (answer or "").strip() else None,
-        "correct": truth(first.get("value")),
+        "correct": correct,
         "latency_ms": _milliseconds(sample.get("working_time", sample.get("total_time"))),
         "duration_seconds": number(sample.get("total_time")),
         "trace": _trace(sample.get("messages")),
-        "error": _error(sample),
+        "error": error,
         **_usage(sample, about),
         **score_fields({name: score.get("value") for name, score in scores.items()}),
         "limit": mapping(sample.get("limit")).get("type"),
@@ -137,15 +152,22 @@ def _metadata(metadata: Any) -> dict[str, Any]:
     return {**named, **extra_fields(metadata)}
 
 
-def _main_scorer(
+def _scorers(log: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """The log's scores and who gave each, the first of which counts."""
+    found = objects(mapping(log.get("results")).get("scores"))
+    return [(str(each.get("name")), str(each.get("scorer"))) for each in found]
+
+
+def _main_score(
     log: Mapping[str, Any], scores: Mapping[str, Mapping[str, Any]]
 ) -> Mapping[str, Any]:
-    """The first that the log names; its samples may have them in another order."""
-    for each in objects(mapping(log.get("results")).get("scores")):
-        for key in ("name", "scorer"):
-            if each.get(key) in scores:
-                return scores[each[key]]
-    return next(iter(scores.values()), {})
+    """That of the first scorer; samples may have theirs in another order, or not all of them."""
+    scorers = _scorers(log)
+    for name in scorers[0] if scorers else ():
+        if name in scores:
+            return scores[name]
+    others = {name for each in scorers for name in each}
+    return next((score for name, score in scores.items() if name not in others), {})
 
 
 def _completion(
@@ -169,7 +191,9 @@ def _input(given: Any, attached: Mapping[str, Any]) -> str | None:
     if not isinstance(given, list):
         return _text(given, attached)
     asked = [each for each in objects(given) if each.get("role") == "user"]
-    return _text(text(asked[-1].get("content")), attached) if asked else None
+    content = asked[-1].get("content") if asked else None
+    parts = [_text(part, attached) for part in (listed(content) or [content])]
+    return "\n".join(filter(None, parts)) or None
 
 
 def _text(value: Any, attached: Mapping[str, Any]) -> str | None:

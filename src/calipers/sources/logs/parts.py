@@ -121,6 +121,13 @@ def score_fields(scores: Mapping[str, Any]) -> dict[str, Any]:
     return fields
 
 
+def target_fields(
+    target: str | None, correct: bool | None, *, judged: bool
+) -> dict[str, str | None]:  # noqa: FBT001
+    """The target; as `expected` where a judge left it open: no comparison decides in its place."""
+    return {"expected" if judged and correct is None else "target": target}
+
+
 def usage_fields(by_model: Mapping[str, Mapping[str, float | None]]) -> dict[str, Any]:
     """The sum of what the models used, and each one's where they are several."""
     names = dict.fromkeys(name for counts in by_model.values() for name in counts)
