@@ -278,7 +278,6 @@ def test_what_decides_nothing_is_known() -> None:
     assert not read_policy({"weights": {"by_category": {"a": 2}}}).decides
     assert not read_policy({"optional_scenarios": {"ids": []}}).decides
     deciding: list[dict[str, Any]] = [
-        {"optional_scenarios": {"ids": ["a"]}},
         {"thresholds": {"warning": {"accuracy": 90}}},
         {"required_scenarios": {"ids": ["a"]}},
         {"optional_scenarios": {"ids": ["a"]}},  # which warn

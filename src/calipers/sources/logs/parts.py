@@ -123,7 +123,7 @@ def score_fields(scores: Mapping[str, Any]) -> dict[str, Any]:
 
 def target_fields(
     target: str | None, correct: bool | None, *, judged: bool
-) -> dict[str, str | None]:  # noqa: FBT001
+) -> dict[str, str | None]:
     """The target; as `expected` where a judge left it open: no comparison decides in its place."""
     return {"expected" if judged and correct is None else "target": target}
 
