@@ -25,7 +25,7 @@ def compared_tiers(groups: Sequence[Group], baseline: str) -> Iterator[Tiers]:
     """The tiers of the groups, one by one for each value of the other fields grouped by."""
     families: dict[str, list[Group]] = {}
     for group in groups:
-        if TIER in group.by:
+        if group.by.get(TIER) is not None:  # runs without a tier are none to compare
             families.setdefault(json.dumps(_others(group.by)), []).append(group)
     for family in families.values():
         yield _compared(family, baseline)

@@ -152,6 +152,36 @@ def test_events_of_a_sample_are_put_together(tmp_path: Path) -> None:
     assert table["input"].to_list() == ["2 + 2?", None]
 
 
+@pytest.mark.parametrize("suffix", [".json", ".jsonl"])
+def test_a_repeated_test_of_promptfoo_is_a_task_of_several_runs(
+    tmp_path: Path, suffix: str
+) -> None:
+    rows = [promptfoo_row(test, "Say", promptIdx=0) for test in (1, 0)]
+    rows += [promptfoo_row(2, "Say", promptIdx=0, vars={"language": "Greek"})]
+    path = tmp_path / f"out{suffix}"
+    written(path, *(rows if suffix == ".jsonl" else [{"results": {"results": rows}}]))
+    table = cal.read(path)
+    assert table.select("id", "run").rows() == [("0", 1), ("0", 2), ("2", 1)]
+    assert table["input"].to_list() == ["Say 0", "Say 1", "Say 2"]
+
+
+def test_what_promptfoo_compares_with_has_its_variables_filled_in(tmp_path: Path) -> None:
+    template = {"type": "equals", "value": "{{greeting}}"}
+    known = {"assertion": template, "metadata": {"renderedAssertionValue": "Bonjour"}}
+    rows = [
+        promptfoo_row(0, "Say", testCase={"assert": [template]}, gradingResult=grading)
+        for grading in ({"componentResults": [known]}, None)
+    ]
+    table = cal.read(written(tmp_path / "out.json", {"results": rows}))
+    assert table["target"].to_list() == ["Bonjour", None]
+
+
+def test_an_answer_of_promptfoo_may_be_any_json(tmp_path: Path) -> None:
+    row = promptfoo_row(0, "Say", response={"output": {"a": [1, "é"]}})
+    table = cal.read(written(tmp_path / "out.json", {"results": [row]}))
+    assert table["answer"].to_list() == ['{"a": [1, "é"]}']
+
+
 @pytest.mark.parametrize(
     "row",
     [

@@ -133,7 +133,7 @@ def _record(sample: Mapping[str, Any], log: Mapping[str, Any]) -> Record:
         "task": task,
         "tags": about.get("tags") or None,
         "input": _input(sample.get("input"), attached),
-        **target_fields(_target(sample.get("target")), correct, judged=judged),
+        **target_fields(_target(sample.get("target")), correct=correct, judged=judged),
         "answer": answer,
         "cot": said if said.strip() != (answer or "").strip() else None,
         "correct": correct,

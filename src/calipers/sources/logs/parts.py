@@ -92,6 +92,13 @@ def text(content: Any) -> str | None:
     return json.dumps(content, ensure_ascii=False)
 
 
+def spelled(value: Any) -> str | None:
+    """A text as it is, anything else as JSON."""
+    return (
+        value if value is None or isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    )
+
+
 def last_text(messages: Iterable[Any], role: str) -> str | None:
     """The text of the last message of a role."""
     found = [mapping(each) for each in messages if mapping(each).get("role") == role]
@@ -121,9 +128,7 @@ def score_fields(scores: Mapping[str, Any]) -> dict[str, Any]:
     return fields
 
 
-def target_fields(
-    target: str | None, correct: bool | None, *, judged: bool
-) -> dict[str, str | None]:
+def target_fields(target: str | None, *, correct: bool | None, judged: bool) -> dict[str, Any]:
     """The target; as `expected` where a judge left it open: no comparison decides in its place."""
     return {"expected" if judged and correct is None else "target": target}
 

@@ -1,29 +1,37 @@
-"""Output of promptfoo (`promptfoo eval -o out.json`), versions 1 to 4.
+"""Output of promptfoo (`promptfoo eval -o out.json` or `out.jsonl`), versions 1 to 4.
 
-A test is a task, a provider a model, and each of several prompts a tier.
+A test is a task, a provider a model, and each of several prompts a tier; a test that was repeated
+has as many runs.
 """
 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from calipers.errors import DataError
+from calipers.sources.bytestream import decompressed
 from calipers.sources.logs.log import Found, LogFormat, Record
 from calipers.sources.logs.parts import (
     extra_fields,
     listed,
     mapping,
     number,
+    numbered_lines,
     objects,
+    parsed,
     score_fields,
+    spelled,
     text,
     whole,
 )
 
 _ERROR = 2  # the reason of a failure that is none of the model's
 _LABEL = 80  # characters of a prompt that name a tier
+_LINE = {"prompt", "vars", "testCase", "testIdx", "promptIdx", "provider"}
 
 
 def _fits(document: Any) -> bool:
@@ -31,8 +39,14 @@ def _fits(document: Any) -> bool:
     rows = _rows(found)
     first = mapping(rows[0]) if rows else {}
     return (
-        {"prompt", "vars"} <= first.keys() and ("success" in first or "gradingResult" in first)
-    ) or ("results" in found and not rows and ("prompts" in found or "evalId" in found))
+        _is_line(found)
+        or ({"prompt", "vars"} <= first.keys() and ("success" in first or "gradingResult" in first))
+        or ("results" in found and not rows and ("prompts" in found or "evalId" in found))
+    )
+
+
+def _is_line(found: Mapping[str, Any]) -> bool:
+    return found.keys() >= _LINE
 
 
 def _rows(document: Mapping[str, Any]) -> list[Any]:
@@ -41,16 +55,45 @@ def _rows(document: Mapping[str, Any]) -> list[Any]:
 
 
 def _records(path: Path, _: Collection[str]) -> Iterator[Found]:
-    rows = [mapping(each) for each in _rows(mapping(whole(path)))]
-    prompts = {_prompt(row) for row in rows}
-    tests: dict[str, int] = {}
+    rows = _read(path)
+    several = len({_prompt(row) for row in rows}) > 1
+    tests: dict[str, Any] = {}
+    runs: Counter[tuple[str, str | None, str | None]] = Counter()
     for place, row in enumerate(rows, start=1):
-        task = row.get("testIdx", tests.setdefault(_vars(row), len(tests)))
-        yield _record(row, task, several=len(prompts) > 1), place / len(rows)
+        task = tests.setdefault(_test(row), row.get("testIdx", len(tests)))
+        same = str(task), _model(row), _prompt(row)
+        runs[same] += 1
+        record = {"id": task, "run": runs[same], **_record(row, several=several)}
+        yield record, place / len(rows)
 
 
-def _vars(row: Mapping[str, Any]) -> str:
-    return json.dumps(row.get("vars"), sort_keys=True, default=str)
+def _read(path: Path) -> list[Mapping[str, Any]]:
+    """The rows by their tests: promptfoo has them as they were done."""
+    with path.open("rb") as file:
+        first = decompressed(file).readline()
+    if _begins_lines(first):
+        rows = [line for _, line, _ in numbered_lines(path)]
+    else:
+        rows = [mapping(each) for each in _rows(mapping(whole(path)))]
+    return sorted(rows, key=lambda row: number(row.get("testIdx")) or 0)
+
+
+def _begins_lines(first: bytes) -> bool:
+    try:
+        return _is_line(mapping(parsed(first, "")))
+    except DataError:
+        return False
+
+
+def _test(row: Mapping[str, Any]) -> str:
+    return json.dumps([row.get("vars"), row.get("testCase")], sort_keys=True)
+
+
+def _model(row: Mapping[str, Any]) -> str | None:
+    provider = row.get("provider")
+    if isinstance(provider, str):
+        return provider
+    return text(mapping(provider).get("label") or mapping(provider).get("id"))
 
 
 def _prompt(row: Mapping[str, Any]) -> str | None:
@@ -58,27 +101,20 @@ def _prompt(row: Mapping[str, Any]) -> str | None:
     return text(prompt.get("label") or prompt.get("display") or prompt.get("raw"))
 
 
-def _record(row: Mapping[str, Any], task: Any, *, several: bool) -> Record:
+def _record(row: Mapping[str, Any], *, several: bool) -> Record:
     case, response = mapping(row.get("testCase")), mapping(row.get("response"))
-    provider = row.get("provider")
-    named = (
-        provider
-        if isinstance(provider, str)
-        else (mapping(provider).get("label") or mapping(provider).get("id"))
-    )
     tier = _prompt(row) if several else None
     grading = mapping(row.get("gradingResult"))
     metadata = case.get("metadata")
     error = _error(row)
     return {
         **extra_fields(row.get("vars"), metadata),
-        "id": task,
-        "model": text(named),
+        "model": _model(row),
         "tier": None if tier is None else tier[:_LABEL],
         "category": text(mapping(metadata).get("category")),
         "input": text(mapping(row.get("prompt")).get("raw")),
-        "target": _target(case),
-        "answer": text(response.get("output")),
+        "target": _target(case, grading),
+        "answer": spelled(response.get("output")),
         "passed": row.get("success") if isinstance(row.get("success"), bool) else None,
         **_usage(response),
         "cost_usd": number(row.get("cost", response.get("cost"))),
@@ -108,10 +144,16 @@ def _error(row: Mapping[str, Any]) -> str | None:
     return (text(said) or "error") if failed else None
 
 
-def _target(case: Mapping[str, Any]) -> str | None:
+def _target(case: Mapping[str, Any], grading: Mapping[str, Any]) -> str | None:
+    """What the answer must equal; None where only the template of it is known."""
+    for each in objects(grading.get("componentResults")):
+        rendered = mapping(each.get("metadata")).get("renderedAssertionValue")
+        if mapping(each.get("assertion")).get("type") == "equals" and rendered is not None:
+            return spelled(rendered)
     for each in objects(case.get("assert")):
-        if each.get("type") == "equals":
-            return text(each.get("value"))
+        value = spelled(each.get("value"))
+        if each.get("type") == "equals" and value is not None and "{{" not in value:
+            return value
     return None
 
 
