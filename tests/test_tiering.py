@@ -44,6 +44,13 @@ def test_a_tier_that_never_passes_shows_what_a_pass_costs_at_least() -> None:
     assert "∞ [2.3016, ∞]" in str(cal.score(rows, profile="tiers", by="tier"))
 
 
+def test_runs_without_a_tier_are_none_to_compare() -> None:
+    rows = [run_of(0.8, "T0"), run_of(0.9, "T1"), {**run_of(1.0, ""), "tier": None}]
+    score = tiers([{"id": str(n), **row} for n, row in enumerate(rows)])
+    assert len(score.groups) == 3
+    assert score.tiers[0].uplift == {"T1": pytest.approx(0.125)}
+
+
 def test_example_1_a_single_run() -> None:
     row = {"id": "a", "tier": "T0", "passed": True, "impl_rate": 0.85, "cost_usd": 0.5}
     [group] = tiers([row]).groups

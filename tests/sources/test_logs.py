@@ -211,6 +211,20 @@ def test_what_is_no_log_is_no_traceback(tmp_path: Path, content: bytes, suffix: 
     assert result.exception is None or isinstance(result.exception, SystemExit)
 
 
+def test_a_folder_of_logs_is_all_of_them(tmp_path: Path) -> None:
+    inspect_log(tmp_path / "b.eval", [sample(1)])
+    inspect_log(tmp_path / "a.eval", [sample(2)])
+    (tmp_path / "logs.json").write_text("{}", encoding="utf-8")
+    assert cal.read(tmp_path)["id"].to_list() == ["sums/2", "sums/1"]
+
+
+def test_a_folder_of_other_files_says_how_to_name_them(tmp_path: Path) -> None:
+    written(tmp_path / "a.csv", "id")
+    result = _invoke("score", tmp_path)
+    assert result.exit_code == 2
+    assert "*.csv'" in result.output
+
+
 def test_logs_are_read_packed_too(tmp_path: Path) -> None:
     path = tmp_path / "samples.jsonl.zst"
     path.write_bytes(zstandard.compress(json.dumps(lm_eval_line(1)).encode()))

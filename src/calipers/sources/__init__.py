@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from glob import glob, has_magic
 from pathlib import Path
@@ -30,6 +31,7 @@ __all__ = [
 ]
 
 STDIN = "-"
+_LEFT_IN_FOLDERS = ("*.eval", "samples_*.jsonl")
 _PACKED = (".gz", ".zst", ".zstd")
 _READERS: dict[str, Callable[[Path], Source]] = {
     ".jsonl": JsonLines,
@@ -101,14 +103,23 @@ def _of_path(text: str) -> Iterator[Source]:
         yield _of_uri(text)
         return
     path = Path(text)
+    _refuse_unreachable(path)
     if has_magic(text) and not path.exists():
         matches = sorted(glob(text, recursive=True))  # noqa: PTH207 (the pattern may be absolute)
         if not matches:
             raise DataError(f"{text}: no file matches", fix="check the pattern and the folder")
         for match in matches:
             yield _of_file(Path(match))
+    elif path.is_dir() and not parquet_parts(path) and (logs := _logs_in(path)):
+        yield from map(_of_file, logs)
     else:
         yield _of_file(path)
+
+
+def _logs_in(folder: Path) -> list[Path]:
+    """The logs that Inspect or lm-eval left in a folder."""
+    found = (sorted(folder.glob(pattern)) for pattern in _LEFT_IN_FOLDERS)
+    return next(filter(None, found), [])
 
 
 def _of_uri(uri: str) -> Source:
@@ -121,7 +132,6 @@ def _of_uri(uri: str) -> Source:
 
 
 def _of_file(path: Path) -> Source:
-    _refuse_unreachable(path)
     if not path.exists():
         beside = sorted(other.name for other in path.parent.glob("*") if _suffix(other) in _READERS)
         there = f"the folder has: {', '.join(beside[:8])}" if beside else "check the path"
@@ -130,7 +140,7 @@ def _of_file(path: Path) -> Source:
         if not parquet_parts(path):
             raise DataError(
                 f"{path}: a folder without Parquet parts",
-                fix=f"name the files: '{path}/*.jsonl'",
+                fix=f"name the files: '{path}/*{_commonest(path)}'",
             )
         return ParquetFolder(path)
     reader = _READERS.get(_suffix(path))
@@ -144,6 +154,12 @@ def _of_file(path: Path) -> Source:
     if reader is JsonLines and (log := log_at(path, _suffix(path))) is not None:
         return log
     return reader(path)
+
+
+def _commonest(folder: Path) -> str:
+    """The suffix that most files in the folder have, of those that are read."""
+    counts = Counter(_suffix(each) for each in folder.iterdir() if is_readable(each))
+    return counts.most_common(1)[0][0] if counts else ".jsonl"
 
 
 def _refuse_unreachable(path: Path) -> None:
