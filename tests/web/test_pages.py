@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from html import unescape
 from pathlib import Path
@@ -46,6 +47,15 @@ def test_the_list_shows_runs_and_files(results: Path, serving: Serving) -> None:
     assert "arithmetic" not in site.get("/?q=two").text.partition("<tbody>")[2]
     assert "two.jsonl" not in site.get("/?verdict=pass").text.partition("<tbody>")[2]
     assert "Nothing matches" in site.get("/?q=hastyzzz").text
+
+
+def test_what_was_written_last_is_first(tmp_path: Path, serving: Serving) -> None:
+    for age, name in enumerate(("b.jsonl", "c.jsonl", "a.jsonl")):
+        path = write_lines(tmp_path / name, records(2))
+        os.utime(path, (1_000_000 - age, 1_000_000 - age))
+    page = serving(tmp_path).get("/").text
+    places = [page.index(name) for name in ("b.jsonl", "c.jsonl", "a.jsonl")]
+    assert places == sorted(places)
 
 
 def test_a_run_shows_what_its_files_say(results: Path, serving: Serving) -> None:

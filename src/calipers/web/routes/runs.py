@@ -39,8 +39,8 @@ router = APIRouter()
 
 @router.get("/")
 def runs(site: SiteHere, q: str = "", verdict: str = "") -> Response:
-    """Everything in the folder, or what a search leaves of it."""
-    every = site.catalog.entries()
+    """Everything in the folder, or what a search leaves of it, what was written last first."""
+    every = sorted(site.catalog.entries(), key=lambda entry: entry.changed(), reverse=True)
     found: list[dict[str, Any]] = []
     for entry in every:
         if len(found) < LISTED and _is_meant(run := site.run_of(entry), q, verdict):
