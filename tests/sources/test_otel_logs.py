@@ -12,7 +12,7 @@ import calipers as cal
 from tests.sources.log_files import agent_spans, written
 
 
-@pytest.mark.parametrize("shape", ["envelope", "pretty", "lines of envelopes"])
+@pytest.mark.parametrize("shape", ["envelope", "pretty", "lines of envelopes", "pretty spans"])
 def test_a_trace_is_a_record_whose_tokens_count_once(tmp_path: Path, shape: str) -> None:
     spans = agent_spans()
 
@@ -22,6 +22,8 @@ def test_a_trace_is_a_record_whose_tokens_count_once(tmp_path: Path, shape: str)
     path = tmp_path / ("t.jsonl" if shape == "lines of envelopes" else "t.json")
     if shape == "lines of envelopes":
         written(path, *(enveloped([span]) for span in reversed(spans)))
+    elif shape == "pretty spans":  # as ConsoleSpanExporter writes them
+        written(path, *reversed(spans), indent=4)
     else:
         written(path, enveloped(spans), indent=2 if shape == "pretty" else None)
     [record] = cal.read(path).to_dicts()

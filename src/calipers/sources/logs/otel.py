@@ -19,12 +19,12 @@ from calipers.sources.logs.parts import (
     last_text,
     listed,
     number,
-    numbered_lines,
     parsed,
     score_fields,
     text,
     truth,
     usage_fields,
+    values,
     whole_number,
 )
 from calipers.sources.logs.spans import Span, is_spans, spans_in
@@ -74,14 +74,14 @@ def _records(path: Path, _: Collection[str]) -> Iterator[Found]:
 
 
 def _spans(path: Path) -> Iterator[Span]:
-    """One JSON, or a line each."""
+    """One JSON, or one after another."""
     with path.open("rb") as file:
         data = decompressed(file).read()
     try:
         yield from spans_in(parsed(data, str(path)))
     except DataError:
-        for _, line, _done in numbered_lines(path):
-            yield from spans_in(line)
+        for value in values(data, str(path)):
+            yield from spans_in(value)
 
 
 class _Trace:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from math import isfinite
@@ -17,6 +18,7 @@ from calipers.sources.bytestream import decompressed
 
 _OURS = frozenset(FIELDS)
 _PREFIX = "score_"
+_TEXT = re.compile(r"[^\s\ufeff]")
 _DIGITS = 19  # of the largest whole number in 64 bits
 
 
@@ -30,6 +32,21 @@ def parsed(data: bytes | str, where: str) -> Any:
         raise DataError(
             f"{where}: not JSON: {error}", fix="check that the log is whole; write it anew"
         ) from error
+
+
+def values(data: bytes, where: str) -> Iterator[Any]:
+    """JSON texts one after another, each on a line or on several."""
+    found = data.decode("utf-8", "replace")
+    place, decoder = 0, json.JSONDecoder()
+    while start := _TEXT.search(found, place):
+        try:
+            value, place = decoder.raw_decode(found, start.start())
+        except (ValueError, RecursionError) as error:
+            line = found.count("\n", 0, start.start()) + 1
+            raise DataError(
+                f"{where}:{line}: not JSON: {error}", fix="check that the log is whole"
+            ) from error
+        yield value
 
 
 def whole(path: Path) -> Any:
