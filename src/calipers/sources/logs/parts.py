@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from calipers.sources.bytestream import decompressed
 _OURS = frozenset(FIELDS)
 _PREFIX = "score_"
 _TEXT = re.compile(r"[^\s\ufeff]")
+_LARGEST = sys.float_info.max
 _DIGITS = 19  # of the largest whole number in 64 bits
 
 
@@ -85,9 +86,9 @@ def objects(value: Any) -> Iterator[Mapping[str, Any]]:
 
 def number(value: Any) -> float | None:
     """The number, if it is one."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return value
+    return value if -_LARGEST <= value <= _LARGEST else None
 
 
 def whole_number(value: Any) -> float | None:
