@@ -80,6 +80,74 @@ def test_the_likelihood_of_a_single_text_is_no_answer(tmp_path: Path) -> None:
     assert not {"answer", "cot", "prob_correct"} & record.keys()
 
 
+def test_the_likelihood_of_a_whole_document_is_no_answer(tmp_path: Path) -> None:
+    line = lm_eval_line(
+        1,
+        arguments={"gen_args_0": {"arg_0": "Once"}},
+        resps=[["-9.5"]],
+        filtered_resps=["-9.5"],
+        metrics=["word_perplexity"],
+        word_perplexity=[-9.5, 3],
+    )
+    [record] = cal.read(written(tmp_path / "samples.jsonl", line)).to_dicts()
+    assert not {"answer", "correct", "target"} & record.keys()
+    assert record["expected"] == "4"
+
+
+def test_choices_asked_with_and_without_their_question_are_as_many_as_they_are(
+    tmp_path: Path,
+) -> None:
+    replies = [[-2.0, False], [-1.0, False], [0.0, True], [-3.0, False]]
+    line = lm_eval_line(
+        1,
+        filtered_resps=replies,
+        metrics=["acc", "acc_mutual_info"],
+        acc=1.0,
+        acc_mutual_info=0.0,
+    )
+    [record] = cal.read(written(tmp_path / "samples.jsonl", line)).to_dicts()
+    assert record["answer"] == "1"
+    assert record["prob_correct"] == pytest.approx(1 / (1 + 2.718281828459045**-1))
+
+
+def test_one_metric_decides_in_a_whole_file_of_lm_eval(tmp_path: Path) -> None:
+    metrics = ["bleu", "strict"]
+    lines = [
+        lm_eval_line(number, metrics=metrics, bleu=bleu, strict=strict)
+        for number, (bleu, strict) in enumerate([(0.0, True), (0.3, False), (0.0, None)])
+    ]
+    table = cal.read(written(tmp_path / "samples.jsonl", *lines))
+    assert table["correct"].to_list() == [True, False, None]
+    assert table["score_strict"].to_list() == [True, False, None]
+
+
+def test_texts_that_lm_eval_measured_otherwise_are_not_compared(tmp_path: Path) -> None:
+    lines = [lm_eval_line(n, metrics=["bleu"], bleu=bleu) for n, bleu in enumerate((0.0, 0.3))]
+    result = cal.score(written(tmp_path / "samples.jsonl", *lines))
+    assert "accuracy" not in result.groups[0].metrics
+
+
+def test_answers_that_lm_eval_only_predicted_are_compared(tmp_path: Path) -> None:
+    line = lm_eval_line(1, metrics=["bypass"], bypass=999)
+    path = written(tmp_path / "samples.jsonl", line)
+    assert "score_bypass" not in cal.read(path).columns
+    assert cal.score(path).groups[0].metrics["accuracy"].value == 1
+
+
+def test_samples_of_old_versions_do_not_list_their_metrics(tmp_path: Path) -> None:
+    line = lm_eval_line(1, right=0.0)
+    del line["metrics"]
+    table = cal.read(written(tmp_path / "samples.jsonl", line))
+    assert (table["correct"][0], table["score_exact_match"][0]) == (False, 0)
+
+
+def test_results_may_have_any_name_of_the_same_time(tmp_path: Path) -> None:
+    time = "2025-09-09T13-31-53.431753"
+    path = written(tmp_path / f"samples_sums_{time}.jsonl", lm_eval_line(1))
+    written(tmp_path / f"mine_{time}.json", {"model_name": "tiny"})
+    assert cal.read(path)["model"].to_list() == ["tiny"]
+
+
 def test_results_without_samples_say_what_to_do(tmp_path: Path) -> None:
     path = written(tmp_path / "results.json", {"results": {}, "lm_eval_version": "0.4"}, indent=1)
     result = _invoke("score", path)
@@ -150,6 +218,22 @@ def test_events_of_a_sample_are_put_together(tmp_path: Path) -> None:
         ("b", "gpt-4", "6", "5", False, "sums"),
     ]
     assert table["input"].to_list() == ["2 + 2?", None]
+
+
+def test_the_call_of_a_grader_is_none_of_the_models(tmp_path: Path) -> None:
+    def event(kind: str, **data: Any) -> dict[str, Any]:
+        return {"run_id": "r", "event_id": 0, "sample_id": "a", "type": kind, "data": data}
+
+    def call(prompt: str, said: str) -> dict[str, Any]:
+        used = {"prompt_tokens": 10, "completion_tokens": 2}
+        return event("sampling", prompt=prompt, sampled=[said], usage=used)
+
+    own = [call("2 + 2?", "three"), call("Sure?", "four")]
+    graded = [call("Is it right?", "Y"), event("metrics", choice="Y", score=1.0)]
+    for events, calls in ((own, 2), ([*own, *graded], 2)):
+        [record] = cal.read(written(tmp_path / "log.jsonl", *events)).to_dicts()
+        assert (record["input"], record["answer"]) == ("Sure?", "four")
+        assert record["prompt_tokens"] == 10 * calls
 
 
 @pytest.mark.parametrize("suffix", [".json", ".jsonl"])
@@ -232,7 +316,11 @@ def test_logs_are_read_packed_too(tmp_path: Path) -> None:
     assert cal.read(path)["correct"].to_list() == [True]
 
 
-@pytest.mark.parametrize("value", [None, 1, "x", [], {}, [None], {"a": None}, True], ids=repr)
+@pytest.mark.parametrize(
+    "value",
+    [None, 1, "x", [], {}, [None], {"a": None}, True, pytest.param(10**400, id="huge")],
+    ids=repr,
+)
 def test_odd_values_are_read_or_named(tmp_path: Path, value: Any) -> None:
     line, row, span = lm_eval_line(1), promptfoo_row(0, "Say"), agent_spans()[0]
     odd = {name: value for name in sample(1) if name not in ("id", "epoch")}
@@ -248,3 +336,20 @@ def test_odd_values_are_read_or_named(tmp_path: Path, value: Any) -> None:
     for log in logs:
         with suppress(DataError):
             cal.read(log)
+
+
+def test_what_is_nested_too_deeply_is_one_clear_message(tmp_path: Path) -> None:
+    path = tmp_path / "samples.jsonl"
+    nested = json.dumps(lm_eval_line(1)).replace('"sums"', "[" * 700 + "NaN" + "]" * 700)
+    path.write_text(json.dumps(lm_eval_line(0)) + "\n" + nested, encoding="utf-8")
+    with pytest.raises(DataError, match=r"nested|not JSON"):
+        cal.read(path)
+
+
+def test_odd_names_of_tool_calls_are_read(tmp_path: Path) -> None:
+    messages = [
+        {"tool_calls": [{"id": {}, "function": "add"}]},
+        {"tool_call_id": [], "error": {"message": "no"}},
+    ]
+    path = inspect_log(tmp_path / "a.eval", [sample(1, messages=messages)])
+    assert json.loads(cal.read(path)["trace"][0])["tool_calls"][0]["tool_name"] == "add"

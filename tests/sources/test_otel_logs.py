@@ -12,7 +12,7 @@ import calipers as cal
 from tests.sources.log_files import agent_spans, written
 
 
-@pytest.mark.parametrize("shape", ["envelope", "pretty", "lines of envelopes"])
+@pytest.mark.parametrize("shape", ["envelope", "pretty", "lines of envelopes", "pretty spans"])
 def test_a_trace_is_a_record_whose_tokens_count_once(tmp_path: Path, shape: str) -> None:
     spans = agent_spans()
 
@@ -22,6 +22,8 @@ def test_a_trace_is_a_record_whose_tokens_count_once(tmp_path: Path, shape: str)
     path = tmp_path / ("t.jsonl" if shape == "lines of envelopes" else "t.json")
     if shape == "lines of envelopes":
         written(path, *(enveloped([span]) for span in reversed(spans)))
+    elif shape == "pretty spans":  # as ConsoleSpanExporter writes them
+        written(path, *reversed(spans), indent=4)
     else:
         written(path, enveloped(spans), indent=2 if shape == "pretty" else None)
     [record] = cal.read(path).to_dicts()
@@ -98,3 +100,27 @@ def test_evaluations_in_a_trace_are_scores(tmp_path: Path) -> None:
     document = {"resourceSpans": [{"scopeSpans": [{"spans": [span]}]}]}
     [record] = cal.read(written(tmp_path / "a.json", document)).to_dicts()
     assert (record["passed"], record["score_relevance"]) == (True, 0.8)
+
+
+def test_an_agent_that_alone_counts_tokens_is_counted(tmp_path: Path) -> None:
+    [root] = agent_spans()[:1]
+    document = {"resourceSpans": [{"scopeSpans": [{"spans": [root]}]}]}
+    assert cal.read(written(tmp_path / "a.json", document))["prompt_tokens"].to_list() == [999]
+
+
+def test_spans_that_are_each_others_parents_are_read(tmp_path: Path) -> None:
+    one, other = agent_spans()[1:3]
+    one["parentSpanId"], other["parentSpanId"] = other["spanId"], one["spanId"]
+    document = {"resourceSpans": [{"scopeSpans": [{"spans": [one, other]}]}]}
+    assert cal.read(written(tmp_path / "a.json", document))["prompt_tokens"].to_list() == [60]
+
+
+def test_spans_of_a_run_of_ours_keep_the_names_of_its_records(tmp_path: Path) -> None:
+    tracing = {"calipers.id": "sums/1", "calipers.model": "small", "calipers.run": 2}
+    span = {
+        "name": "chat m",
+        "context": {"trace_id": "0xab", "span_id": "0x1"},
+        "attributes": {"gen_ai.request.model": "m", "gen_ai.usage.input_tokens": 3, **tracing},
+    }
+    [record] = cal.read(written(tmp_path / "a.json", span, indent=4)).to_dicts()
+    assert (record["id"], record["model"], record["run"]) == ("sums/1", "small", 2)

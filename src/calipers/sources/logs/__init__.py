@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from calipers.sources.logs.lm_eval import LM_EVAL
 from calipers.sources.logs.log import Log, LogFormat, log_notices
 from calipers.sources.logs.openai_evals import OPENAI_EVALS
 from calipers.sources.logs.otel import OPENTELEMETRY
-from calipers.sources.logs.parts import mapping, parsed
+from calipers.sources.logs.parts import mapping, parsed, values
 from calipers.sources.logs.promptfoo import PROMPTFOO
 
 __all__ = ["FORMATS", "Log", "log_at", "log_notices"]
@@ -50,15 +51,17 @@ def log_at(path: Path, suffix: str) -> Log | None:
 
 
 def _head(path: Path, *, whole: bool) -> Any:
-    """The JSON of the first line; of the whole file where that is no JSON by itself."""
+    """The JSON of the first line, else of the whole file, else the first of several in it."""
     try:
         with path.open("rb") as file:
             stream = decompressed(file)
             line = stream.readline(_FIRST_LINE)
-            try:
+            with suppress(DataError):
                 return parsed(line.removeprefix(b"\xef\xbb\xbf"), str(path))
-            except DataError:
-                return parsed(line + stream.read(), str(path)) if whole else None
+            data = line + stream.read() if whole else b""
+            with suppress(DataError):
+                return parsed(data, str(path))
+            return next(values(data, str(path)), None)
     except (DataError, OSError, EOFError, zlib.error, ZstdError):
         return None  # whoever reads it as JSON lines says what is wrong
 

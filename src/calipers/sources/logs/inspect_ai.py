@@ -237,10 +237,10 @@ def _counts(used: Any) -> dict[str, float | None]:
 def _trace(messages: Any) -> dict[str, Any] | None:
     """The tools that were called, and whether each call went well."""
     failed = {
-        each.get("tool_call_id") for each in objects(messages) if each.get("error") is not None
+        str(each.get("tool_call_id")) for each in objects(messages) if each.get("error") is not None
     }
     calls = [
-        {"tool_name": call["function"], "success": call.get("id") not in failed}
+        {"tool_name": call["function"], "success": str(call.get("id")) not in failed}
         for each in objects(messages)
         for call in objects(each.get("tool_calls"))
         if isinstance(call.get("function"), str)

@@ -9,6 +9,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from calipers.errors import DataError
 from calipers.sources.batch import Chunk, Wanted
 from calipers.sources.bytestream import Block, HeldBlock
 from calipers.sources.jsonl import JsonLines
@@ -53,11 +54,19 @@ class Log(JsonLines):
         assert self.path is not None
         found = iter(self.format.records(Path(self.path), self._keys))
         first = self.left_out = 0
-        while some := list(islice(found, _BATCH)):
+        while some := self._next(found):
             lines = [f"{_line(record)}\n" for record, _ in some if record is not None]
             yield HeldBlock("".join(lines).encode("utf-8", "replace"), first), some[-1][1]
             first += len(lines)
             self.left_out += len(some) - len(lines)
+
+    def _next(self, found: Iterator[Found]) -> list[Found]:
+        try:
+            return list(islice(found, _BATCH))
+        except RecursionError as error:
+            raise DataError(
+                f"{self.path}: nested too deeply to be read", fix="leave this log out"
+            ) from error
 
 
 def log_notices(sources: Iterable[Any]) -> Iterator[str]:

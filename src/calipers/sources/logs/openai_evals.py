@@ -19,6 +19,8 @@ from calipers.sources.logs.parts import (
     truth,
 )
 
+_GRADE = "score_choice"  # what a grader chose
+
 
 def _fits(line: Any) -> bool:
     found = mapping(line)
@@ -29,24 +31,44 @@ def _fits(line: Any) -> bool:
 def _records(path: Path, _: Collection[str]) -> Iterator[Found]:
     spec: Mapping[str, Any] = {}
     samples: dict[str, Record] = {}
+    calls: dict[str, list[Mapping[str, Any]]] = {}
     for _number, line, _done in numbered_lines(path):
         spec = mapping(line.get("spec")) or spec
-        if isinstance(line.get("sample_id"), str):
-            record = samples.setdefault(line["sample_id"], {"id": line["sample_id"]})
-            _READ.get(str(line.get("type")), _other)(record, mapping(line.get("data")))
+        name, data = line.get("sample_id"), mapping(line.get("data"))
+        if isinstance(name, str):
+            record = samples.setdefault(name, {"id": name})
+            if line.get("type") == "sampling":
+                calls.setdefault(name, []).append(data)
+            else:
+                _READ.get(str(line.get("type")), _other)(record, data)
     models = listed(spec.get("completion_fns"))
-    for place, record in enumerate(samples.values(), start=1):
+    for place, (name, record) in enumerate(samples.items(), start=1):
         shared = {"model": text(models[0]) if models else None, "task": spec.get("eval_name")}
-        yield {**shared, **record}, place / len(samples)
+        graded = _GRADE in record
+        yield (
+            {**shared, **record, **_said(calls.get(name, []), graded=graded)},
+            place / len(samples),
+        )
 
 
-def _sampling(record: Record, data: Mapping[str, Any]) -> None:
-    prompt, sampled = data.get("prompt"), data.get("sampled")
-    record["input"] = last_text(prompt, "user") if isinstance(prompt, list) else text(prompt)
-    record["answer"] = text(sampled[0] if isinstance(sampled, list) and sampled else sampled)
-    used = mapping(data.get("usage"))
-    record["prompt_tokens"] = number(used.get("prompt_tokens"))
-    record["completion_tokens"] = number(used.get("completion_tokens"))
+def _said(calls: list[Mapping[str, Any]], *, graded: bool) -> Record:
+    """What was asked and answered in the end; where a model graded, the last call is its."""
+    own = calls[:-1] if graded and len(calls) > 1 else calls
+    if not own:
+        return {}
+    prompt, sampled = own[-1].get("prompt"), own[-1].get("sampled")
+    used = [mapping(call.get("usage")) for call in own]
+    return {
+        "input": last_text(prompt, "user") if isinstance(prompt, list) else text(prompt),
+        "answer": text(sampled[0] if isinstance(sampled, list) and sampled else sampled),
+        "prompt_tokens": _sum(used, "prompt_tokens"),
+        "completion_tokens": _sum(used, "completion_tokens"),
+    }
+
+
+def _sum(used: list[Mapping[str, Any]], name: str) -> float | None:
+    known = [count for each in used if (count := number(each.get(name))) is not None]
+    return sum(known) if known else None
 
 
 def _match(record: Record, data: Mapping[str, Any]) -> None:
@@ -68,6 +90,6 @@ def _other(record: Record, data: Mapping[str, Any]) -> None:
     del record, data  # events of a kind that says nothing about right or wrong
 
 
-_READ = {"sampling": _sampling, "match": _match, "metrics": _metrics, "error": _error}
+_READ = {"match": _match, "metrics": _metrics, "error": _error}
 
 OPENAI_EVALS = LogFormat(name="OpenAI evals", fits=_fits, records=_records)

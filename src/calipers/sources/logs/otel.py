@@ -19,12 +19,12 @@ from calipers.sources.logs.parts import (
     last_text,
     listed,
     number,
-    numbered_lines,
     parsed,
     score_fields,
     text,
     truth,
     usage_fields,
+    values,
     whole_number,
 )
 from calipers.sources.logs.spans import Span, is_spans, spans_in
@@ -49,6 +49,7 @@ _OUTPUT_TOKENS = (
     "gen_ai.usage.completion_tokens",
     "llm.token_count.completion",
 )
+_TOKENS = (*_INPUT_TOKENS, *_OUTPUT_TOKENS)
 _CACHE_READ = (
     "gen_ai.usage.cache_read.input_tokens",
     "gen_ai.usage.cache_read_input_tokens",
@@ -74,14 +75,14 @@ def _records(path: Path, _: Collection[str]) -> Iterator[Found]:
 
 
 def _spans(path: Path) -> Iterator[Span]:
-    """One JSON, or a line each."""
+    """One JSON, or one after another."""
     with path.open("rb") as file:
         data = decompressed(file).read()
     try:
         yield from spans_in(parsed(data, str(path)))
     except DataError:
-        for _, line, _done in numbered_lines(path):
-            yield from spans_in(line)
+        for value in values(data, str(path)):
+            yield from spans_in(value)
 
 
 class _Trace:
@@ -93,7 +94,8 @@ class _Trace:
         self._by_id = {span.id: span for span in spans}
 
     def record(self) -> Record:
-        roots = [span for span in self._spans if span.parent not in self._by_id]
+        # Where spans are each other's parents there is no root: the first is taken for it.
+        roots = [each for each in self._spans if each.parent not in self._by_id] or self._spans[:1]
         root = roots[0]
         calls = self._calls()
         models = Counter(text(_of(span, _MODELS)) for span in calls)
@@ -116,18 +118,19 @@ class _Trace:
             "name": root.name,
             "conversation": text(_of(root, ("gen_ai.conversation.id", "session.id"))),
             "model_calls": len(calls),
+            **_own_fields(root),
         }
 
     def _calls(self) -> list[Span]:
-        """The calls of models: of spans that count tokens, those inside which none does."""
-        counting = {
-            span.id
-            for span in self._spans
-            if _of(span, (*_INPUT_TOKENS, *_OUTPUT_TOKENS)) is not None
-            and span.attributes.get(_OPERATION) not in _NOT_CALLS
-        }
-        outer = {ancestor.id for one in counting for ancestor in self._above(self._by_id[one])}
-        return [span for span in self._spans if span.id in counting - outer]
+        """The calls of models: of spans that count tokens, those inside which none does.
+
+        An agent counts where nothing else in the trace does: its calls may hang elsewhere.
+        """
+        counting = [each for each in self._spans if _of(each, _TOKENS) is not None]
+        models = [each for each in counting if each.attributes.get(_OPERATION) not in _NOT_CALLS]
+        counting = models or counting
+        outer = {above.id for each in counting for above in self._above(each)}
+        return [each for each in counting if each.id not in outer]
 
     def _above(self, span: Span) -> Iterator[Span]:
         """The span's parent, and so on."""
@@ -214,6 +217,13 @@ def _of(span: Span, names: Sequence[str]) -> Any:
     return next(
         (span.attributes[name] for name in names if span.attributes.get(name) is not None), None
     )
+
+
+def _own_fields(root: Span) -> dict[str, Any]:
+    """What `calipers run` says of a call in the span that it writes."""
+    names = {name: f"calipers.{name}" for name in ("id", "model", "tier", "run")}
+    found = {name: root.attributes.get(theirs) for name, theirs in names.items()}
+    return {name: value for name, value in found.items() if isinstance(value, str | int)}
 
 
 def _is_tool(span: Span) -> bool:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ from calipers.sources.bytestream import decompressed
 
 _OURS = frozenset(FIELDS)
 _PREFIX = "score_"
+_TEXT = re.compile(r"[^\s\ufeff]")
+_LARGEST = sys.float_info.max
 _DIGITS = 19  # of the largest whole number in 64 bits
 
 
@@ -30,6 +33,21 @@ def parsed(data: bytes | str, where: str) -> Any:
         raise DataError(
             f"{where}: not JSON: {error}", fix="check that the log is whole; write it anew"
         ) from error
+
+
+def values(data: bytes, where: str) -> Iterator[Any]:
+    """JSON texts one after another, each on a line or on several."""
+    found = data.decode("utf-8", "replace")
+    place, decoder = 0, json.JSONDecoder()
+    while start := _TEXT.search(found, place):
+        try:
+            value, place = decoder.raw_decode(found, start.start())
+        except (ValueError, RecursionError) as error:
+            line = found.count("\n", 0, start.start()) + 1
+            raise DataError(
+                f"{where}:{line}: not JSON: {error}", fix="check that the log is whole"
+            ) from error
+        yield value
 
 
 def whole(path: Path) -> Any:
@@ -68,9 +86,9 @@ def objects(value: Any) -> Iterator[Mapping[str, Any]]:
 
 def number(value: Any) -> float | None:
     """The number, if it is one."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return value
+    return value if -_LARGEST <= value <= _LARGEST else None
 
 
 def whole_number(value: Any) -> float | None:
