@@ -332,8 +332,8 @@ def test_a_bad_line_is_named_and_can_be_left_out(line: bytes, problem: str, tmp_
     assert bad["content"] == line.decode(errors="replace")
 
 
-def test_a_json_array_is_refused_with_the_way_out(tmp_path: Path) -> None:
-    path = tmp_path / "a.json"
+def test_an_array_in_a_file_of_lines_is_refused_with_the_way_out(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
     for content in ('[{"answer": "a"}]', '[\n {"answer": "a"}\n]', "\ufeff\n[\n"):
         path.write_text(content, encoding="utf-8")
         with pytest.raises(cal.DataError, match="a JSON array, not JSON lines") as refused:

@@ -13,6 +13,7 @@ import polars as pl
 
 from calipers.errors import DataError, UsageError
 from calipers.sources.batch import CHECK, BadRow, Batch, Chunk, Source, UnusualRows, Wanted
+from calipers.sources.json_array import JsonArray, is_array
 from calipers.sources.jsonl import JsonLines, PipedJsonLines
 from calipers.sources.logs import log_at
 from calipers.sources.parquet_folder import ParquetFolder, parquet_parts
@@ -151,9 +152,13 @@ def _of_file(path: Path) -> Source:
             "or pipe JSON lines in: calipers score - < FILE",
         )
     _refuse_unreadable(path)
-    if reader is JsonLines and (log := log_at(path, _suffix(path))) is not None:
-        return log
+    if reader is JsonLines:
+        return log_at(path, _suffix(path)) or _of_json(path)
     return reader(path)
+
+
+def _of_json(path: Path) -> Source:
+    return JsonArray(path) if _suffix(path) == ".json" and is_array(path) else JsonLines(path)
 
 
 def _commonest(folder: Path) -> str:

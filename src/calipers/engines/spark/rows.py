@@ -19,8 +19,7 @@ from calipers.sources import BadRow, Chunk, Source, Wanted
 from calipers.sources.batch import Decoded
 from calipers.sources.bytestream import HeldBlock
 from calipers.sources.columns import conformed
-from calipers.sources.jsonl import JsonLines, JsonLinesChunk, PipedJsonLines
-from calipers.sources.logs import Log
+from calipers.sources.jsonl import JsonLines, JsonLinesChunk, MadeLines, PipedJsonLines
 from calipers.sources.tables import Csv, Rows, Table
 
 SOURCE = "_source"
@@ -59,9 +58,9 @@ def _raw(
 
 
 def _lines(spark: SparkSession, source: JsonLines | Rows, wanted: Wanted) -> DataFrame:
-    if isinstance(source, JsonLines) and not isinstance(source, Log):
+    if isinstance(source, JsonLines) and not isinstance(source, MadeLines):
         return spark.read.text(source.name, lineSep="\n")
-    lines = source.as_lines(wanted) if isinstance(source, Log) else source.as_lines()
+    lines = source.as_lines(wanted) if isinstance(source, MadeLines) else source.as_lines()
     return spark.createDataFrame([(line,) for line in lines], "value string")
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from calipers.errors import DataError
 from calipers.sources.batch import Chunk, Wanted
 from calipers.sources.bytestream import Block, HeldBlock
-from calipers.sources.jsonl import JsonLines
+from calipers.sources.jsonl import MadeLines
 
 Record = dict[str, Any]
 Found = tuple[Record | None, float]  # None for one left out; the share of the log behind it
@@ -30,7 +30,7 @@ class LogFormat:
     left_out: str = ""  # which records are, and what to do about it
 
 
-class Log(JsonLines):
+class Log(MadeLines):
     """A log of a known format; rows are numbered as it gives records."""
 
     def __init__(self, path: Path, of: LogFormat) -> None:
@@ -47,8 +47,7 @@ class Log(JsonLines):
     def as_lines(self, wanted: Wanted) -> Iterator[str]:
         """The records as JSON lines, for workers elsewhere."""
         self._keys = [wanted.theirs(name) for name in wanted.keys]
-        for block, _ in self._blocks():
-            yield from block.load().decode().removesuffix("\n").split("\n")
+        return super().as_lines(wanted)
 
     def _blocks(self) -> Iterator[tuple[Block, float]]:
         assert self.path is not None
