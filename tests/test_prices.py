@@ -94,7 +94,7 @@ def test_yaml_and_json_say_the_same(text: str, name: str, tmp_path: Path) -> Non
         ("m: {input: 1, output: 2, 3: 4}", "m: no price is called 3", "cache_read"),
         ("m: {input: three, output: 2}", 'm: input is "three", not a number', "plain number"),
         ("m: {input: '3', output: 2}", 'm: input is "3", not a number', "plain number"),
-        ("m: {input: 1, output: 1e-3}", 'm: output is "1e-3", not a number', "plain number"),
+        ("m: {input: 1, output: 1e-}", 'm: output is "1e-", not a number', "plain number"),
         ("m: {input: true, output: 2}", "m: input is true, not a number", "plain number"),
         ("m: {input: [1], output: 2}", "m: input is a list, not a number", "plain number"),
         ("m: {input: 1, output: -2}", "m: output is -2, negative", "plain number"),

@@ -289,7 +289,8 @@ def test_real_data_is_shown(folder: str, serving: Serving) -> None:
     for name, run in site.ids().items():
         for page in ("", "/samples", "/facets", "/samples/0", "/judges"):
             answer = site.get(f"/runs/{run}{page}")
-            assert answer.status in (200, 400), (name, page)
+            of_none = (404,) if page == "/samples/0" else ()  # a log may hold no record
+            assert answer.status in (200, 400, *of_none), (name, page)
             assert "bug in calipers" not in answer.text, (name, page)
             if answer.status == 400:
                 assert "cannot be shown" in answer.text, (name, page)
