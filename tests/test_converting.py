@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import polars as pl
+import pytest
 from click.testing import CliRunner, Result
 
 import calipers as cal
 from calipers.cli import app
+from calipers.errors import DataError
 from tests.sources.log_files import inspect_log, lm_eval_line, sample, written
 
 
@@ -60,3 +64,46 @@ def test_convert_refuses_formats_it_does_not_write(tmp_path: Path) -> None:
     assert _invoke("convert", good, "-o", tmp_path / "out.xlsx").exit_code == 2
     assert _invoke("convert", good, "-o", tmp_path / "no" / "out.parquet").exit_code == 2
     assert _invoke("convert", good).exit_code == 2
+
+
+def test_a_file_of_nothing_but_bad_rows_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text("garbage\nmore\n", encoding="utf-8")
+    with pytest.raises(DataError, match=r"a\.jsonl:1: not JSON"):
+        cal.read(path)
+    with pytest.raises(DataError, match=r"a\.jsonl:1: not JSON"):
+        cal.convert(path, tmp_path / "a.parquet")
+
+
+LATE: list[dict[str, Any]] = [
+    *({"id": str(number), "answer": "1", "target": "1", "level": 1} for number in range(1_500)),
+    {"id": "a", "error": "no reply", "level": "hard", "mine": True},
+]
+
+
+def test_what_only_late_rows_have_is_kept(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.jsonl", *LATE)
+    for data in (path, LATE):
+        table = cal.read(data)
+        assert table.row(-1, named=True) == {**LATE[-1], "answer": None, "target": None}
+        assert table["level"][0] == "1"
+    written_to = cal.convert(path, tmp_path / "a.parquet").path
+    assert cal.score(written_to).groups[0].errors == 1
+
+
+def test_what_only_late_samples_of_a_log_have_is_kept(tmp_path: Path) -> None:
+    samples = [sample(number, metadata={"level": number}) for number in range(1_200)]
+    samples.append(sample(1_200, metadata={"level": "hard"}, error={"message": "boom"}))
+    table = cal.read(inspect_log(tmp_path / "a.eval", samples))
+    assert table.row(-1, named=True)["error"] == "boom"
+    assert table["level"].to_list()[-2:] == ["1199", "hard"]
+
+
+def test_bad_rows_are_left_out_and_written_down(tmp_path: Path) -> None:
+    lines = [lm_eval_line(1), lm_eval_line(2, doc_id=[1]), lm_eval_line(3)]
+    path = written(tmp_path / "samples.jsonl", *lines)
+    output, bad = tmp_path / "a.parquet", tmp_path / "bad.jsonl"
+    result = _invoke("convert", path, "-o", output, "--on-bad", "skip", "--bad-rows", bad)
+    assert result.exit_code == 0, result.output
+    assert pl.read_parquet(output)["id"].to_list() == ["1", "3"]
+    assert json.loads(bad.read_text(encoding="utf-8"))["row"] == 2

@@ -13,7 +13,9 @@ from calipers.errors import UsageError
 from calipers.records import FIELDS, BadValue
 from calipers.sinks import check_table_place, open_sinks
 from calipers.sources import CHECK, Batch, Chunk, Source, UnusualRows, Wanted, open_sources
+from calipers.sources.jsonl import JsonLines
 from calipers.sources.logs import log_notices
+from calipers.sources.tables import Rows
 
 Progress = Callable[[float], None]
 
@@ -44,7 +46,7 @@ def convert_data(
     check_table_place(output, "-o")
     if bad_rows is not None and not skip_bad:
         raise UsageError("--bad-rows needs --on-bad skip", fix="add --on-bad skip")
-    sources = open_sources(data)
+    sources = open_whole(data)
     columns = list(dict.fromkeys(name for each in sources for name in _fields(each, renames)))
     records = skipped = 0
     with open_sinks(
@@ -69,6 +71,15 @@ def convert_data(
     )
 
 
+def open_whole(data: Any) -> list[Source]:
+    """The sources of `data`, which know all their fields, also those that come late."""
+    sources = open_sources(data)
+    for source in sources:
+        if isinstance(source, JsonLines | Rows):
+            source.look_through()
+    return sources
+
+
 def _nulls(name: str) -> pl.Expr:
     dtype = FIELDS[name].dtype if name in FIELDS else pl.Null()
     return pl.lit(None, dtype=dtype).alias(name)
@@ -77,7 +88,7 @@ def _nulls(name: str) -> pl.Expr:
 def batches(source: Source, renames: Mapping[str, str]) -> Iterator[tuple[Batch, float]]:
     """The source's records with all their fields, and the share of it that is behind."""
     wanted = Wanted(_fields(source, renames), renames)
-    exact = _READ_AS_STRUCT in wanted.fields
+    exact = _READ_AS_STRUCT in wanted.fields or not wanted.fields  # so that bad rows are named
     for chunk in source.chunks(wanted):
         yield (chunk.exact() if exact else _read(chunk)), chunk.done
 

@@ -152,6 +152,15 @@ def test_a_frame_that_claims_to_be_huge_is_one_clear_message(tmp_path: Path) -> 
         cal.read(path)
 
 
+def test_a_changed_member_in_zstd_is_one_clear_message(tmp_path: Path) -> None:
+    path = tmp_path / "a.eval"
+    data = _zip_in_zstd({"header.json": HEADER, "samples/1_epoch_1.json": sample(1)})
+    checksum = data.index(b"PK\x01\x02") + 16
+    path.write_bytes(data[:checksum] + bytes([data[checksum] ^ 1]) + data[checksum + 1 :])
+    with pytest.raises(DataError, match="wrong checksum of header"):
+        cal.read(path)
+
+
 def test_an_encrypted_log_is_one_clear_message(tmp_path: Path) -> None:
     path = inspect_log(tmp_path / "a.eval", [sample(1)])
     data = bytearray(path.read_bytes())

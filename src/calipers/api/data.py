@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import polars as pl
 
 from calipers.api.arguments import no_progress, path_of
-from calipers.converting import Converted, batches, convert_data
+from calipers.converting import Converted, batches, convert_data, open_whole
 from calipers.errors import DataError, UsageError
 from calipers.records import BadValue
 from calipers.scoring import Progress
-from calipers.sources import open_sources
 from calipers.traces import trace_picture
 
 if TYPE_CHECKING:
@@ -27,7 +26,7 @@ def read(data: Any, *, rename: Mapping[str, str] | None = None) -> pl.DataFrame:
     {'input': '2 + 2', 'answer': '4'}
     """
     frames = []
-    for source in open_sources(data):
+    for source in open_whole(data):
         for batch, _ in batches(source, rename or {}):
             if batch.bad:
                 raise batch.bad[0].error()

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import IO, Any
 
 import polars as pl
+from pydantic_core import from_json
 
 from calipers.errors import DataError
 from calipers.records import USUAL_NAMES, BadValue, Field, Kind, Number, field_named
@@ -27,7 +28,7 @@ from calipers.sources.bytestream import (
     file_blocks,
     stream_blocks,
 )
-from calipers.sources.rows import Numbered, checked, scalar_types
+from calipers.sources.rows import Numbered, checked, scalar_types, telling_rows
 from calipers.traces.decode import AS_READ
 
 _SNIFF_ROWS = 200
@@ -176,6 +177,17 @@ def _parsed(line: bytes) -> tuple[str, Mapping[str, Any] | BadValue]:
     return text, BadValue("a JSON value, not an object with fields")
 
 
+def _objects(data: bytes) -> Iterator[Mapping[str, Any]]:
+    """The lines that are JSON objects, not looked at closely."""
+    for line in data.split(b"\n"):
+        try:
+            row = from_json(line)
+        except ValueError:
+            continue
+        if isinstance(row, dict):
+            yield row
+
+
 def _first_wins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Of a key written twice the first counts, as in the fast path."""
     row = dict(pairs)
@@ -210,6 +222,11 @@ class JsonLines:
     def columns(self) -> list[str]:
         """The keys seen in the first rows."""
         return list(dict.fromkeys(key for row in self._head for key in row))
+
+    def look_through(self) -> None:
+        """Read it all once for the fields and types that only later rows have."""
+        rows = (row for block, _ in self._blocks() for row in _objects(block.load()))
+        self._head = [*self._head, *telling_rows(rows)]
 
     def chunks(self, wanted: Wanted) -> Iterator[Chunk]:
         """The file in blocks of whole lines."""
@@ -265,6 +282,9 @@ class PipedJsonLines(JsonLines):
         self.name = name
         self._stream = stream_blocks(decompressed(stream), name)
         self._first = next(self._stream, None)
+
+    def look_through(self) -> None:
+        """Not what can be read only once."""
 
     def _blocks(self) -> Iterator[tuple[Block, float]]:
         if self._first is not None:

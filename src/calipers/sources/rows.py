@@ -6,7 +6,7 @@ message names the row and the field, and no value is bent by a faster parser.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isnan
 from typing import Any
@@ -120,6 +120,16 @@ def scalar_types(rows: Sequence[Mapping[str, Any]], wanted: Wanted) -> dict[str,
             kinds = {_scalar_kind(value) for value in values if not _is_null(value)}
             types[name] = _SCALAR_TYPES[kinds.pop()] if len(kinds) == 1 else pl.String()
     return types
+
+
+def telling_rows(rows: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    """Those that show a field, or a type of one, that no row before did."""
+    seen: set[tuple[str, type]] = set()
+    for row in rows:
+        shown = {(name, _scalar_kind(each)) for name, each in row.items() if not _is_null(each)}
+        if not shown <= seen:
+            seen |= shown
+            yield row
 
 
 def _is_null(value: Any) -> bool:

@@ -181,11 +181,15 @@ class Rows:
     def __init__(self, rows: Sequence[Mapping[str, Any]], name: str) -> None:
         self.name = name
         self._rows = rows
+        self._looked_at = _SNIFF_ROWS
 
     def columns(self) -> list[str]:
         """The keys of the first rows."""
-        head = islice(self._rows, _SNIFF_ROWS)
-        return list(dict.fromkeys(key for row in head if isinstance(row, Mapping) for key in row))
+        return list(dict.fromkeys(key for row in self._head() for key in row))
+
+    def look_through(self) -> None:
+        """Take all rows for the first ones."""
+        self._looked_at = len(self._rows)
 
     def chunks(self, wanted: Wanted) -> Iterator[Chunk]:
         """The list in slices."""
@@ -197,8 +201,11 @@ class Rows:
 
     def scalar_types(self, wanted: Wanted) -> dict[str, pl.DataType]:
         """The types that fields of any scalar have in the first rows."""
-        head = [row for row in islice(self._rows, _SNIFF_ROWS) if isinstance(row, Mapping)]
-        return scalar_types(head, wanted)
+        return scalar_types(self._head(), wanted)
+
+    def _head(self) -> list[Mapping[str, Any]]:
+        rows = islice(self._rows, self._looked_at)
+        return [row for row in rows if isinstance(row, Mapping)]
 
     def as_lines(self) -> Iterator[str]:
         """The rows as JSON lines, for workers elsewhere."""

@@ -111,7 +111,10 @@ def _unpacked(log: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
     packed = stream.read(info.compress_size)
     # Not in one go: a frame's own header may claim any size, and that much is set aside.
     with zstandard.ZstdDecompressor().stream_reader(packed, read_across_frames=True) as unpacked:
-        return unpacked.read(info.file_size)
+        data = unpacked.read(info.file_size)
+    if zlib.crc32(data) != info.CRC:
+        raise zipfile.BadZipFile(f"wrong checksum of {info.filename}")
+    return data
 
 
 def _record(sample: Mapping[str, Any], log: Mapping[str, Any]) -> Record:

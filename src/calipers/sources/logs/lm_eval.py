@@ -141,7 +141,7 @@ def _likelihoods(line: Mapping[str, Any]) -> list[float]:
 def _log(value: Any) -> float | None:
     try:
         return number(float(value))
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None
 
 

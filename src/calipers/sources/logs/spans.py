@@ -1,7 +1,7 @@
 """Spans of OpenTelemetry in the shapes that exporters write, as one.
 
 OTLP/JSON envelopes, the JavaScript and Python exporters' objects, and trees of spans whose children
-are inside them; a file is one JSON, or a line each.
+are inside them; a file is one JSON, or one after another.
 """
 
 from __future__ import annotations
