@@ -11,7 +11,7 @@ from typing import Any
 
 from calipers.errors import DataError
 from calipers.sources.batch import Chunk, Wanted
-from calipers.sources.bytestream import Block, HeldBlock
+from calipers.sources.bytestream import UNREADABLE, Block, HeldBlock, cut_short
 from calipers.sources.jsonl import JsonLines
 
 Record = dict[str, Any]
@@ -68,6 +68,8 @@ class Log(JsonLines):
             raise DataError(
                 f"{self.path}: nested too deeply to be read", fix="leave this log out"
             ) from error
+        except UNREADABLE as error:
+            raise cut_short(self.name, error) from error
 
 
 def log_notices(sources: Iterable[Any]) -> Iterator[str]:
