@@ -138,6 +138,18 @@ def test_an_unfinished_log_is_read_by_its_journal(tmp_path: Path) -> None:
     assert cal.read(path)["model"].to_list() == ["openai/gpt-4o-mini"] * 2
 
 
+@pytest.mark.parametrize("status", ["started", "cancelled", "error", "success"])
+def test_a_run_that_did_not_finish_is_told(tmp_path: Path, status: str) -> None:
+    header = {**HEADER, "status": status}
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps({**header, "samples": [sample(1)]}, indent=2), encoding="utf-8")
+    packed = tmp_path / "a.eval"
+    packed.write_bytes(_zip_in_zstd({"header.json": header, "samples/1_epoch_1.json": sample(1)}))
+    for log in (path, packed):
+        told = any("did not finish" in notice for notice in cal.score(log).notices)
+        assert told is (status != "success")
+
+
 def test_members_in_zstd_are_read(tmp_path: Path) -> None:
     path = tmp_path / "a.eval"
     path.write_bytes(_zip_in_zstd({"header.json": HEADER, "samples/1_epoch_1.json": sample(1)}))

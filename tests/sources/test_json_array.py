@@ -72,6 +72,15 @@ def test_numbers_keep_their_spelling_and_arrays_may_be_packed(tmp_path: Path) ->
     assert table["answer"].to_list() == ["1e3", "1000"]
 
 
+def test_a_packed_array_that_is_cut_short_says_so(tmp_path: Path) -> None:
+    whole = gzip.compress(json.dumps(ROWS * 2000).encode())
+    path = tmp_path / "a.json.gz"
+    for kept in (12, len(whole) // 2, len(whole) - 4):
+        path.write_bytes(whole[:kept])
+        with pytest.raises(cal.DataError, match="damaged or cut short"):
+            cal.score(path)
+
+
 def test_a_bad_element_is_named_by_its_number(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     path.write_text('[{"id": "a"},\n 3, {"id": "b", "prob_correct": 2}]', encoding="utf-8")

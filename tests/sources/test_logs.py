@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import os
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -314,6 +317,18 @@ def test_logs_are_read_packed_too(tmp_path: Path) -> None:
     path.write_bytes(zstandard.compress(json.dumps(lm_eval_line(1)).encode()))
     assert _format(path) == "lm-eval"
     assert cal.read(path)["correct"].to_list() == [True]
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, zstandard.compress])
+def test_a_packed_log_that_was_cut_is_one_clear_message(
+    tmp_path: Path, pack: Callable[[bytes], bytes]
+) -> None:
+    path = tmp_path / "samples.jsonl"
+    lines = (lm_eval_line(number, note=os.urandom(20).hex()) for number in range(9_000))
+    packed = pack(written(path, *lines).read_bytes())
+    path.write_bytes(packed[: len(packed) // 2])
+    with pytest.raises(DataError, match="damaged or cut short"):
+        cal.read(path)
 
 
 @pytest.mark.parametrize(

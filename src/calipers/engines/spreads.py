@@ -103,7 +103,7 @@ def add_spreads(groups: GroupTotals, wanted: Sequence[Influence]) -> None:
             if n:
                 squares = each.squares(totals) + totals.get(_added(each.name), 0.0)
                 per = totals[each.per] if each.per else n
-                totals[f"{each.name}__spread"] = max(0.0, squares) / per**2 if per else 0.0
+                totals[f"{each.name}__spread"] = max(0.0, squares) / (per * per) if per else 0.0
                 totals[f"{each.name}__clusters"] = n - totals.get(_further(each.name), 0)
 
 

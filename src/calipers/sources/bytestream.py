@@ -23,6 +23,8 @@ _PEEK = 1 << 16
 _GZIP_MAGIC = b"\x1f\x8b"
 _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 
+UNREADABLE = (EOFError, OSError, zlib.error, zstandard.ZstdError)
+
 
 @dataclass(frozen=True, slots=True)
 class FileRange:
@@ -177,8 +179,13 @@ def _peek(stream: IO[bytes]) -> tuple[bytes, IO[bytes]]:
 def _read(stream: IO[bytes], size: int, name: str) -> bytes:
     try:
         return stream.read(size)
-    except (EOFError, OSError, zlib.error, zstandard.ZstdError) as error:
-        raise DataError(
-            f"{name}: the compressed data is damaged or cut short ({error})",
-            fix="get the file again, or decompress what is left of it by hand",
-        ) from error
+    except UNREADABLE as error:
+        raise cut_short(name, error) from error
+
+
+def cut_short(name: str, error: Exception) -> DataError:
+    """What to say of a file that cannot be unpacked to its end."""
+    return DataError(
+        f"{name}: the compressed data is damaged or cut short ({error})",
+        fix="get the file again, or decompress what is left of it by hand",
+    )

@@ -9,7 +9,7 @@ from itertools import islice
 from pathlib import Path
 
 from calipers.errors import DataError
-from calipers.sources.bytestream import Block, HeldBlock, decompressed
+from calipers.sources.bytestream import UNREADABLE, Block, HeldBlock, cut_short, decompressed
 from calipers.sources.jsonl import MadeLines
 
 _BATCH = 10_000
@@ -21,8 +21,11 @@ _LINE_ENDS = str.maketrans("\r\n", "  ")  # inside a JSON text they stand betwee
 
 def is_array(path: Path) -> bool:
     """Say whether a file begins as an array of objects does."""
-    with path.open("rb") as file:
-        return _START.match(decompressed(file).read(_HEAD)) is not None
+    try:
+        with path.open("rb") as file:
+            return _START.match(decompressed(file).read(_HEAD)) is not None
+    except UNREADABLE:
+        return False  # whoever reads it as JSON lines says what is wrong
 
 
 class JsonArray(MadeLines):
@@ -30,8 +33,11 @@ class JsonArray(MadeLines):
 
     def _blocks(self) -> Iterator[tuple[Block, float]]:
         assert self.path is not None
-        with Path(self.path).open("rb") as file:
-            data = decompressed(file).read()
+        try:
+            with Path(self.path).open("rb") as file:
+                data = decompressed(file).read()
+        except UNREADABLE as error:
+            raise cut_short(self.name, error) from error
         try:
             text = data.decode("utf-8-sig")
         except UnicodeDecodeError as error:

@@ -5,6 +5,7 @@ An unfinished `.eval` has no header: what its journal began with says which mode
 
 from __future__ import annotations
 
+import re
 import zipfile
 import zlib
 from collections.abc import Collection, Iterator, Mapping
@@ -30,7 +31,10 @@ from calipers.sources.logs.parts import (
     whole,
 )
 
+_ZIP = b"PK\x03\x04"
 _ZSTD = 93
+_FINISHED = "success"
+_START = 1_000  # bytes of a .json in which its status stands
 _SAMPLE_BYTES = 1 << 30  # no sample is larger; what says so is a bomb
 _ATTACHMENT = "attachment://"
 _DAMAGE = (
@@ -58,7 +62,7 @@ def _fits(document: Any) -> bool:
 
 def _records(path: Path, _: Collection[str]) -> Iterator[Found]:
     with path.open("rb") as file:
-        packed = file.read(4) == b"PK\x03\x04"
+        packed = file.read(4) == _ZIP
     if packed:
         yield from _of_zip(path)
         return
@@ -68,12 +72,27 @@ def _records(path: Path, _: Collection[str]) -> Iterator[Found]:
         yield _record(mapping(sample), log), place / len(samples)
 
 
+def _unfinished(path: Path) -> bool:
+    """Say whether the log is that of a run which was stopped, failed, or goes on."""
+    with path.open("rb") as file:
+        start = file.read(_START)
+    if start.startswith(_ZIP):
+        with zipfile.ZipFile(path) as log:
+            return _header(log, path).get("status") != _FINISHED
+    status = re.search(rb'"status":\s*"(\w+)"', start)
+    return status is not None and status[1].decode() != _FINISHED
+
+
+def _header(log: zipfile.ZipFile, path: Path) -> Mapping[str, Any]:
+    names = set(log.namelist())
+    start = "header.json" if "header.json" in names else "_journal/start.json"
+    return mapping(_member(log, path, start)) if start in names else {}
+
+
 def _of_zip(path: Path) -> Iterator[Found]:
     try:
         with zipfile.ZipFile(path) as log:
-            names = set(log.namelist())
-            start = "header.json" if "header.json" in names else "_journal/start.json"
-            header = mapping(_member(log, path, start)) if start in names else {}
+            header = _header(log, path)
             samples = [each for each in dict.fromkeys(log.namelist()) if _is_sample(each)]
             for place, name in enumerate(samples, start=1):
                 sample = mapping(_member(log, path, name))
@@ -259,4 +278,4 @@ def _error(sample: Mapping[str, Any]) -> str | None:
     return None
 
 
-INSPECT = LogFormat(name="Inspect", fits=_fits, records=_records)
+INSPECT = LogFormat(name="Inspect", fits=_fits, records=_records, unfinished=_unfinished)

@@ -11,7 +11,7 @@ from typing import Any
 
 from calipers.errors import DataError
 from calipers.sources.batch import Chunk, Wanted
-from calipers.sources.bytestream import Block, HeldBlock
+from calipers.sources.bytestream import UNREADABLE, Block, HeldBlock, cut_short
 from calipers.sources.jsonl import MadeLines
 
 Record = dict[str, Any]
@@ -28,6 +28,7 @@ class LogFormat:
     fits: Callable[[Any], bool]  # the JSON of a whole file, or of its first line
     records: Callable[[Path, Collection[str]], Iterable[Found]]  # with what tells rows apart
     left_out: str = ""  # which records are, and what to do about it
+    unfinished: Callable[[Path], bool] = lambda _: False  # a run that was stopped
 
 
 class Log(MadeLines):
@@ -66,6 +67,8 @@ class Log(MadeLines):
             raise DataError(
                 f"{self.path}: nested too deeply to be read", fix="leave this log out"
             ) from error
+        except UNREADABLE as error:
+            raise cut_short(self.name, error) from error
 
 
 def log_notices(sources: Iterable[Any]) -> Iterator[str]:
@@ -75,6 +78,9 @@ def log_notices(sources: Iterable[Any]) -> Iterator[str]:
         same = [log for log in logs if log.format is of]
         what = f"{same[0].name}: a log" if len(same) == 1 else f"{len(same)} files: logs"
         yield f"{what} of {of.name}, read as records"
+        if stopped := [log.name for log in same if log.path and of.unfinished(Path(log.path))]:
+            more = f" and {len(stopped) - 1} more" if stopped[1:] else ""
+            yield f"{stopped[0]}{more}: the run did not finish, samples may be missing"
         if left_out := sum(log.left_out for log in same):
             yield f"{left_out} {of.left_out}"
 
