@@ -78,7 +78,7 @@ def check(frontier: dict[str, Any], rows: Sequence[Row]) -> None:
 
 
 @given(rows=st.lists(_runs, min_size=1, max_size=30))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_it_is_what_plain_python_says(rows: list[Row]) -> None:
     found = cal.score(rows, by="tier", profile="tiers").to_dict().get("frontier")
     tiers = {tier for costs in costs_of_pass(rows).values() for tier in costs}

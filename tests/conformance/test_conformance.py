@@ -30,14 +30,14 @@ def test_every_reasoning_metric_has_a_reference() -> None:
 
 
 @given(groups=data_sets(groups=3, rows=8))
-@settings(max_examples=150, deadline=None, suppress_health_check=_REUSED_FOLDER)
+@settings(max_examples=80, deadline=None, suppress_health_check=_REUSED_FOLDER)
 def test_polars_agrees_with_plain_python_on_lists(groups: Groups) -> None:
     rows = [row | {"case": number} for number, group in enumerate(groups) for row in group]
     _compare(cal.score(rows, by="case", profile="reasoning"), groups, Options())
 
 
 @given(groups=data_sets(groups=3, rows=8))
-@settings(max_examples=150, deadline=None, suppress_health_check=_REUSED_FOLDER)
+@settings(max_examples=80, deadline=None, suppress_health_check=_REUSED_FOLDER)
 def test_polars_agrees_with_plain_python_on_files(groups: Groups, tmp_path: Path) -> None:
     """Rows of one group lie in two files, so that no number depends on how they are split."""
     files = _written(groups, tmp_path)

@@ -134,13 +134,13 @@ def test_every_metric_is_checked() -> None:
 
 
 @given(groups=_data_sets(), options=_options)
-@settings(max_examples=150, deadline=None, suppress_health_check=_HEALTH)
+@settings(max_examples=80, deadline=None, suppress_health_check=_HEALTH)
 def test_polars_agrees_with_plain_python_on_lists(groups: Groups, options: Options) -> None:
     _compare(_score(_rows(groups), options), groups, options)
 
 
 @given(groups=_data_sets(), options=_options)
-@settings(max_examples=75, deadline=None, suppress_health_check=_HEALTH)
+@settings(max_examples=40, deadline=None, suppress_health_check=_HEALTH)
 def test_polars_agrees_with_plain_python_on_files(
     groups: Groups, options: Options, tmp_path: Path
 ) -> None:
@@ -154,7 +154,7 @@ def test_polars_agrees_with_plain_python_on_files(
 
 
 @given(groups=_data_sets(), confidence=st.sampled_from([0.8, 0.95]), options=_options)
-@settings(max_examples=75, deadline=None, suppress_health_check=_HEALTH)
+@settings(max_examples=40, deadline=None, suppress_health_check=_HEALTH)
 def test_intervals_agree_with_plain_python(
     groups: Groups, confidence: float, options: Options
 ) -> None:

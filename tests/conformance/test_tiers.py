@@ -61,7 +61,7 @@ def test_every_metric_is_checked() -> None:
 
 
 @given(groups=_groups, weights=st.sampled_from([(0.5, 0.5), (1.0, 0.0), (2.0, 1.0)]))
-@settings(max_examples=100, deadline=None, suppress_health_check=_REUSED)
+@settings(max_examples=60, deadline=None, suppress_health_check=_REUSED)
 def test_polars_agrees_with_plain_python(groups: Groups, weights: tuple[float, float]) -> None:
     rows = [row | {"tier": f"T{number}"} for number, group in enumerate(groups) for row in group]
     score = cal.score(

@@ -68,7 +68,7 @@ _runs = st.fixed_dictionaries(
 
 
 @given(groups=st.lists(st.lists(_runs, min_size=1, max_size=8), min_size=1, max_size=3))
-@settings(max_examples=100, deadline=None, suppress_health_check=_REUSED)
+@settings(max_examples=60, deadline=None, suppress_health_check=_REUSED)
 def test_polars_agrees_with_plain_python(groups: list[Rows], tmp_path: Path) -> None:
     _compare("polars", groups, tmp_path, {})
     _compare("polars", groups, tmp_path, {"start": "read", "goal": "pot"})
