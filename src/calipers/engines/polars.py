@@ -210,7 +210,8 @@ def _first_pass(
         with ThreadPoolExecutor() as pool:
             return list(pool.map(partial(_of_part, plan=plan), shares, aggregates))
 
-    for found in _of_parts(tables_of, store.parts()):
+    columns = [name for name in plan.schema if name not in plan.having]
+    for found in _of_parts(tables_of, store.parts(columns)):
         for aggregate, tables in zip(aggregates, found, strict=True):
             if aggregate in sums:
                 sums[aggregate].add(tables[0])

@@ -110,9 +110,10 @@ class Store:
         """
         names = list(columns or self._schema)
         if self._folder is None:
-            if len(self._held) != 1 or self._held[0].width < len(self._schema):
-                self._held = [self._whole(self._held, [*self._schema])]
-            yield self._held[0].select(names)
+            if len(self._held) != 1:
+                known = pl.DataFrame(schema={name: self._schema[name] for name in (GROUP, TASK)})
+                self._held = [pl.concat([known, *self._held], how="diagonal").rechunk()]
+            yield self._with_all(self._held[0], names)
             return
         if self._held:
             self._spill()
@@ -125,5 +126,10 @@ class Store:
 
     def _whole(self, tables: Iterable[pl.DataFrame], names: Sequence[str]) -> pl.DataFrame:
         """All rows with all these columns, each in one piece of memory."""
-        none = pl.DataFrame(schema={name: self._schema[name] for name in names})
-        return pl.concat([none, *tables], how="diagonal").select(names).rechunk()
+        return self._with_all(pl.concat(tables, how="diagonal"), names).rechunk()
+
+    def _with_all(self, table: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
+        """The columns of these names, nulls where no row has a value."""
+        missing = [name for name in names if name not in table.columns]
+        nulls = (pl.lit(None, dtype=self._schema[name]).alias(name) for name in missing)
+        return table.with_columns(nulls).select(names)
