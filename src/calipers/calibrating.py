@@ -21,6 +21,8 @@ from calipers.calibrations import (
     KAPPA,
     PASSED,
     SCORE,
+    SENSITIVITY,
+    SPECIFICITY,
     WEIGHTED_KAPPA,
     Calibration,
     Calibrations,
@@ -28,11 +30,18 @@ from calipers.calibrations import (
     members_of,
 )
 from calipers.errors import DataError, UsageError, check_confidence
-from calipers.judgment_shape import score_of, who_judged
+from calipers.judgment_shape import record_hash, score_of, who_judged
 from calipers.metrics.judged import HIGHEST, LOWEST, RUBRICS
-from calipers.records import BadValue
+from calipers.records import FIELDS, BadValue
 from calipers.runner.data import read_records
-from calipers.stats.agreement import Level, cohen_kappa, krippendorff_alpha, weighted_kappa
+from calipers.stats.agreement import (
+    Level,
+    cohen_kappa,
+    krippendorff_alpha,
+    sensitivity,
+    specificity,
+    weighted_kappa,
+)
 from calipers.stats.correction import Verdicts, moments, verdicts
 from calipers.stats.correlation import spearman
 from calipers.stats.influence import Estimate, Floats, Sampling, Whole
@@ -53,6 +62,7 @@ class _Judge:
 
     names: dict[str, dict[str, None]]  # of judge, model, rubric and rubric_hash, each once
     rated: dict[Key, dict[str, float]] = field(default_factory=dict)
+    hashes: dict[Key, str] = field(default_factory=dict)  # of the records
 
     def name(self, what: str) -> str | None:
         return ", ".join(self.names[what]) or None
@@ -85,6 +95,7 @@ def _judges(
     panels: dict[tuple[Member, ...], _Judge] = {}
     for record in records:
         key = _key(record, fields)
+        own_hash = _hash(record)
         own: dict[Member, list[Mapping[str, Any]]] = {}
         for judgment in _judgments(record):
             own.setdefault(who_judged(judgment), []).append(judgment)
@@ -99,6 +110,7 @@ def _judges(
                     fix=f"give people's records {', '.join(_TELLS_APART)} as the judged have them",
                 )
             judge.rated[key] = dict(rated[who])
+            judge.hashes[key] = own_hash
         for aspect in dict.fromkeys(name for each in rated.values() for name in each):
             together = members_of(who for who, each in rated.items() if aspect in each)
             if len(together) > 1:
@@ -106,6 +118,7 @@ def _judges(
                 _add_names(panel, [each for who in together for each in own[who]])
                 said_of_it = [_rated(each) for who in together for each in own[who]]
                 panel.rated.setdefault(key, {})[aspect] = _together(said_of_it, median)[aspect]
+                panel.hashes[key] = own_hash
     common = sorted(panels, key=lambda members: -len(panels[members].rated))[:_PANELS]
     return judges | {members: panels[members] for members in common}
 
@@ -182,6 +195,13 @@ def _key(record: Mapping[str, Any], fields: Sequence[str]) -> Key:
     return (str(record["id"]), *(str(record.get(name)) for name in fields))
 
 
+def _hash(record: Mapping[str, Any]) -> str:
+    """Return what `score` will know the record by, if it is among those scored."""
+    found = record_hash(*(FIELDS[name].read(record.get(name)) for name in ("id", "answer")))
+    assert found is not None  # records without an id are refused
+    return found
+
+
 def _judgments(record: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     found = record.get("judgments")
     return [e for e in found if isinstance(e, Mapping)] if isinstance(found, list) else []
@@ -245,6 +265,7 @@ def _calibration(
         },
         verdicts=None if passed is None else _verdicts(*passed),
         confidence=confidence,
+        records=frozenset(judge.hashes[key] for key in shared),
     )
 
 
@@ -263,6 +284,7 @@ def _measures(aspect: str) -> dict[str, Callable[[Floats, Sampling], Estimate]]:
     return {
         **({KAPPA: cohen_kappa} if is_criterion or aspect == PASSED else {}),
         **({} if aspect == PASSED else {WEIGHTED_KAPPA: weighted_kappa}),
+        **({SENSITIVITY: sensitivity, SPECIFICITY: specificity} if aspect == PASSED else {}),
         f"krippendorff_alpha_{level}": partial(krippendorff_alpha, level=level),
         "spearman": spearman,
         BIAS: _bias,

@@ -23,6 +23,7 @@ from calipers.version import __version__
 SCHEMA = "calipers.calibration/1"
 PASSED, SCORE = "passed", "score"
 KAPPA, WEIGHTED_KAPPA, BIAS = "cohen_kappa", "weighted_kappa", "bias"
+SENSITIVITY, SPECIFICITY = "sensitivity", "specificity"
 _ROUNDING = 1e-9
 CALIBRATE = "calipers judge calibrate JUDGED HUMAN -o calibration.json"
 
@@ -45,18 +46,24 @@ class Calibration:
     verdicts: Verdicts | None = None
     confidence: float = 0.95  # of its intervals
     source: str | None = None  # the file it was read from
+    records: frozenset[str] = frozenset()  # hashes of the records that it was made from
 
     def kappa(self, aspect: str) -> Estimate | None:
         """Agreement beyond chance: of labels Cohen's, of numbers with squared weights."""
         measures = self.aspects.get(aspect, {})
         return measures.get(KAPPA if aspect == PASSED else WEIGHTED_KAPPA)
 
+    def rate(self, measure: str, aspect: str) -> float | None:
+        """Return the sensitivity or specificity, where the aspect has one."""
+        found = self.aspects.get(aspect, {}).get(measure)
+        return None if found is None else found.value
+
     def to_dict(self) -> dict[str, Any]:
         """As the file has it."""
         shown = asdict(self)
         del shown["source"], shown["confidence"]  # of the whole file
         members = [{"model": model, "rubric_hash": rubric} for model, rubric in self.members]
-        return {**shown, "members": members}
+        return {**shown, "members": members, "records": sorted(self.records)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +90,12 @@ class Calibrations:
     def to_json(self) -> str:
         """The file: strict JSON, the same bytes for the same input."""
         return strict_json(self.to_dict())
+
+
+def made_from(calibration: Calibration, overlap: int, rows: int) -> str:
+    """Return the sentence that a calibration was made from some of the records at hand."""
+    of = "these very records" if overlap == rows else f"{overlap:,} of these {rows:,} records"
+    return f"{calibration.source or 'the calibration'} was made from {of}"
 
 
 def members_of(who: Iterable[Member]) -> tuple[Member, ...]:
@@ -143,6 +156,7 @@ def _calibration(value: Mapping[str, Any], confidence: float, source: str) -> Ca
         verdicts=None if found is None else Verdicts(**found),
         confidence=confidence,
         source=source,
+        records=frozenset(map(str, value.get("records", ()))),
     )
     _check_numbers(calibration)
     return calibration

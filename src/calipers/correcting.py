@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import polars as pl
 
-from calipers.calibrations import PASSED, Calibration, members_of
+from calipers.calibrations import PASSED, Calibration, Member, made_from, members_of
 from calipers.engines.outcome import OTHERS, ROWS, TEXT
 from calipers.metrics import Metric, metric_named
 from calipers.metrics.declaration import GROUP, Totals
 from calipers.metrics.intervals import spread_of
 from calipers.metrics.judged import RUBRICS
-from calipers.metrics.judges import ASPECTS, IMPL_RATE, JUDGED_VALUES
+from calipers.metrics.judges import ASPECTS, IMPL_RATE, JUDGED_VALUES, RATED
 from calipers.results import Group, JudgedBy, Measured
 from calipers.stats.correction import Corrected, misclassified, prediction_powered
 from calipers.stats.intervals import rows_worth
@@ -22,23 +23,33 @@ from calipers.stats.intervals import rows_worth
 _VALUES = {"pass_rate": PASSED, "impl_rate": IMPL_RATE, **{r.name: r.name for r in RUBRICS}}
 """The metrics that are plain means of a judged value."""
 
+_ALL = -1  # no calibration's place
+
 Correct = Callable[[Measured, float, int], Measured]
 """A pass rate without the judge's error, by how many rows it is worth, and how many are judged."""
 
 
 def judges_of(tally: pl.DataFrame) -> dict[str, tuple[JudgedBy, ...]]:
     """Who made each judged value, by the text that stands for the group."""
-    counted: dict[str, dict[tuple[str, tuple[tuple[str, str], ...]], int]] = {}
+    counted: dict[str, dict[tuple[str, tuple[Member, ...]], Counter[int]]] = {}
     for group, text, rows in tally.select(GROUP, TEXT, ROWS).iter_rows():
         values = dict.fromkeys(JUDGED_VALUES, ()) if text == OTHERS else json.loads(text)
         own = counted.setdefault(group, {})
-        for value, members in values.items():
-            key = value, tuple((model, rubric_hash) for model, rubric_hash in members)
-            own[key] = own.get(key, 0) + rows
+        for value in JUDGED_VALUES:
+            if value in values:
+                key = value, tuple((model, rubric_hash) for model, rubric_hash in values[value])
+                own.setdefault(key, Counter()).update(
+                    dict.fromkeys((_ALL, *values.get(RATED, ())), rows)
+                )
     return {
         group: tuple(
-            JudgedBy(value=value, members=members, rows=rows)
-            for (value, members), rows in sorted(own.items())
+            JudgedBy(
+                value=value,
+                members=members,
+                rows=counts[_ALL],
+                rated={place: n for place, n in counts.items() if place != _ALL},
+            )
+            for (value, members), counts in sorted(own.items())
         )
         for group, own in counted.items()
     }
@@ -150,9 +161,18 @@ def _calibration(
         if aspect == PASSED
         else (lambda each: aspect in each.moments)
     )
-    bound = [each for each in calibrations if members_of(judged.members) == each.members]
-    if (found := next(filter(has, bound), None)) is not None:
+    bound = {
+        place: each
+        for place, each in enumerate(calibrations)
+        if members_of(judged.members) == each.members
+    }
+    usable = {place: each for place, each in bound.items() if has(each)}
+    others = (each for place, each in usable.items() if not judged.rated.get(place))
+    if (found := next(others, None)) is not None:
         return found
+    if usable:
+        place, calibration = next(iter(usable.items()))
+        return f"{made_from(calibration, judged.rated[place], judged.rows)}; score the others alone"
     if bound:
         return f"people gave no {aspect} when the judge was calibrated"
     names = ", ".join(f"{model} with rubric {of or 'unknown'}" for model, of in judged.members)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -18,11 +19,13 @@ from calipers.gating.checks import PASS_RATE, checks_of
 from calipers.gating.early import Early
 from calipers.gating.judging import Judge, MeasuredRun
 from calipers.gating.licences import licence_notice
-from calipers.gating.policy import EXAMPLE, Policy, read_policy
+from calipers.gating.policy import EXAMPLE, SAFETY, Policy, read_policy
 from calipers.gating.result import Changes, Check, GateResult, verdict_of
+from calipers.gating.rules import FINAL_SCORE
 from calipers.gating.sequential import settled
+from calipers.gating.undecided import HOW, undecided_reasons
 from calipers.metrics import metric_named
-from calipers.metrics.judges import judged_parts
+from calipers.metrics.passing import ADVERSARIAL
 from calipers.results import Group, Score
 from calipers.scenario_table import ScenarioGroup, ScenarioTable
 from calipers.scoring import Options, Progress, score_data
@@ -40,7 +43,6 @@ class GateOptions:
     ratchet: bool = False
     latency_budget_ms: float | None = None  # goes before the policy's
     incomplete: tuple[str, ...] = ()  # why the records are not the whole run
-    unjudged: int = 0  # answers that have no value yet, for a judge failed
     early: Early | None = None  # of a run that may end as soon as it is decided
 
 
@@ -87,9 +89,15 @@ def gate_data(
         settings = replace(settings, latency_budget_ms=asked.latency_budget_ms)
     calibrations = read_all(read.judges.calibrations)
     options = replace(options, metrics=names, settings=settings, who_judged=True)
+    options = replace(options, licences=calibrations)
     if read.judges.corrected:
         options = replace(options, calibrations=calibrations)
-    table = ScenarioTable(map(metric_named, names), clustered=options.cluster is not None)
+    table = ScenarioTable(
+        map(metric_named, names),
+        clustered=options.cluster is not None,
+        required=read.required_scenarios.ids,
+        optional=read.optional_scenarios.ids,
+    )
     score = score_data(data, options, progress, table.watch)
     beside = table.beside(score.groups, options.by)
     groups = [
@@ -103,7 +111,9 @@ def gate_data(
     incomplete = (
         *asked.incomplete,
         *_incomplete(score),
-        *_owed(asked.unjudged, checks, groups, read),
+        *undecided_reasons(checks),
+        *_misspelt(groups, read, asked.release),
+        *_unchecked(groups, checks, asked),
     )
     verdict = verdict_of(checks, complete=not incomplete)
     now = Recorded(groups=tuple(each.recorded(names) for each in groups if each.ran))
@@ -124,7 +134,7 @@ def gate_data(
             *score.notices,
             *_pooled(groups),
             *licence_notice(checks),
-            *_unjudged(groups, read, asked.release),
+            *_advice(checks),
             *_unrecorded(baseline, now),
             *kept,
         ),
@@ -166,6 +176,7 @@ def _checks(
             ),
             named=each.scenarios.named(named),
             failing=each.scenarios.failing,
+            undecided=each.scenarios.undecided,
             latency_budget_ms=options.settings.latency_budget_ms,
             confidence=options.confidence,
             judges=each.group.judges,
@@ -188,57 +199,43 @@ def _incomplete(score: Score) -> Iterator[str]:
         yield f"bad rows left out: {skipped:,}"
 
 
-def _owed(
-    unjudged: int, checks: Sequence[Check], groups: Sequence[_Measured], policy: Policy
-) -> Iterator[str]:
-    """Why a run is not the whole run to checks that go by judges: some answers have no value."""
-    missing = {
-        (tuple(each.group.by.items()), name): measured.missing
-        for each in groups
-        for name, measured in each.group.metrics.items()
-    }
-    waits = any(
-        missing[tuple(check.by.items()), name]
-        for check in checks
-        if check.evidence
-        for name in _means_of(check, policy)
-    )
-    if unjudged and waits:
-        yield f"judges failed on {unjudged:,} answer{'' if unjudged == 1 else 's'}"
-
-
-def _means_of(check: Check, policy: Policy) -> Sequence[str]:
-    """The metrics that a check which blocks stands on; a single scenario without a value fails."""
-    match check.level:
-        case "composite":
-            return () if policy.composite is None else tuple(policy.composite.metrics())
-        case "category":
-            return (PASS_RATE,)
-        case "blocking":
-            return (check.name,)
-        case "required" | "warning":
-            return ()
-
-
 def _pooled(groups: Sequence[_Measured]) -> Iterator[str]:
     yield from dict.fromkeys(line for each in groups for line in each.scenarios.pooled())
 
 
-def _unjudged(groups: Sequence[_Measured], policy: Policy, release: str | None) -> Iterator[str]:
-    """Say how many records judges gave no value for: what they say of the others decides."""
-    criteria = policy.pass_criteria
-    shares = (PASS_RATE,) if criteria.overall is not None or criteria.by_category else ()
-    names = dict.fromkeys((*policy.metrics(release), *shares))
-    for group in (each.group for each in groups):
-        judged = {each.value for each in group.judges}
-        of = f" ({', '.join(map(str, group.by.values()))})" if group.by else ""
-        for name in names:
-            found = group.metrics[name]
-            if found.missing and judged.intersection(judged_parts(metric_named(name))):
-                yield (
-                    f"{name}{of}: {found.missing:,} of {found.n + found.missing:,} records have no "
-                    "value, for a judge or more gave none; the others decide"
-                )
+def _misspelt(groups: Sequence[_Measured], policy: Policy, release: str | None) -> Iterator[str]:
+    """Say which categories are spelled almost like one that a blocking rule is about."""
+    blocking = {*policy.thresholds.blocking, *policy.row(release)}
+    blocking.update(() if policy.composite is None else policy.composite.metrics())
+    asked = {*policy.pass_criteria.by_category}
+    asked.update({ADVERSARIAL} if blocking & {SAFETY, FINAL_SCORE} else ())
+    found = Counter[tuple[str, str]]()
+    for category in sorted(asked):
+        for each in groups:
+            for name, runs in each.scenarios.alike(category).items():
+                found[category, name] += runs
+    for (category, name), runs in found.items():
+        count = f"{runs:,} record{'' if runs == 1 else 's'}"
+        yield f"{count} of the category {name!r} left out of {category!r}: spell it the same"
+
+
+def _unchecked(
+    groups: Sequence[_Measured], checks: Sequence[Check], asked: GateOptions
+) -> Iterator[str]:
+    """Say which groups nothing was demanded of: no check is no pass."""
+    checked = {tuple(check.by.items()) for check in checks}
+    for each in groups if asked.save_baseline is None else ():
+        if each.ran and tuple(each.group.by.items()) not in checked:
+            shown = ", ".join(map(str, each.group.by.values())) or "the records"
+            yield f"no check is about {shown}"
+
+
+def _advice(checks: Sequence[Check]) -> Iterator[str]:
+    """Say what to do about undecided records, and when nothing can fail."""
+    if any(check.level != "warning" and check.undecided.count for check in checks):
+        yield f"undecided records: {HOW}"
+    if checks and all(check.level == "warning" for check in checks):
+        yield "the policy only warns: nothing in it can fail the gate"
 
 
 def _baseline_path(policy: Policy, asked: GateOptions) -> Path | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from hashlib import sha256
 from typing import Any
 
 from calipers.prices import call_counts, calls_in
@@ -64,6 +65,31 @@ def who_judged(judgment: Mapping[str, Any]) -> tuple[str, str]:
     who = f"{who} × {samples}" if isinstance(samples, int) and samples > 1 else who
     rubric_hash = judgment.get("rubric_hash")
     return who, "" if rubric_hash is None else str(rubric_hash)
+
+
+def rubric_key(judgment: Mapping[str, Any]) -> str:
+    """Return what tells a judgment's rubric from others: its hash, else its name, else nothing."""
+    found = (judgment.get(key) for key in ("rubric_hash", "rubric"))
+    return next((str(each) for each in found if each not in (None, "")), "")
+
+
+def says_nothing(judgment: Mapping[str, Any]) -> bool:
+    """Say whether a judgment holds no verdict and no score: the judge failed or could not judge."""
+    scores = judgment.get("scores")
+    of_criteria = scores.values() if isinstance(scores, Mapping) else ()
+    values = (*map(judgment.get, ("passed", "weighted_score", "overall_score")), *of_criteria)
+    return all(value is None for value in values)
+
+
+def record_hash(name: str | None, answer: str | None) -> str | None:
+    """Return what tells a judged record from others: 64 bits of a hash of its id and its answer.
+
+    >>> record_hash("q1", "42")
+    'deb0082edd617f1a'
+    """
+    if name is None:
+        return None
+    return sha256(json.dumps([name, answer]).encode()).hexdigest()[:16]
 
 
 def read_judgments(judgments: Any) -> Sequence[Mapping[str, Any]]:

@@ -109,6 +109,7 @@ class JudgedBy:
     value: str  # passed, impl_rate, or the rubric's name
     members: tuple[tuple[str, str], ...]  # nobody: too many to be told apart
     rows: int
+    rated: Mapping[int, int] = field(default_factory=dict)  # rows each calibration was made from
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON of one."""

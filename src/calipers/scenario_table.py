@@ -6,6 +6,7 @@ Rows are added up batch by batch: memory grows with the scenarios and not with t
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 
 import polars as pl
 
@@ -13,13 +14,17 @@ from calipers.correcting import Correct
 from calipers.engines.plan import FAILED, kept
 from calipers.errors import DataError
 from calipers.gating.judging import ScenarioRuns
+from calipers.gating.policy import SAFETY
 from calipers.gating.result import LISTED, Ids
+from calipers.gating.rules import FINAL_SCORE
 from calipers.gating.thresholds import Threshold
+from calipers.gating.undecided import JudgedRuns, Judgments, Undecided, spelled_alike, worse
 from calipers.metrics import Metric, metric_named
 from calipers.metrics.accuracy import correct
+from calipers.metrics.behaviors import behaviors_expected, scenario_score
 from calipers.metrics.declaration import CLUSTER, GROUP, Feature, Rank
-from calipers.metrics.judges import PASSED, judged_by
-from calipers.metrics.passing import passed
+from calipers.metrics.judges import JUDGED_BY, PASSED, VALUES, judged_parts
+from calipers.metrics.passing import ADVERSARIAL, passed
 from calipers.results import ALL_FAILED, Group, Measured
 from calipers.scoring import sorted_keys
 from calipers.sinks import Watch
@@ -31,14 +36,30 @@ OUTCOMES = (passed, correct)  # whether a run passed; where nobody has said so, 
 _SYSTEMS = ("model", "tier")
 _KEPT = (CATEGORY, *_SYSTEMS)
 _COUNTS = ("runs", "errors", "passed", "failed", "judged_runs", "passes", "by_judges")
-_LOW, _HIGH = "__low", "__high"
+_LOW, _HIGH, _OPEN = "__low", "__high", "__open"
+_COVERAGE = "behavior_coverage"
+_OF_COVERAGE = (_COVERAGE, "behavior_coverage_pooled", FINAL_SCORE)
+_OF_ADVERSARIAL = (SAFETY, FINAL_SCORE)
+_NAMED = "_named"
 _ROWS_AT_ONCE = 200_000
 
 
 class ScenarioTable:
     """Takes the rows of a run on their way, and answers when all of them have passed."""
 
-    def __init__(self, metrics: Iterable[Metric], *, clustered: bool) -> None:
+    def __init__(
+        self,
+        metrics: Iterable[Metric],
+        *,
+        clustered: bool,
+        required: Sequence[str] = (),
+        optional: Sequence[str] = (),
+    ) -> None:
+        metrics = tuple(metrics)
+        self._open = dict(_open_counts(metrics))
+        self._named = [*required, *optional]
+        self._optional = tuple(optional)
+        self._texts: list[pl.DataFrame] = []
         own = (own_feature(metric) for metric in metrics)
         self._features = tuple(dict.fromkeys(each.name for each in own if each is not None))
         self._clustered = clustered
@@ -48,15 +69,16 @@ class ScenarioTable:
     @property
     def watch(self) -> Watch:
         """What it has to see of each row."""
-        outcomes = (*(each.name for each in OUTCOMES), judged_by.name)
-        named = (ID, GROUP, FAILED, *outcomes, *self._features)
+        outcomes = (*(each.name for each in OUTCOMES), JUDGED_BY)
+        counted = (name for of in self._open.values() for name in of.meta.root_names())
+        named = (ID, GROUP, FAILED, *outcomes, *self._features, *counted)
         columns = {name: name for name in named} | {_kept(name): kept(name) for name in _KEPT}
         columns |= {CLUSTER: CLUSTER} if self._clustered else {}
         return Watch(kept=_KEPT, columns=columns, take=self._take)
 
     def _take(self, rows: pl.DataFrame) -> None:
         outcome = pl.coalesce(each.name for each in OUTCOMES)
-        by_judges = pl.col(judged_by.name).str.contains(f'"{PASSED}":', literal=True)
+        by_judges = pl.col(JUDGED_BY).str.contains(f'"{PASSED}":', literal=True)
         values = (*map(_kept, _KEPT), *self._features)
         part = rows.group_by(GROUP, ID).agg(
             pl.len().alias("runs"),
@@ -66,22 +88,34 @@ class ScenarioTable:
             pl.col(passed.name).count().alias("judged_runs"),
             pl.col(passed.name).sum().alias("passes"),
             by_judges.sum().alias("by_judges"),
+            *(is_open.sum().alias(f"{value}{_OPEN}") for value, is_open in self._open.items()),
             *(pl.col(name).min().alias(f"{name}{_LOW}") for name in values),
             *(pl.col(name).max().alias(f"{name}{_HIGH}") for name in values),
             (pl.col(CLUSTER).min() if self._clustered else pl.lit(None, pl.Int64)).alias(CLUSTER),
         )
         self._parts.append(part)
+        named = pl.when(pl.col(ID).is_in(self._named)).then(ID)
+        texts = rows.filter(~pl.col(FAILED) & pl.col(JUDGED_BY).is_not_null())
+        self._texts.append(
+            texts.group_by(
+                GROUP,
+                pl.col(_kept(CATEGORY)).alias(CATEGORY),
+                named.cast(pl.String).alias(_NAMED),
+                JUDGED_BY,
+            ).len()
+        )
         self._rows += part.height
         if self._rows > _ROWS_AT_ONCE:
-            self._parts = [self._added_up()]
+            self._parts, self._texts = [self._added_up()], [self._told_texts()]
             self._rows = 0
 
     def _added_up(self) -> pl.DataFrame:
         """The parts as one: counts are summed, of values the lowest and the highest stay."""
         rows = pl.concat(self._parts, how="vertical_relaxed")
         lows, highs = ([n for n in rows.columns if n.endswith(end)] for end in (_LOW, _HIGH))
+        opened = [f"{value}{_OPEN}" for value in self._open]
         added = rows.group_by(GROUP, ID).agg(
-            pl.col(_COUNTS).sum(), pl.col(*lows, CLUSTER).min(), pl.col(highs).max()
+            pl.col(*_COUNTS, *opened).sum(), pl.col(*lows, CLUSTER).min(), pl.col(highs).max()
         )
         return added.select(rows.columns)
 
@@ -94,14 +128,36 @@ class ScenarioTable:
             str(text): part for (text,), part in rows.partition_by(GROUP, as_dict=True).items()
         }
         of_key = {tuple(key.values()): parts[text] for text, key in sorted_keys(parts, by).items()}
-        return [ScenarioGroup(of_key[tuple(group.by.values())]) for group in groups]
+        judged = self._judgments()
+        return [
+            ScenarioGroup(of_key[key], judged.get(str(of_key[key][GROUP][0])), self._optional)
+            for key in (tuple(group.by.values()) for group in groups)
+        ]
+
+    def _told_texts(self) -> pl.DataFrame:
+        columns = (GROUP, CATEGORY, _NAMED, JUDGED_BY)
+        return pl.concat(self._texts).group_by(columns).agg(pl.col("len").sum()).sort(columns)
+
+    def _judgments(self) -> dict[str, Judgments]:
+        """The judgments of each group."""
+        runs: dict[str, list[JudgedRuns]] = {}
+        for group, *told in self._told_texts().iter_rows():
+            runs.setdefault(group, []).append(JudgedRuns(*told))
+        return {group: Judgments(each) for group, each in runs.items()}
 
 
 class ScenarioGroup:
     """The scenarios of one group of records, a row each."""
 
-    def __init__(self, rows: pl.DataFrame) -> None:
+    def __init__(
+        self,
+        rows: pl.DataFrame,
+        judgments: Judgments | None = None,
+        optional: Sequence[str] = (),
+    ) -> None:
         self.rows = rows
+        self._judgments = judgments or Judgments(())
+        self._optional = optional
         self._check_categories()
 
     def _check_categories(self) -> None:
@@ -134,8 +190,11 @@ class ScenarioGroup:
         """How the runs of these scenarios ended, of those that are there."""
         found = self.rows.filter(pl.col(ID).is_in(list(ids)))
         counts = ("runs", "passed", "failed", "errors", "by_judges")
+        lacking = partial(self._judgments.lacking, PASSED)
         return {
-            row[ID]: ScenarioRuns(**{name: row[name] for name in counts})
+            row[ID]: ScenarioRuns(
+                **{name: row[name] for name in counts}, lacking=lacking(scenario=row[ID])
+            )
             for row in found.select(ID, *counts).iter_rows(named=True)
         }
 
@@ -152,6 +211,33 @@ class ScenarioGroup:
         parts = self.rows.drop_nulls(of).partition_by(of, as_dict=True)
         return {str(name): _pass_rate(part, confidence, correct) for (name,), part in parts.items()}
 
+    def undecided(self, metric: str, category: str | None = None) -> Undecided:
+        """Return how many runs have no value that the metric rests on, optional scenarios apart."""
+        found = Undecided()
+        for value in judged_parts(metric_named(metric)):
+            if value == PASSED:
+                of = ADVERSARIAL if metric in _OF_ADVERSARIAL else category
+                found = worse(found, self._open(value, of))
+            elif self._judgments.are_about(value):
+                found = worse(found, self._open(value, None))
+        return worse(found, self._open(_COVERAGE, None)) if metric in _OF_COVERAGE else found
+
+    def _open(self, value: str, category: str | None) -> Undecided:
+        rows = self.rows.filter(~pl.col(ID).is_in(list(self._optional)))
+        if category is not None:
+            rows = rows.filter(pl.col(f"{_kept(CATEGORY)}{_LOW}") == category)
+        lacking = self._judgments.lacking(value, category=category, without=self._optional)
+        by_judges = value in VALUES and self._judgments.are_about(value)
+        count = int(rows[f"{value}{_OPEN}"].sum()) + lacking
+        return Undecided(count, int((rows["runs"] - rows["errors"]).sum()), by_judges)
+
+    def alike(self, category: str) -> dict[str, int]:
+        """Return the categories that are spelled a little otherwise, and their runs."""
+        of = f"{_kept(CATEGORY)}{_LOW}"
+        counted = self.rows.drop_nulls(of).group_by(of).agg(pl.col("runs").sum())
+        runs: dict[str, int] = dict(counted.iter_rows())
+        return {name: runs[name] for name in spelled_alike(category, runs)}
+
     def failing(self, metric: str, threshold: Threshold, category: str | None = None) -> Ids:
         """The scenarios with a run that misses what is demanded of the metric."""
         missed = _missed(metric_named(metric), threshold)
@@ -161,6 +247,17 @@ class ScenarioGroup:
         if category is not None:
             rows = rows.filter(pl.col(f"{_kept(CATEGORY)}{_LOW}") == category)
         return Ids(rows.height, tuple(rows[ID].head(LISTED)))
+
+
+def _open_counts(metrics: Sequence[Metric]) -> Iterator[tuple[str, pl.Expr]]:
+    """Whether a run that did not fail lacks each value that the metrics may rest on."""
+    ran = ~pl.col(FAILED)
+    for value in dict.fromkeys((PASSED, *(v for each in metrics for v in judged_parts(each)))):
+        yield value, ran & pl.col(VALUES[value].name).is_null()
+    if any(metric.name in _OF_COVERAGE for metric in metrics):
+        expected = (pl.col(behaviors_expected.name) > 0).fill_null(value=False)
+        unknown = pl.col(scenario_score.name).is_null() & (expected | pl.col(passed.name).is_null())
+        yield _COVERAGE, ran & unknown
 
 
 def own_feature(metric: Metric) -> Feature | None:

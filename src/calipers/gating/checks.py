@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 
 from calipers.gating.baselines import RecordedGroup, baseline_rules
 from calipers.gating.composites import composite_check, final_score_check
@@ -41,7 +42,15 @@ def checks_of(
         values = judged_in(check, policy)
         if check.source in SCENARIOS and named is not None and named.by_judges:
             values = (PASSED,)
-        yield licences.held(check, values)
+        yield _with_undecided(licences.held(check, values))
+
+
+def _with_undecided(check: Check) -> Check:
+    """Say of a check that blocks how much of it is undecided."""
+    if check.level == "warning" or not check.undecided.count:
+        return check
+    said = str(check.undecided)
+    return replace(check, reason=said if check.reason is None else f"{check.reason}; {said}")
 
 
 def _checks(
@@ -56,7 +65,7 @@ def _checks(
         yield from _blocking(demanded, judge, "baseline")
     yield from _shares(policy.pass_criteria, judge)
     for scenario in policy.required_scenarios.ids:
-        yield required_check(scenario, judge.run)
+        yield required_check(scenario, judge.run, ignores_undecided=policy.undecided == "ignore")
     if policy.composite is not None:
         yield composite_check(policy.composite, judge)
     for rule in policy.thresholds.warning.values():

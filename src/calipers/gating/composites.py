@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from math import isfinite
 
 from calipers.gating.formulas import Bounds, Formula
@@ -22,6 +24,7 @@ def composite_check(composite: Composite, judge: Judge) -> Check:
         measured = _computed(composite.formula, judge.run)
     rule = Rule(name=FINAL_SCORE, threshold=composite.pass_mark())
     check = judge.measured(rule, measured, "composite", "composite", of=None)
+    check = replace(check, undecided=judge.undecided(composite.metrics()))
     for further in composite.requires.values():
         check = joined(check, judge.metric(further, "composite", "composite"))
     return check
@@ -41,6 +44,7 @@ def _computed(formula: Formula, run: MeasuredRun) -> Measured:
     Its interval is all that the parts' intervals allow. That is as wide as if the parts moved
     together as far as they could: parts that do not would make it narrower, never wider.
     """
+    parts: list[Measured] = []
     values: dict[str, float] = {}
     bounds: dict[str, Bounds] = {}
     for name in formula.names:
@@ -48,6 +52,7 @@ def _computed(formula: Formula, run: MeasuredRun) -> Measured:
         part = run.metrics[metric.name]
         if part.value is None:
             return _nothing(f"{metric.name} has none: {part.reason}")
+        parts.append(part)
         low, high = metric.range
         part_bounds = (
             low if part.low is None else part.low,
@@ -62,22 +67,24 @@ def _computed(formula: Formula, run: MeasuredRun) -> Measured:
         return _nothing("the formula divides by zero")
     if not isfinite(value):
         return _nothing("the formula gives no finite number")
-    return _measured(value, formula.bounds(bounds), run)
+    return _measured(value, formula.bounds(bounds), run, parts)
 
 
 def _in_budget(value: float, budget: float | None) -> float:
     return value if budget is None else min(1.0, value / budget)
 
 
-def _measured(value: float, bounds: Bounds, run: MeasuredRun) -> Measured:
+def _measured(
+    value: float, bounds: Bounds, run: MeasuredRun, parts: Sequence[Measured]
+) -> Measured:
     low, high = (bound if isfinite(bound) else None for bound in bounds)
     stderr = None
     if low is not None and high is not None:
         stderr = (high - low) / (2 * normal_quantile(run.confidence))
     return Measured(
         value=value,
-        n=run.records - run.errors,
-        missing=0,
+        n=min((part.n for part in parts), default=run.records - run.errors),
+        missing=max((part.missing for part in parts), default=0),
         low=low,
         high=high,
         stderr=stderr,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Any
 
 from calipers.calibrations import Calibration
@@ -12,6 +13,7 @@ from calipers.gating.reasons import reason
 from calipers.gating.result import Check, Ids, Level
 from calipers.gating.rules import Rule
 from calipers.gating.thresholds import Threshold
+from calipers.gating.undecided import Undecided, worse
 from calipers.gating.verdicts import Estimate, Verdict, cautious, further_scenarios, is_thin, judged
 from calipers.results import JudgedBy, Measured
 
@@ -27,6 +29,7 @@ class ScenarioRuns:
     failed: int
     errors: int
     by_judges: int = 0  # whose verdict is not recorded, but judges'
+    lacking: int = 0  # of these, those that not every rubric was applied to
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +44,7 @@ class MeasuredRun:
     categories: Mapping[str, Measured]  # the pass rate of each
     named: Mapping[str, ScenarioRuns]  # the required and optional ones that are there
     failing: Callable[[str, Threshold, str | None], Ids]  # by metric and, if named, category
+    undecided: Callable[[str, str | None], Undecided]  # the same
     latency_budget_ms: float = 5000.0
     confidence: float = 0.95  # of its intervals
     judges: tuple[JudgedBy, ...] = ()  # who made its judged values
@@ -78,6 +82,9 @@ class Judge:
             low=measured.low,
             high=measured.high,
             threshold=rule.threshold,
+            n=measured.n,
+            missing=measured.missing,
+            undecided=self.undecided([] if of is None else [of], category),
             by=self.run.by,
             risk=rule.risk,
             description=rule.description,
@@ -115,6 +122,12 @@ class Judge:
             is_share=measured.interval == "wilson",
         )
 
+    def undecided(self, metrics: Iterable[str], category: str | None = None) -> Undecided:
+        """Return what is undecided of the metric that has most of it; nothing where it may be."""
+        if self.policy.undecided == "ignore":
+            return Undecided()
+        return reduce(worse, (self.run.undecided(name, category) for name in metrics), Undecided())
+
     def _as_asked(self, verdict: Verdict, level: Level) -> Verdict:
         """A warning never blocks, and what doubt means is the policy's choice."""
         if verdict == "inconclusive" and self.policy.on_inconclusive != "fail":
@@ -125,6 +138,7 @@ class Judge:
 
 def joined(check: Check, also: Check) -> Check:
     """Two parts of one rule: the worse verdict holds, and both reasons are given."""
+    check = replace(check, undecided=worse(check.undecided, also.undecided))
     if also.verdict == "pass":
         return check
     said = f"{also.name}: {also.reason}"

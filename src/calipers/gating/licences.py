@@ -1,16 +1,27 @@
 """A judge's licence: what blocks a build on a judge's word demands a calibration of that judge.
 
 It is bound to the model and the rubric's hash, so that another model, or one word more in the
-rubric, revokes it. A panel is licensed as a whole, or by the licences of all its members.
+rubric, revokes it. A panel is licensed as a whole, or by the licences of all its members. It does
+not hold for the records that the calibration was made from.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from math import floor
 from typing import Any
 
-from calipers.calibrations import CALIBRATE, Calibration, Member, members_of
+from calipers.calibrations import (
+    CALIBRATE,
+    SENSITIVITY,
+    SPECIFICITY,
+    Calibration,
+    Member,
+    made_from,
+    members_of,
+)
 from calipers.gating.policy import Judges, Policy
 from calipers.gating.result import Check
 from calipers.gating.rules import known_metric
@@ -21,6 +32,7 @@ from calipers.stats.influence import Estimate
 
 SCENARIOS = ("required_scenarios", "optional_scenarios")  # checks of single ones
 _TOLD = 3  # reasons in a check
+_ROUNDING = 1e-9
 _SILENT = 0.05  # of the rows: so few may lack a member of a panel that has a licence
 HOW = (
     "have records that people rated judged by this judge as it is now, "
@@ -38,6 +50,8 @@ class Evidence:
     licensed: bool
     kappa: float | None = None
     low: float | None = None
+    sensitivity: float | None = None
+    specificity: float | None = None
     calibration: str | None = None
     reason: str | None = None
 
@@ -50,6 +64,8 @@ class Evidence:
             "licensed": self.licensed,
             "kappa": self.kappa,
             "low": self.low,
+            "sensitivity": self.sensitivity,
+            "specificity": self.specificity,
             "calibration": self.calibration,
             "reason": self.reason,
             **({} if self.licensed else {"fix": HOW}),
@@ -92,14 +108,23 @@ class Licences:
         if not members:
             return of(licensed=True)  # people judged
         whole = self._panel_of(judged, members)
-        found = self._kappa(members, aspect) or self._kappa(whole, aspect)
+        kappa = partial(self._kappa, judged, aspect)
+        found = kappa(members) or kappa(whole)
         if found is None:
-            of_members = [self._kappa((who,), aspect) for who in members]
+            of_members = [kappa((who,)) for who in members]
             if None in of_members:
-                return of(reason=self._why(members, aspect))
+                return of(
+                    reason=self._overlap(judged, members, whole) or self._why(members, aspect)
+                )
             found = min(filter(None, of_members), key=self._surest)
         weakest, by = found
-        told = of(kappa=weakest.value, low=weakest.low, calibration=by.source)
+        told = of(
+            kappa=weakest.value,
+            low=weakest.low,
+            sensitivity=by.rate(SENSITIVITY, aspect),
+            specificity=by.rate(SPECIFICITY, aspect),
+            calibration=by.source,
+        )
         if by.confidence < self.confidence:
             return replace(told, reason=_too_unsure(members, by.confidence, self.confidence))
         if weakest.low is not None and weakest.low >= self.demands.floor:
@@ -107,10 +132,17 @@ class Licences:
         return replace(told, reason=_too_weak(members, weakest, self.demands.floor))
 
     def _kappa(
-        self, members: tuple[Member, ...] | None, aspect: str
+        self, judged: JudgedBy, aspect: str, members: tuple[Member, ...] | None
     ) -> tuple[Estimate, Calibration] | None:
-        """The surest kappa of the calibrations that are bound to just these, with its own."""
-        bound = (each for each in self.calibrations if each.members == members)
+        """The surest kappa of the calibrations that are bound to just these, with its own.
+
+        Calibrations that were made from any of the judged records do not count.
+        """
+        bound = (
+            each
+            for place, each in enumerate(self.calibrations)
+            if each.members == members and not judged.rated.get(place)
+        )
         found = [(kappa, e) for e in bound if (kappa := e.kappa(aspect)) is not None]
         return max(found, key=self._surest, default=None)
 
@@ -125,6 +157,19 @@ class Licences:
             return None
         panels = [members_of(each.members) for each in of_value]
         return next((each for each in panels if set(members) < set(each)), None)
+
+    def _overlap(
+        self, judged: JudgedBy, members: tuple[Member, ...], whole: tuple[Member, ...] | None
+    ) -> str | None:
+        """Return the reason that a calibration of these was made from the judged records, if so."""
+        bound = {members, whole, *((who,) for who in members)}
+        for place, each in enumerate(self.calibrations):
+            if each.members in bound and (overlap := judged.rated.get(place)):
+                return (
+                    f"{made_from(each, overlap, judged.rows)}, and a calibration is no evidence "
+                    "for the records that it was made from: have people rate others"
+                )
+        return None
 
     def _why(self, members: tuple[Member, ...], aspect: str) -> str:
         """Why there is no calibration of these: never made, revoked, or of something else."""
@@ -185,15 +230,27 @@ def _too_unsure(members: tuple[Member, ...], has: float, demanded: float) -> str
     )
 
 
-def _too_weak(members: tuple[Member, ...], kappa: Estimate, floor: float) -> str:
-    if kappa.low is None and kappa.value is not None and kappa.value < floor:
-        found = f"κ {kappa.value:.2f}"
-    elif kappa.low is None:
-        said = kappa.reason or "too few records for an interval"
-        return f"no lower bound of κ is known for {_names(members)}: {said}"
-    else:
-        found = f"κ {kappa.value:.2f}, at least {kappa.low:.2f}"
-    return f"{_names(members)} agrees too little with people: {found}, where {floor:g} is demanded"
+def _too_weak(members: tuple[Member, ...], kappa: Estimate, least: float) -> str:
+    """Return why κ is no licence: too little agreement, or too few records to be sure of it."""
+    who, records = _names(members), f"{kappa.n:,} record{'' if kappa.n == 1 else 's'}"
+    if kappa.value is not None and kappa.value < least:
+        bound = "" if kappa.low is None else f", its lower bound {_two(kappa.low)}"
+        return (
+            f"{who} agrees too little with people: κ is {_two(kappa.value)}{bound}, "
+            f"required {least:g}"
+        )
+    if kappa.low is None:
+        said = kappa.reason or f"{records} give no interval"
+        return f"no lower bound of κ is known for {who}: {said}"
+    too_few = "is too few" if kappa.n == 1 else "are too few"
+    return (
+        f"{who}: {records} {too_few}: the lower bound of κ is {_two(kappa.low)}, required {least:g}"
+    )
+
+
+def _two(value: float) -> str:
+    """Two decimals, rounded down: a bound below the floor is never shown as the floor."""
+    return f"{floor(100 * value + _ROUNDING) / 100:.2f}"
 
 
 def _names(members: Sequence[Member]) -> str:

@@ -171,6 +171,11 @@ class Policy(StrictModel):
     on_inconclusive: Literal["fail", "warn", "pass"] = Field(
         default="fail", description="With evidence: interval, what doubt means for the build."
     )
+    undecided: Literal["incomplete", "ignore"] = Field(
+        default="incomplete",
+        description="What scenarios that nothing decides, and judgments that failed or are absent, "
+        "mean for a blocking check: the gate is incomplete, or they are left out.",
+    )
     progressive: Releases | None = None
     baseline: Baseline | None = None
     composite: Composite | None = None

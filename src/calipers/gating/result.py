@@ -10,6 +10,7 @@ from calipers.errors import EXIT_FAILED, EXIT_INCOMPLETE, EXIT_PASS
 from calipers.gating.early import Early, Standing
 from calipers.gating.rules import Risk
 from calipers.gating.thresholds import Scale, Threshold
+from calipers.gating.undecided import Undecided
 from calipers.gating.verdicts import Evidence, Verdict
 from calipers.results import Input
 from calipers.strict_json import finite_json, strict_json
@@ -54,6 +55,11 @@ class Check:
     high: float | None = None
     threshold: Threshold | None = None
     reason: str | None = None
+    n: int = 0  # rows, or tasks, behind the value
+    missing: int = 0  # rows without one
+    undecided: Undecided = field(
+        default_factory=Undecided
+    )  # of these, what may not be left out in silence
     by: Mapping[str, Any] = field(default_factory=dict)
     risk: Risk | None = None
     description: str | None = None
@@ -85,6 +91,7 @@ class Check:
             "description": self.description,
             "thin": self.thin or None,
             "further_scenarios": self.further_scenarios,
+            "undecided": self.undecided.count or None,
             "failing": self.failing.to_dict() if self.failing.count else None,
             "sequence": None if self.sequence is None else self.sequence.to_dict(),
             "evidence": [dict(each) for each in self.evidence] or None,
@@ -95,6 +102,8 @@ class Check:
             "value": finite_json(self.value),
             "low": finite_json(self.low),
             "high": finite_json(self.high),
+            "n": self.n,
+            "missing": self.missing,
             "threshold": None if threshold is None else threshold.value,
             "verdict": self.verdict,
             "reason": self.reason,

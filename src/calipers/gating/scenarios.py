@@ -6,11 +6,13 @@ from calipers.gating.judging import MeasuredRun, ScenarioRuns
 from calipers.gating.result import Check, Ids
 from calipers.gating.rules import share_scale
 from calipers.gating.thresholds import Threshold
+from calipers.gating.undecided import Undecided
 
 
-def required_check(scenario: str, run: MeasuredRun) -> Check:
+def required_check(scenario: str, run: MeasuredRun, *, ignores_undecided: bool = False) -> Check:
     """It has to be there, and to have passed in all its runs."""
     missed, value = _outcome(run.named.get(scenario))
+    n, missing = _counts(run.named.get(scenario))
     return Check(
         name=scenario,
         level="required",
@@ -19,6 +21,9 @@ def required_check(scenario: str, run: MeasuredRun) -> Check:
         value=value,
         threshold=Threshold(operator="=", value=1.0, scale=share_scale(scenario)),
         reason=missed,
+        n=n,
+        missing=missing,
+        undecided=Undecided() if ignores_undecided else _undecided(run.named.get(scenario)),
         by=run.by,
         ran=value is not None,
         failing=Ids() if missed is None else Ids(1, (scenario,)),
@@ -28,6 +33,7 @@ def required_check(scenario: str, run: MeasuredRun) -> Check:
 def optional_check(scenario: str, run: MeasuredRun) -> Check:
     """It counts in the scores and never blocks."""
     missed, value = _outcome(run.named.get(scenario))
+    n, missing = _counts(run.named.get(scenario))
     return Check(
         name=scenario,
         level="warning",
@@ -36,9 +42,26 @@ def optional_check(scenario: str, run: MeasuredRun) -> Check:
         value=value,
         threshold=Threshold(operator="=", value=1.0, scale=share_scale(scenario)),
         reason=missed,
+        n=n,
+        missing=missing,
         by=run.by,
         ran=value is not None,
     )
+
+
+def _counts(found: ScenarioRuns | None) -> tuple[int, int]:
+    """How many runs are known to pass or fail, and of how many that is unknown."""
+    if found is None:
+        return 0, 0
+    known = found.passed + found.failed
+    return known, found.runs - known
+
+
+def _undecided(found: ScenarioRuns | None) -> Undecided:
+    """Runs that not every rubric was applied to; one that nothing decides fails anyway."""
+    if found is None:
+        return Undecided()
+    return Undecided(found.lacking, found.runs - found.errors, by_judges=True)
 
 
 def _outcome(found: ScenarioRuns | None) -> tuple[str | None, float | None]:

@@ -9,6 +9,7 @@ from calipers.errors import UsageError
 from calipers.gating.early import Early, Standing
 from calipers.gating.result import SCHEMA, Changes, Check, GateResult, Ids
 from calipers.gating.thresholds import Scale, Threshold, scale_of
+from calipers.gating.undecided import Undecided
 from calipers.metrics import metric_named
 from calipers.results import Input
 from calipers.typed import fits
@@ -50,6 +51,9 @@ def _check(found: Mapping[str, Any]) -> Check:
         verdict=found["verdict"],
         threshold=_threshold(found),
         reason=found.get("reason"),
+        n=int(found.get("n", 0)),
+        missing=int(found.get("missing", 0)),
+        undecided=Undecided(int(found.get("undecided", 0)), _about(found)),
         by=found.get("by") or {},
         risk=found.get("risk"),
         description=found.get("description"),
@@ -62,6 +66,10 @@ def _check(found: Mapping[str, Any]) -> Check:
         low=_number(found["low"]),
         high=_number(found["high"]),
     )
+
+
+def _about(found: Mapping[str, Any]) -> int:
+    return int(found.get("n", 0)) + int(found.get("missing", 0))
 
 
 def _number(found: float | str | None) -> float | None:

@@ -71,19 +71,19 @@ scenario_score = Feature(
 
 ruled_passed = Feature(
     name="_ruled_passed",
-    reads=(*BEHAVIORS, "violations", behaviors_expected, has_violation, scenario_score),
+    reads=(behaviors_expected, has_violation, scenario_score),
     dtype=pl.Boolean(),
     expression=lambda settings: (
-        pl.when(pl.all_horizontal(pl.col(*BEHAVIORS, "violations").is_null()))
-        .then(None)
-        .when(pl.col(has_violation.name) | ~(pl.col("behaviors_expected").fill_null(0) > 0))
-        .then(~pl.col(has_violation.name))
+        pl.when(has_violation.name)
+        .then(statement=False)
+        .when(pl.col("behaviors_expected") == 0)
+        .then(statement=True)
         .otherwise(pl.col("scenario_score") >= settings.pass_score)
     ),
     stored=False,
     listed=False,
 )
-"""Whether a scenario passed, where nobody has said so: as S scores it."""
+"""Whether a scenario passed by its lists alone; null where these decide nothing."""
 
 behavior_coverage = replace(
     mean(

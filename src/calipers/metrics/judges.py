@@ -3,23 +3,37 @@
 >>> judgment = {"model": "openai:m", "rubric_hash": "ab12", "passed": True}
 >>> judged_values([judgment], recorded=())
 {'passed': [['openai:m', 'ab12']]}
+>>> silent = {"model": "openai:m", "rubric_hash": "cd34", "scores": None, "reason": "timeout"}
+>>> judged_values([judgment, silent], recorded=())
+{'passed': [['openai:m', 'ab12']], 'failed': ['cd34']}
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import polars as pl
 
-from calipers.judgment_shape import listed, score_of, vote_of, who_judged
+from calipers.judgment_shape import (
+    listed,
+    record_hash,
+    rubric_key,
+    says_nothing,
+    score_of,
+    vote_of,
+    who_judged,
+)
 from calipers.metrics.declaration import Feature, Metric
 from calipers.metrics.judged import RUBRICS, SCORES
 from calipers.metrics.judgments import judged_impl_rate, judged_passed
+from calipers.metrics.passing import passed, told_passed
+from calipers.metrics.tiers import impl_rate
 
 PASSED, IMPL_RATE = "passed", "impl_rate"
-_RECORDED = (PASSED, IMPL_RATE)  # a recorded one wins over the judges'
+FAILED, RUBRICS_OF, RATED = "failed", "rubrics", "rated"  # what the text says beside the values
 
 JUDGED_VALUES: Mapping[str, Feature] = {
     PASSED: judged_passed,
@@ -27,6 +41,9 @@ JUDGED_VALUES: Mapping[str, Feature] = {
     **SCORES,
 }
 """What judges say of a row, and the feature that holds it."""
+
+VALUES: Mapping[str, Feature] = {PASSED: passed, IMPL_RATE: impl_rate, **SCORES}
+"""The same with what is recorded, or what lists decide, before it."""
 
 ASPECTS: Mapping[str, str] = {name: name for name in JUDGED_VALUES} | {IMPL_RATE: "score"}
 """Which aspect of a calibration speaks of which judged value."""
@@ -40,14 +57,31 @@ def judged_parts(metric: Metric) -> tuple[str, ...]:
 
 def judged_values(
     judgments: Sequence[Mapping[str, Any]], recorded: Collection[str]
-) -> dict[str, list[list[str]]]:
-    """Who made each judged value that is not recorded."""
+) -> dict[str, Any]:
+    """Return who made each judged value that is not recorded, and which rubrics said nothing.
+
+    `failed` names the rubrics of judgments without any value, unless another judge gave one by the
+    same rubric. `rubrics` names a value's rubrics where a judgment has a name but no hash of it.
+    """
     found: dict[str, set[tuple[str, str]]] = {}
+    rubrics: dict[str, set[str]] = {}
     for judgment in judgments:
         for name in _values(judgment):
             if name not in recorded:
                 found.setdefault(name, set()).add(who_judged(judgment))
-    return {name: sorted(map(list, found[name])) for name in JUDGED_VALUES if name in found}
+                rubrics.setdefault(name, set()).add(rubric_key(judgment))
+    told = {rubric_key(each) for each in judgments if not says_nothing(each)}
+    failed = {rubric_key(each) for each in judgments if says_nothing(each)} - told
+    named = {
+        name: sorted(keys)
+        for name, keys in rubrics.items()
+        if keys != {of for _, of in found[name]}
+    }
+    return {
+        **{name: sorted(map(list, found[name])) for name in JUDGED_VALUES if name in found},
+        **({FAILED: sorted(failed)} if failed else {}),
+        **({RUBRICS_OF: named} if named else {}),
+    }
 
 
 def _values(judgment: Mapping[str, Any]) -> list[str]:
@@ -61,24 +95,52 @@ def _values(judgment: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def _of_rows(rows: pl.Series) -> pl.Series:
-    frame = rows.struct.unnest()
-    texts: list[str | None] = [None] * frame.height
-    known = [frame[name].is_not_null() for name in _RECORDED]
-    for row in frame["judgments"].is_not_null().arg_true():
-        recorded = [name for name, has in zip(_RECORDED, known, strict=True) if has[row]]
-        if values := judged_values(listed(frame["judgments"][row]), recorded):
-            texts[row] = json.dumps(values, ensure_ascii=False, separators=(",", ":"))
-    return pl.Series(rows.name, texts, dtype=pl.String())
-
-
-judged_by = Feature(
-    name="_judged_by",
-    reads=("judgments", *_RECORDED),
-    dtype=pl.String(),
-    expression=lambda _: pl.struct("judgments", *_RECORDED).map_batches(
-        _of_rows, return_dtype=pl.String
-    ),
+_impl_rate_told = Feature(
+    name="_impl_rate_told",
+    reads=("impl_rate",),
+    dtype=pl.Boolean(),
+    expression=lambda _: pl.col("impl_rate").is_not_null(),
     stored=False,
     listed=False,
 )
+
+JUDGED_BY = "_judged_by"
+
+
+def judged_by(rated: Sequence[Collection[str]] = ()) -> Feature:
+    """Return the feature that says who made a row's judged values.
+
+    `rated` holds the hashes of the records that each calibration was made from: the text then
+    names the calibrations, by their place, that were made from this very record.
+    """
+    ours = ("id", "answer") if any(rated) else ()
+    texts_of: Callable[[pl.Series], pl.Series] = partial(_of_rows, rated=rated if ours else ())
+    return Feature(
+        name=JUDGED_BY,
+        reads=("judgments", told_passed, _impl_rate_told, *ours),
+        dtype=pl.String(),
+        expression=lambda _: pl.struct(
+            "judgments",
+            pl.col(told_passed.name).is_not_null().alias(PASSED),
+            pl.col(_impl_rate_told.name).alias(IMPL_RATE),
+            *ours,
+        ).map_batches(texts_of, return_dtype=pl.String),
+        stored=False,
+        listed=False,
+    )
+
+
+def _of_rows(rows: pl.Series, rated: Sequence[Collection[str]]) -> pl.Series:
+    frame = rows.struct.unnest()
+    texts: list[str | None] = [None] * frame.height
+    told = {name: frame[name] for name in (PASSED, IMPL_RATE)}
+    for row in frame["judgments"].is_not_null().arg_true():
+        recorded = [name for name, is_told in told.items() if is_told[row]]
+        values = judged_values(listed(frame["judgments"][row]), recorded)
+        if rated and values:
+            own = record_hash(frame["id"][row], frame["answer"][row])
+            if places := [at for at, hashes in enumerate(rated) if own in hashes]:
+                values[RATED] = places
+        if values:
+            texts[row] = json.dumps(values, ensure_ascii=False, separators=(",", ":"))
+    return pl.Series(rows.name, texts, dtype=pl.String())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from rich import box
@@ -9,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from calipers.calibrations import PASSED
+from calipers.calibrations import PASSED, SENSITIVITY, SPECIFICITY
 from calipers.reporting.figures import NOTHING, printable
 from calipers.reporting.terminal import rendered
 
@@ -30,6 +31,8 @@ def _show(found: Calibrations, out: Console) -> None:
         out.print(Text(f"{_name(each)}: {each.n:,} records judged by people too"))
         if each.aspects:
             out.print(_table(each))
+        for line in _rates(each) if PASSED in each.aspects else ():
+            out.print(Text(line))
     if any(aspect != PASSED for each in found.judges for aspect in each.aspects):
         out.print(Text(_OF_NUMBERS, style="dim"))
 
@@ -55,6 +58,17 @@ def _table(each: Calibration) -> Table:
             *map(_estimate, shown),
         )
     return table
+
+
+def _rates(each: Calibration) -> Iterator[str]:
+    """What a high κ may hide: how much of what is bad the judge lets pass."""
+    said = (
+        ("sensitivity", SENSITIVITY, "of what people pass, the judge passes"),
+        ("specificity", SPECIFICITY, "of what people fail, the judge fails"),
+    )
+    for name, measure, what in said:
+        if (found := each.aspects[PASSED].get(measure)) is not None:
+            yield f"{name} {_estimate(found)}: {what} this share (n {found.n:,})"
 
 
 def _estimate(found: Estimate | None) -> str:

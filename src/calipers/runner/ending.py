@@ -172,6 +172,6 @@ def _decided(
     return gate_data(
         str(folder.journal),
         base / suite.policy,
-        GateOptions(incomplete=also, unjudged=len(state.unscored), early=early),
+        GateOptions(incomplete=also, early=early),
         Options(by=gate_fields(suite)),
     )

@@ -155,13 +155,6 @@ def judgments_in(record: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
 
 
-def owes_a_value(record: Mapping[str, Any]) -> bool:
-    """Say whether a judge failed on it, and no other that judges by the same rubric has scored."""
-    found = judgments_in(record)
-    told = {each.get("rubric_hash") for each in found if each.get("scores") is not None}
-    return any(each.get(FAILED) and each.get("rubric_hash") not in told for each in found)
-
-
 def judging_cost(record: Mapping[str, Any]) -> float:
     """What the judges of a record cost, as far as that is known."""
     return sum(each.get("cost_usd") or 0.0 for each in judgments_in(record))

@@ -8,7 +8,7 @@ from typing import Any
 from calipers.errors import DataError
 from calipers.runner.journal import Journal
 from calipers.runner.judges import FAILED as FAILED_JUDGEMENT
-from calipers.runner.judges import judging_cost, judgments_in, owes_a_value
+from calipers.runner.judges import judging_cost, judgments_in
 from calipers.runner.plan import Key, Plan
 from calipers.runner.tally import Tally
 
@@ -29,7 +29,6 @@ class State:
         self.dearest_judging: dict[int, float] = {}  # the same of its judges
         self._judging: dict[tuple[int, int], float] = {}  # what judges cost, where they do
         self.unjudged: set[tuple[int, int]] = set()  # done, but a judge failed
-        self.unscored: set[tuple[int, int]] = set()  # of these, the ones that no fellow scored
         self._read(journal)
         self.tally.begin()
 
@@ -92,8 +91,7 @@ class State:
         if cost := judging_cost(record):
             self._judging[system, number] = cost
         failed = any(each.get(FAILED_JUDGEMENT) for each in judgments_in(record))
-        for calls, belongs in ((self.unjudged, failed), (self.unscored, owes_a_value(record))):
-            (calls.add if belongs else calls.discard)((system, number))
+        (self.unjudged.add if failed else self.unjudged.discard)((system, number))
 
     def _checked_place(self, record: dict[str, Any], journal: Journal) -> tuple[int, int]:
         key = key_of(record)

@@ -10,6 +10,7 @@ from calipers.metrics.agent_composite import composite_notices
 from calipers.metrics.coordination import message_notices
 from calipers.metrics.cost import price_notices
 from calipers.metrics.judged import judged_notices
+from calipers.metrics.passing import overruled_notice
 from calipers.metrics.similarity import similarity_notices
 from calipers.metrics.token_efficiency import quality_notice
 from calipers.metrics.tool_use import tool_notices
@@ -39,6 +40,7 @@ def notices(sources: Sequence[Source], outcome: Outcome, options: Options) -> It
         yield from quality_notice(outcome.groups.values())
     yield from tool_notices(outcome.groups.values(), options.settings)
     yield from message_notices(outcome.groups.values())
+    yield from overruled_notice(outcome.groups.values())
     yield from judged_notices(outcome.groups.values())
     yield from composite_notices(outcome.groups.values(), options.settings)
     yield from similarity_notices(outcome.groups.values(), options.settings)

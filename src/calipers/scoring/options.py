@@ -55,6 +55,7 @@ class Options:
     resamples: int = 0
     seed: int = 0
     calibrations: tuple[Calibration, ...] = ()  # of judges: judged means are corrected by them
+    licences: tuple[Calibration, ...] = ()  # the same of a gate that does not correct
     who_judged: bool = False  # whether each group says who made its judged values
 
     def __post_init__(self) -> None:
@@ -100,7 +101,9 @@ class Options:
             confidence=self.confidence,
             resamples=self.resamples,
             seed=self.seed,
-            tallied=judged_by if self.calibrations or self.who_judged else None,
+            tallied=judged_by([each.records for each in self.calibrations or self.licences])
+            if self.calibrations or self.who_judged
+            else None,
         )
 
 

@@ -13,6 +13,7 @@ from math import sqrt
 from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from calipers.stats.influence import (
     Estimate,
@@ -34,6 +35,39 @@ from calipers.stats.intervals import wilson
 Level: TypeAlias = Literal["nominal", "ordinal", "interval"]
 
 _ONE_RATING = "all ratings are the same: nothing tells agreement from chance"
+
+
+def sensitivity(table: Floats, sampling: Sampling) -> Estimate:
+    """Return the share of what people (the second column) pass that the judge passes too."""
+    found = table[:, 1] > 1 / 2
+    return _agreed(table[found, 0] > 1 / 2, found, sampling, "people passed none of the records")
+
+
+def specificity(table: Floats, sampling: Sampling) -> Estimate:
+    """Return the share of what people (the second column) fail that the judge fails too."""
+    found = table[:, 1] <= 1 / 2
+    return _agreed(table[found, 0] <= 1 / 2, found, sampling, "people failed none of the records")
+
+
+def _agreed(
+    agreed: NDArray[np.bool_], of: NDArray[np.bool_], sampling: Sampling, none: str
+) -> Estimate:
+    """The share with Wilson's interval, by tasks."""
+    n = len(agreed)
+    if not n:
+        return Estimate(value=None, n=0, reason=none)
+    share = float(agreed.mean())
+    squares, clusters = spread((agreed - share) / n, sampling.clusters[of])
+    around = wilson(share, n, squares, clusters, sampling.confidence)
+    interval = None if around.low is None else "wilson"
+    return Estimate(
+        value=share,
+        low=around.low,
+        high=around.high,
+        stderr=around.stderr,
+        interval=interval,
+        n=n,
+    )
 
 
 def percent_agreement(ratings: Floats, sampling: Sampling) -> Estimate:
