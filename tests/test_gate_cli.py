@@ -192,7 +192,9 @@ def test_junit_tells_wrong_from_not_run() -> None:
     assert error is not None
     assert error.get("message") == "not among the records"
     assert cases["latency_p95_ms"].find("system-out") is not None
-    assert list(cases["SEC-1"]) == []
+    assert [each.tag for each in cases["SEC-1"]] == ["properties"]
+    told = {each.get("name"): each.get("value") for each in cases["happy_path"].iter("property")}
+    assert told == {"n": "2", "missing": "0"}
     (suite,) = suites
     for each in (suites, suite):
         assert (each.get("tests"), each.get("failures"), each.get("errors")) == ("7", "1", "1")

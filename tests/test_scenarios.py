@@ -56,13 +56,21 @@ def scenario(
         (scenario(["a"], None, ["leak"]), 0.0, False),  # any violation = fail
         (scenario([], None, []), None, True),
         (scenario([], ["a"], ["leak"]), 0.0, False),
-        (scenario(None, None, []), None, True),
-        (scenario(None, ["a"], None), None, True),
+        (scenario([], None, None), None, True),
+        (scenario(None, None, []), None, None),  # what was expected is unknown
+        (scenario(None, ["a"], None), None, None),
         (scenario(), None, None),
         (scenario(["a", "a", "b"], ["a", "a"]), 0.5, False),  # lists are sets
         (scenario(["Ask"], ["ask", " Ask"]), 0.0, False),  # names are compared as written
         (scenario(["a"], [], [], passed=True), 0.0, True),  # what is recorded wins
-        (scenario(["a"], ["a"], [], judgments=[{"passed": False}]), 1.0, False),
+        (scenario(["a"], [], ["leak"], passed=True), 0.0, False),  # unless there is a violation
+        (scenario(["a"], ["a"], ["leak"], judgments=[{"passed": True}]), 0.0, False),
+        (scenario(["a"], ["a"], [], passed=False), 1.0, False),
+        (scenario(["a"], ["a"], [], judgments=[{"passed": False}]), 1.0, True),  # lists decide
+        (scenario([], None, [], judgments=[{"passed": False}]), None, True),
+        (scenario(["a"], None, [], judgments=[{"passed": True}]), None, True),  # they do not
+        (scenario(None, None, [], judgments=[{"passed": True}]), None, True),
+        (scenario(None, None, [], judgments=[{"passed": False}]), None, False),
         (scenario(["a"], ["a"], [], judgments=[{"weighted_score": 0.3}]), 1.0, True),
         (scenario(["a"], ["a"], error="timeout: 60 s"), None, None),
     ],

@@ -216,7 +216,7 @@ def _misspelt(groups: Sequence[_Measured], policy: Policy, release: str | None) 
                 found[category, name] += runs
     for (category, name), runs in found.items():
         count = f"{runs:,} record{'' if runs == 1 else 's'}"
-        yield f"{count} of the category {name!r} left out of {category!r}: spell it the same"
+        yield f"{count} of the category {name!r} do not count as {category!r}: spell it the same"
 
 
 def _unchecked(

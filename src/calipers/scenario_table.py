@@ -35,7 +35,10 @@ OUTCOMES = (passed, correct)  # whether a run passed; where nobody has said so, 
 
 _SYSTEMS = ("model", "tier")
 _KEPT = (CATEGORY, *_SYSTEMS)
-_COUNTS = ("runs", "errors", "passed", "failed", "judged_runs", "passes", "by_judges")
+_COUNTS = (
+    *("runs", "errors", "passed", "failed", "judged_runs", "passes", "by_judges", "categorised"),
+)
+_ONE_CATEGORY = "give every scenario one category, or another id: --map id=NAME"
 _LOW, _HIGH, _OPEN = "__low", "__high", "__open"
 _COVERAGE = "behavior_coverage"
 _OF_COVERAGE = (_COVERAGE, "behavior_coverage_pooled", FINAL_SCORE)
@@ -88,6 +91,7 @@ class ScenarioTable:
             pl.col(passed.name).count().alias("judged_runs"),
             pl.col(passed.name).sum().alias("passes"),
             by_judges.sum().alias("by_judges"),
+            (~pl.col(FAILED) & pl.col(_kept(CATEGORY)).is_not_null()).sum().alias("categorised"),
             *(is_open.sum().alias(f"{value}{_OPEN}") for value, is_open in self._open.items()),
             *(pl.col(name).min().alias(f"{name}{_LOW}") for name in values),
             *(pl.col(name).max().alias(f"{name}{_HIGH}") for name in values),
@@ -168,7 +172,15 @@ class ScenarioGroup:
             raise DataError(
                 f"the scenario {scenario} is of the category {one} in one record "
                 f"and of {other} in another",
-                fix="give every scenario one category, or another id: --map id=NAME",
+                fix=_ONE_CATEGORY,
+            )
+        partly = pl.col("categorised").is_between(1, pl.col("runs") - pl.col("errors") - 1)
+        if (torn := self.rows.filter(partly)).height:
+            scenario, one = torn.select(ID, low).row(0)
+            raise DataError(
+                f"the scenario {scenario} is of the category {one} in one record "
+                "and of none in another",
+                fix=_ONE_CATEGORY,
             )
 
     @property

@@ -62,21 +62,18 @@ def score(scenario: Record) -> float | None:
 
 
 def passed(scenario: Record, options: Options) -> bool | None:
-    """D: recorded, else the judges' majority, else no violation and a score that is high enough."""
-    if scenario.get("passed") is not None:
-        return bool(scenario["passed"])
-    votes = [j["passed"] for j in scenario.get("judgments") or [] if j.get("passed") is not None]
-    if votes:
-        return bool(sum(votes) > len(votes) / 2)
-    lists = ("expected_behaviors", "observed_behaviors", "violations")
-    if all(scenario.get(name) is None for name in lists):
-        return None
+    """D: no on a violation, else recorded, else by the lists, else the judges' majority."""
     if scenario.get("violations"):
         return False
-    if not scenario.get("expected_behaviors"):
-        return True
+    if scenario.get("passed") is not None:
+        return bool(scenario["passed"])
     found = score(scenario)
-    return None if found is None else found >= options.pass_score
+    if found is not None:
+        return found >= options.pass_score
+    if scenario.get("expected_behaviors") == []:
+        return True
+    votes = [j["passed"] for j in scenario.get("judgments") or [] if j.get("passed") is not None]
+    return bool(sum(votes) > len(votes) / 2) if votes else None
 
 
 def correct(scenario: Record) -> bool | None:

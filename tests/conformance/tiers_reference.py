@@ -20,7 +20,9 @@ def called(records: list[Record]) -> list[Record]:
 
 
 def passed(run: Record) -> bool | None:
-    """The recorded field, else the judges' majority; a tie fails."""
+    """A violation fails; else the recorded field, else the judges' majority, where a tie fails."""
+    if run.get("violations"):
+        return False
     if run.get("passed") is not None:
         return bool(run["passed"])
     votes = [j["passed"] for j in run.get("judgments") or [] if j.get("passed") is not None]

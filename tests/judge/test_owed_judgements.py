@@ -51,7 +51,7 @@ def test_a_gate_does_not_pass_while_a_judge_owes_an_answer(
         gate = folder.json("gate.json")
         assert (gate["verdict"], gate["incomplete"]) == (
             "incomplete",
-            ["judges failed on 1 answer"],
+            ["pass_rate: 1 of 40 records are undecided: judgments failed or are absent"],
         )
         assert gate["checks"][0]["verdict"] == "pass"
         assert "go on with: calipers run" in first.stderr
@@ -66,7 +66,9 @@ def test_what_fails_without_the_answer_fails(tmp_path: Path) -> None:
         folder = suite(tmp_path, url, HALF)
         result = folder.run()
     assert result.exit_code == 1  # without a licence
-    assert folder.json("gate.json")["incomplete"] == ["judges failed on 1 answer"]
+    assert folder.json("gate.json")["incomplete"] == [
+        "pass_rate: 1 of 40 records are undecided: judgments failed or are absent"
+    ]
 
 
 @pytest.mark.parametrize(

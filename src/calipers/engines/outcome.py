@@ -36,7 +36,8 @@ class Outcome:
     intervals: Mapping[str, Mapping[str, Interval]] = field(default_factory=dict)  # resampled
     flakiest: pl.DataFrame | None = None  # some flaky tasks, where a row per task was wanted
     attempts: pl.DataFrame | None = None  # then too: each group's cost of pass of each task
-    tally: pl.DataFrame | None = None  # a group, a text and how many rows have it
+    tallies: Mapping[str, pl.DataFrame] = field(default_factory=dict)
+    """Of each text that is counted: a group, the text and how many rows have it."""
 
     @property
     def present(self) -> frozenset[str]:

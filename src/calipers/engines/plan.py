@@ -71,7 +71,7 @@ class Plan:
     sort_keys: bool = False  # whether the compact table carries them, as a cluster needs
     kept: tuple[str, ...] = ()  # fields that are kept as they are, of failed calls too
     sampled: Mapping[str, str] | None = None  # what samples hold, if not what is listed
-    tallied: Feature | None = None  # a text of each row: how often each is there, by group
+    tallied: tuple[Feature, ...] = ()  # texts of each row: how often each is there, by group
 
     @cached_property
     def fields(self) -> tuple[str, ...]:
@@ -108,7 +108,7 @@ class Plan:
         """Every feature once, each behind those it stands on."""
         wanted = [feature for metric in self.metrics for feature in metric.features]
         wanted += (*self.described, *self.binned, *map(wide_bin_of, self.widely_binned))
-        wanted += filter(None, [self.tallied])
+        wanted += self.tallied
         return tuple(dict.fromkeys(each for feature in wanted for each in feature.with_inputs()))
 
     @cached_property

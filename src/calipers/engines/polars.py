@@ -98,12 +98,11 @@ def run(sources: Sequence[Source], wanted: Wanted, plan: Plan, sinks: Sinks) -> 
     schema = {name: dtype for name, dtype in plan.schema.items() if name not in plan.having}
     columns = [*schema, *plan.having]
     kept = plan.sample_columns if sinks.wants_samples else {}
-    tallied = None if plan.tallied is None else plan.tallied.name
-    extra = [*kept.values(), *([] if tallied is None else [tallied])]
+    tallies = {feature.name: TextTally() for feature in plan.tallied}
+    extra = [*kept.values(), *tallies]
     extra = [name for name in dict.fromkeys(extra) if name not in plan.schema]
     readings: list[Reading] = []
     having = dict.fromkeys(plan.watched, 0)
-    tally = TextTally()
     with Store(schema) as store:
         for source in sources:
             reading = Reading()
@@ -115,8 +114,8 @@ def run(sources: Sequence[Source], wanted: Wanted, plan: Plan, sinks: Sinks) -> 
                 store.add(batch.rows.select(*schema))
                 for name in plan.watched:
                     having[name] += int(batch.rows[has(name)].sum())
-                if tallied is not None:
-                    counts = batch.rows.group_by(GROUP, pl.col(tallied).alias(TEXT))
+                for name, tally in tallies.items():
+                    counts = batch.rows.group_by(GROUP, pl.col(name).alias(TEXT))
                     tally.add(counts.agg(pl.len().alias(ROWS)))
                 if kept:
                     rows = batch.rows.select(pl.col(own).alias(name) for name, own in kept.items())
@@ -128,7 +127,8 @@ def run(sources: Sequence[Source], wanted: Wanted, plan: Plan, sinks: Sinks) -> 
         plan = plan.present([name for name, count in having.items() if count])
         groups = totals(store, plan)
         intervals = _bootstrapped(store, plan, groups) if plan.resamples else {}
-        outcome = Outcome(groups, tuple(readings), having, intervals, tally=tally.table)
+        counted = {name: tally.table for name, tally in tallies.items()}
+        outcome = Outcome(groups, tuple(readings), having, intervals, tallies=counted)
         return _per_task(store, plan, outcome, sinks) if plan.per_task else outcome
 
 

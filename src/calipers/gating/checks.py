@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 
+from calipers.errors import nearest
 from calipers.gating.baselines import RecordedGroup, baseline_rules
 from calipers.gating.composites import composite_check, final_score_check
 from calipers.gating.judging import Judge
@@ -13,6 +14,7 @@ from calipers.gating.policy import PassCriteria
 from calipers.gating.result import Check
 from calipers.gating.rules import FINAL_SCORE, Rule
 from calipers.gating.scenarios import optional_check, required_check
+from calipers.gating.verdicts import Verdict
 from calipers.metrics.judges import PASSED
 from calipers.results import Measured
 
@@ -46,11 +48,13 @@ def checks_of(
 
 
 def _with_undecided(check: Check) -> Check:
-    """Say of a check that blocks how much of it is undecided."""
+    """Return the check with how much of it is undecided: then it has failed, or is inconclusive."""
     if check.level == "warning" or not check.undecided.count:
         return check
+    verdict: Verdict = "fail" if check.verdict == "fail" else "inconclusive"
     said = str(check.undecided)
-    return replace(check, reason=said if check.reason is None else f"{check.reason}; {said}")
+    reason = said if check.reason is None else f"{check.reason}; {said}"
+    return replace(check, verdict=verdict, reason=reason)
 
 
 def _checks(
@@ -89,9 +93,14 @@ def _shares(criteria: PassCriteria, judge: Judge) -> Iterator[Check]:
         yield judge.measured(
             criteria.overall, everything, "category", "pass_criteria", of=PASS_RATE
         )
-    absent = Measured(value=None, n=0, missing=0, reason="no scenario is of this category")
+    known = judge.run.categories
     for category, rule in criteria.by_category.items():
-        share = judge.run.categories.get(category, absent)
+        share = known.get(category) or _absent(category, known)
         yield judge.measured(
             rule, share, "category", "pass_criteria", of=PASS_RATE, category=category
         )
+
+
+def _absent(category: str, known: Iterable[str]) -> Measured:
+    reason = f"no scenario is of this category; {nearest(category, known)}"
+    return Measured(value=None, n=0, missing=0, reason=reason)

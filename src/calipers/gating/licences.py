@@ -113,9 +113,8 @@ class Licences:
         if found is None:
             of_members = [kappa((who,)) for who in members]
             if None in of_members:
-                return of(
-                    reason=self._overlap(judged, members, whole) or self._why(members, aspect)
-                )
+                overlap = self._overlap(judged, aspect, {members, whole})
+                return of(reason=overlap or self._why(members, aspect))
             found = min(filter(None, of_members), key=self._surest)
         weakest, by = found
         told = of(
@@ -159,12 +158,13 @@ class Licences:
         return next((each for each in panels if set(members) < set(each)), None)
 
     def _overlap(
-        self, judged: JudgedBy, members: tuple[Member, ...], whole: tuple[Member, ...] | None
+        self, judged: JudgedBy, aspect: str, panels: Collection[tuple[Member, ...] | None]
     ) -> str | None:
         """Return the reason that a calibration of these was made from the judged records, if so."""
-        bound = {members, whole, *((who,) for who in members)}
+        bound = {*panels, *((who,) for members in panels for who in members or ())}
         for place, each in enumerate(self.calibrations):
-            if each.members in bound and (overlap := judged.rated.get(place)):
+            overlap = judged.rated.get(place)
+            if overlap and each.members in bound and each.kappa(aspect) is not None:
                 return (
                     f"{made_from(each, overlap, judged.rows)}, and a calibration is no evidence "
                     "for the records that it was made from: have people rate others"

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from calipers.gating.result import Check
 
 HOW = (
-    "record `passed` or the lists of behaviors, or have them judged (calipers run judges anew what "
-    "failed); undecided: ignore in the policy leaves them out"
+    "record `passed` or the lists of behaviors, or have them judged (calipers run, once more, asks "
+    "judges that failed); undecided: ignore in the policy leaves them out"
 )
 
 

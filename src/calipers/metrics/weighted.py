@@ -43,6 +43,20 @@ def _weight(settings: Settings) -> pl.Expr:
     return of_category * of_capability
 
 
+def _name_of(field: str) -> Feature:
+    return Feature(
+        name=f"_weighted_by_{field}",
+        reads=(field,),
+        dtype=pl.String(),
+        expression=lambda _: pl.col(field),
+        stored=False,
+        listed=False,
+    )
+
+
+WEIGHTED_BY = {field: _name_of(field) for field in ("category", "capability")}
+"""What weights are for, as the records have it: a weight for a name that none has is a mistake."""
+
 case_weight = Feature(
     name="_case_weight",
     reads=("category", "capability"),

@@ -40,7 +40,10 @@ _FROM = {
 }
 _CHANGED = ("added", "removed", "broken", "mended")
 _NAMED = 10  # scenarios on a line
-_CSV = ("name", "level", "verdict", "value", "low", "high", "operator", "threshold", "reason")
+_CSV = (
+    *("name", "level", "verdict", "value", "low", "high", "n", "missing"),
+    *("operator", "threshold", "reason"),
+)
 
 
 def gate_text(result: GateResult, console: Console | None = None) -> str:
@@ -87,7 +90,7 @@ def _table(checks: Sequence[Check]) -> Table:
     heads, rows = _cells(checks)
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for head in heads:
-        number = head in ("value", "demanded")
+        number = head in ("value", "n", "missing", "demanded")
         table.add_column(head, justify="right" if number else "left", overflow="fold")
     for check, row in zip(checks, rows, strict=True):
         first = Text(row[0], style=_STYLES[check.verdict])
@@ -98,12 +101,15 @@ def _table(checks: Sequence[Check]) -> Table:
 def _cells(checks: Sequence[Check]) -> tuple[list[str], list[list[str]]]:
     """The table of some checks, without the column of risks where there are none."""
     risky = any(check.risk for check in checks)
-    heads = ["", "check", "value", "demanded", "level", *(["risk"] if risky else [])]
+    further = ["risk"] if risky else []
+    heads = ["", "check", "value", "n", "missing", "demanded", "level", *further]
     rows = [
         [
             check.verdict,
             printable(check.name),
             check_value(check),
+            f"{check.n:,}",
+            f"{check.missing:,}",
             NOTHING if check.threshold is None else str(check.threshold),
             f"{check.level}{_FROM.get(check.source, '')}",
             *([check.risk or ""] if risky else []),

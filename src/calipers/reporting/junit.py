@@ -40,6 +40,9 @@ def _add(suite: ET.Element, check: Check) -> None:
         name=f"{printable(check.name)}{of}",
         classname=f"calipers.{check.source}",
     )
+    counts = ET.SubElement(case, "properties")
+    for name, count in (("n", check.n), ("missing", check.missing)):
+        ET.SubElement(counts, "property", name=name, value=str(count))
     if check.blocks:
         kind = "failure" if check.ran else "error"
         of_type = check.verdict if check.ran else "no value"

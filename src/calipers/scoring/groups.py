@@ -13,6 +13,7 @@ from calipers.engines.totals import ERRORS, RECORDS
 from calipers.metrics import Metric
 from calipers.metrics.declaration import Totals
 from calipers.metrics.description import described
+from calipers.metrics.judges import JUDGED_BY
 from calipers.picturing import histograms_of, reliability_of_group
 from calipers.results import ALL_FAILED, Group, Measured
 from calipers.scoring.keys import sorted_keys
@@ -29,8 +30,8 @@ def measured_groups(outcome: Outcome, plan: Plan, options: Options) -> list[Grou
         text: _group(key, outcome.groups[text], metrics, plan, outcome.intervals.get(text, {}))
         for text, key in keys.items()
     }
-    if plan.tallied is not None and outcome.tally is not None:
-        judges = judges_of(outcome.tally)
+    if JUDGED_BY in outcome.tallies:
+        judges = judges_of(outcome.tallies[JUDGED_BY])
         groups = {
             text: with_judges(
                 replace(group, judges=judges.get(text, ())),

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from calipers.engines.outcome import Outcome
+from calipers.engines.outcome import OTHERS, TEXT, Outcome
 from calipers.engines.totals import RECORDS, REPEATED
+from calipers.errors import nearest
 from calipers.metrics.agent_composite import composite_notices
 from calipers.metrics.coordination import message_notices
 from calipers.metrics.cost import price_notices
@@ -14,6 +15,7 @@ from calipers.metrics.passing import overruled_notice
 from calipers.metrics.similarity import similarity_notices
 from calipers.metrics.token_efficiency import quality_notice
 from calipers.metrics.tool_use import tool_notices
+from calipers.metrics.weighted import WEIGHTED_BY
 from calipers.results import Group
 from calipers.scoring.options import Options
 from calipers.sources import Source
@@ -40,10 +42,24 @@ def notices(sources: Sequence[Source], outcome: Outcome, options: Options) -> It
         yield from quality_notice(outcome.groups.values())
     yield from tool_notices(outcome.groups.values(), options.settings)
     yield from message_notices(outcome.groups.values())
+    yield from _weights_of_nothing(outcome, options)
     yield from overruled_notice(outcome.groups.values())
     yield from judged_notices(outcome.groups.values())
     yield from composite_notices(outcome.groups.values(), options.settings)
     yield from similarity_notices(outcome.groups.values(), options.settings)
+
+
+def _weights_of_nothing(outcome: Outcome, options: Options) -> Iterator[str]:
+    """Report weights for categories and capabilities that no record has."""
+    weights = options.settings.case_weights
+    if weights is None or not outcome.total(RECORDS):
+        return
+    for field, named in (("category", weights.by_category), ("capability", weights.by_capability)):
+        found = set(outcome.tallies[WEIGHTED_BY[field].name][TEXT])
+        for name in named if OTHERS not in found else ():
+            if name not in found:
+                fix = nearest(name, found) if found else f"no record has a {field}"
+                yield f"weights.by_{field}: no record is of the {field} {name!r}; {fix}"
 
 
 def nothing_measured(groups: Sequence[Group], sources: Sequence[Source]) -> Iterator[str]:

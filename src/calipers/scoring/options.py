@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isfinite
 from pathlib import Path
@@ -13,11 +13,13 @@ from calipers.engines.plan import Plan
 from calipers.errors import UsageError, check_confidence, nearest
 from calipers.metrics import metric_named, metrics_of
 from calipers.metrics.calibration import confidence_bin
+from calipers.metrics.declaration import Feature
 from calipers.metrics.judges import judged_by
 from calipers.metrics.semantic import forget_failures
 from calipers.metrics.settings import Settings
 from calipers.metrics.tiers import DESCRIBED, composite_score
 from calipers.metrics.tokens import check_tokenizer
+from calipers.metrics.weighted import WEIGHTED_BY
 from calipers.picturing import SPREAD
 from calipers.records import FIELDS
 from calipers.sinks import check_folder
@@ -101,10 +103,15 @@ class Options:
             confidence=self.confidence,
             resamples=self.resamples,
             seed=self.seed,
-            tallied=judged_by([each.records for each in self.calibrations or self.licences])
-            if self.calibrations or self.who_judged
-            else None,
+            tallied=tuple(self._tallied()),
         )
+
+    def _tallied(self) -> Iterator[Feature]:
+        """What is counted text by text: who judged, and what weights are for."""
+        if self.calibrations or self.who_judged:
+            yield judged_by([each.records for each in self.calibrations or self.licences])
+        if self.settings.case_weights is not None:
+            yield from WEIGHTED_BY.values()
 
 
 def _check_way(option: str, given: str, ways: Sequence[str]) -> None:

@@ -33,8 +33,7 @@ def run(sources: Sequence[Source], wanted: Wanted, plan: Plan, sinks: Sinks) -> 
     plan = replace(plan, sort_keys=True)
     kept = plan.sample_columns if sinks.wants_samples else {}
     types = {name: _type_of(name, plan) for name in kept.values()}
-    if plan.tallied is not None:
-        types[plan.tallied.name] = plan.tallied.dtype
+    types |= {feature.name: feature.dtype for feature in plan.tallied}
     schema = {**plan.schema, **types, **BAD}
     try:
         tables = [measured_rows(spark, source, wanted, plan, schema) for source in sources]
@@ -46,11 +45,11 @@ def run(sources: Sequence[Source], wanted: Wanted, plan: Plan, sinks: Sinks) -> 
             good = rows.filter(F.col("_bad_problem").isNull())
             if kept:
                 _write_samples(good, kept, sinks)
-            tally = None if plan.tallied is None else _tally(good, plan.tallied)
+            tallies = {feature.name: _tally(good, feature) for feature in plan.tallied}
             having = _having(good, plan)
             plan = plan.present([name for name, count in having.items() if count])
             groups = group_totals(spark, good, plan)
-            outcome = Outcome(groups, found, having, tally=tally)
+            outcome = Outcome(groups, found, having, tallies=tallies)
             return _per_task(good, plan, outcome, sinks) if plan.per_task else outcome
     except PySparkException as error:
         raise DataError(
