@@ -47,6 +47,7 @@ _runs = st.fixed_dictionaries(
         "cost_usd": _maybe(_amounts),
         "duration_seconds": _maybe(_amounts),
         "judgments": _maybe(_judgments),
+        "violations": st.sampled_from([None, [], ["leak"]]),
         "error": st.sampled_from([None, None, None, "timeout: none"]),
     },
 )
