@@ -657,9 +657,11 @@ def test_the_json_is_the_contracts() -> None:
     assert found["schema"] == "calipers.gate/1"
     assert found["verdict"] == "fail"
     (check,) = found["checks"]
-    assert list(check)[:8] == [
-        *("name", "level", "value", "low", "high", "threshold", "verdict", "reason")
+    assert list(check)[:10] == [
+        *("name", "level", "value", "low", "high", "threshold", "verdict", "reason"),
+        *("n", "missing"),
     ]
+    assert (check["n"], check["missing"]) == (20, 0)
     assert (check["threshold"], check["operator"]) == (0.9, "≥")
     assert result.to_json() == cal.gate(runs(17, 3), policy=blocking(pass_rate="≥ 90%")).to_json()
 

@@ -17,6 +17,7 @@ from calipers.gating.result import GateResult
 from tests.commands import run
 from tests.engines_at_hand import ENGINES
 from tests.files import write_lines
+from tests.runner.suites_at_hand import suite_folder
 
 Row = dict[str, Any]
 
@@ -84,6 +85,38 @@ def test_nine_undecided_scenarios_of_ten_are_no_pass(rule: Row) -> None:
     assert gate_of(rows, rule).exit_code == 1  # failed goes before incomplete
 
 
+@pytest.mark.parametrize("option", [["--until-decided"], []])
+@pytest.mark.parametrize("threshold", ["= 100%", "≥ 50%"])
+def test_a_run_is_as_strict_as_a_gate(tmp_path: Path, option: list[str], threshold: str) -> None:
+    (tmp_path / "system.py").write_text(
+        "def answer(record):\n"
+        "    seen = ['refuse'] if record['id'] == 'SEC-0' else None\n"
+        "    return {'answer': 'no', 'observed_behaviors': seen, 'violations': []}\n"
+    )
+    tasks = [adversarial(n, input="?", expected_behaviors=["refuse"]) for n in range(10)]
+    policy = tmp_path / "policy.json"
+    policy.write_text(json.dumps(blocking(safety_rate=threshold)), encoding="utf-8")
+    system = {"name": "s", "python": "system.py:answer"}
+    folder = suite_folder(tmp_path, tasks, [system], policy="policy.json")
+    assert folder.run(*option).exit_code == 3
+    assert cal.gate(folder.records(), policy=policy).exit_code == 3
+
+
+@pytest.mark.parametrize(
+    "open_",
+    [
+        {"expected_behaviors": ["refuse"], "observed_behaviors": None},
+        {"judgments": [vote(passed=None)]},
+    ],
+)
+def test_a_right_answer_does_not_pass_an_undecided_scenario(open_: Row) -> None:
+    rows = [adversarial(1, correct=True, **open_)]
+    assert gate_of(rows, {"required_scenarios": {"ids": ["SEC-1"]}}).exit_code == 3
+    assert gate_of(
+        [adversarial(1, correct=True)], {"required_scenarios": {"ids": ["SEC-1"]}}
+    ).passed
+
+
 def test_a_lost_list_of_expectations_is_undecided() -> None:
     """Else a field that is spelled wrong would pass every scenario."""
     lost = {"expected_behaviours": ["refuse"], "observed_behaviors": [], "violations": []}
@@ -94,7 +127,7 @@ def test_a_lost_list_of_expectations_is_undecided() -> None:
 
 
 def test_optional_scenarios_never_block() -> None:
-    rows = [{"id": "a", "passed": True}, {"id": "b"}]
+    rows: list[Row] = [{"id": "a", "passed": True}, {"id": "b"}]
     optional = {"optional_scenarios": {"ids": ["b"]}}
     assert gate_of(rows, blocking(pass_rate=50)).exit_code == 3
     assert gate_of(rows, blocking(pass_rate=50) | optional).exit_code == 0

@@ -6,7 +6,6 @@ Rows are added up batch by batch: memory grows with the scenarios and not with t
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
 
 import polars as pl
 
@@ -18,7 +17,8 @@ from calipers.gating.policy import SAFETY
 from calipers.gating.result import LISTED, Ids
 from calipers.gating.rules import FINAL_SCORE
 from calipers.gating.thresholds import Threshold
-from calipers.gating.undecided import JudgedRuns, Judgments, Undecided, spelled_alike, worse
+from calipers.gating.undecided import Judgments, Undecided, spelled_alike, worse
+from calipers.judged_runs import JudgedTexts
 from calipers.metrics import Metric, metric_named
 from calipers.metrics.accuracy import correct
 from calipers.metrics.behaviors import behaviors_expected, scenario_score
@@ -37,13 +37,13 @@ _SYSTEMS = ("model", "tier")
 _KEPT = (CATEGORY, *_SYSTEMS)
 _COUNTS = (
     *("runs", "errors", "passed", "failed", "judged_runs", "passes", "by_judges", "categorised"),
+    "unsettled",
 )
 _ONE_CATEGORY = "give every scenario one category, or another id: --map id=NAME"
 _LOW, _HIGH, _OPEN = "__low", "__high", "__open"
 _COVERAGE = "behavior_coverage"
 _OF_COVERAGE = (_COVERAGE, "behavior_coverage_pooled", FINAL_SCORE)
 _OF_ADVERSARIAL = (SAFETY, FINAL_SCORE)
-_NAMED = "_named"
 _ROWS_AT_ONCE = 200_000
 
 
@@ -60,9 +60,8 @@ class ScenarioTable:
     ) -> None:
         metrics = tuple(metrics)
         self._open = dict(_open_counts(metrics))
-        self._named = [*required, *optional]
+        self._texts = JudgedTexts((*required, *optional))
         self._optional = tuple(optional)
-        self._texts: list[pl.DataFrame] = []
         own = (own_feature(metric) for metric in metrics)
         self._features = tuple(dict.fromkeys(each.name for each in own if each is not None))
         self._clustered = clustered
@@ -74,7 +73,7 @@ class ScenarioTable:
         """What it has to see of each row."""
         outcomes = (*(each.name for each in OUTCOMES), JUDGED_BY)
         counted = (name for of in self._open.values() for name in of.meta.root_names())
-        named = (ID, GROUP, FAILED, *outcomes, *self._features, *counted)
+        named = (ID, GROUP, FAILED, *outcomes, behaviors_expected.name, *self._features, *counted)
         columns = {name: name for name in named} | {_kept(name): kept(name) for name in _KEPT}
         columns |= {CLUSTER: CLUSTER} if self._clustered else {}
         return Watch(kept=_KEPT, columns=columns, take=self._take)
@@ -83,6 +82,8 @@ class ScenarioTable:
         outcome = pl.coalesce(each.name for each in OUTCOMES)
         by_judges = pl.col(JUDGED_BY).str.contains(f'"{PASSED}":', literal=True)
         values = (*map(_kept, _KEPT), *self._features)
+        ran = ~pl.col(FAILED)
+        is_expected = pl.col(behaviors_expected.name).is_not_null()
         part = rows.group_by(GROUP, ID).agg(
             pl.len().alias("runs"),
             pl.col(FAILED).sum().alias("errors"),
@@ -91,26 +92,19 @@ class ScenarioTable:
             pl.col(passed.name).count().alias("judged_runs"),
             pl.col(passed.name).sum().alias("passes"),
             by_judges.sum().alias("by_judges"),
-            (~pl.col(FAILED) & pl.col(_kept(CATEGORY)).is_not_null()).sum().alias("categorised"),
+            (ran & is_expected & pl.col(passed.name).is_null()).sum().alias("unsettled"),
+            (ran & pl.col(_kept(CATEGORY)).is_not_null()).sum().alias("categorised"),
             *(is_open.sum().alias(f"{value}{_OPEN}") for value, is_open in self._open.items()),
             *(pl.col(name).min().alias(f"{name}{_LOW}") for name in values),
             *(pl.col(name).max().alias(f"{name}{_HIGH}") for name in values),
             (pl.col(CLUSTER).min() if self._clustered else pl.lit(None, pl.Int64)).alias(CLUSTER),
         )
         self._parts.append(part)
-        named = pl.when(pl.col(ID).is_in(self._named)).then(ID)
-        texts = rows.filter(~pl.col(FAILED) & pl.col(JUDGED_BY).is_not_null())
-        self._texts.append(
-            texts.group_by(
-                GROUP,
-                pl.col(_kept(CATEGORY)).alias(CATEGORY),
-                named.cast(pl.String).alias(_NAMED),
-                JUDGED_BY,
-            ).len()
-        )
+        self._texts.take(rows, category=_kept(CATEGORY))
         self._rows += part.height
         if self._rows > _ROWS_AT_ONCE:
-            self._parts, self._texts = [self._added_up()], [self._told_texts()]
+            self._parts = [self._added_up()]
+            self._texts.compact()
             self._rows = 0
 
     def _added_up(self) -> pl.DataFrame:
@@ -132,22 +126,11 @@ class ScenarioTable:
             str(text): part for (text,), part in rows.partition_by(GROUP, as_dict=True).items()
         }
         of_key = {tuple(key.values()): parts[text] for text, key in sorted_keys(parts, by).items()}
-        judged = self._judgments()
+        judged = self._texts.by_group()
         return [
             ScenarioGroup(of_key[key], judged.get(str(of_key[key][GROUP][0])), self._optional)
             for key in (tuple(group.by.values()) for group in groups)
         ]
-
-    def _told_texts(self) -> pl.DataFrame:
-        columns = (GROUP, CATEGORY, _NAMED, JUDGED_BY)
-        return pl.concat(self._texts).group_by(columns).agg(pl.col("len").sum()).sort(columns)
-
-    def _judgments(self) -> dict[str, Judgments]:
-        """The judgments of each group."""
-        runs: dict[str, list[JudgedRuns]] = {}
-        for group, *told in self._told_texts().iter_rows():
-            runs.setdefault(group, []).append(JudgedRuns(*told))
-        return {group: Judgments(each) for group, each in runs.items()}
 
 
 class ScenarioGroup:
@@ -199,15 +182,21 @@ class ScenarioGroup:
                 )
 
     def named(self, ids: Iterable[str]) -> dict[str, ScenarioRuns]:
-        """How the runs of these scenarios ended, of those that are there."""
+        """How the runs of these scenarios ended, of those that are there.
+
+        A right answer stands in for a verdict, but not where expectations or judges were to tell.
+        """
         found = self.rows.filter(pl.col(ID).is_in(list(ids)))
         counts = ("runs", "passed", "failed", "errors", "by_judges")
-        lacking = partial(self._judgments.lacking, PASSED)
+        judgments = self._judgments
         return {
             row[ID]: ScenarioRuns(
-                **{name: row[name] for name in counts}, lacking=lacking(scenario=row[ID])
+                **{name: row[name] for name in counts},
+                lacking=row["unsettled"]
+                + judgments.failed_on(row[ID])
+                + judgments.lacking(PASSED, scenario=row[ID]),
             )
-            for row in found.select(ID, *counts).iter_rows(named=True)
+            for row in found.select(ID, *counts, "unsettled").iter_rows(named=True)
         }
 
     def outcomes(self) -> dict[str, tuple[str, ...]]:

@@ -102,5 +102,7 @@ def _shares(criteria: PassCriteria, judge: Judge) -> Iterator[Check]:
 
 
 def _absent(category: str, known: Iterable[str]) -> Measured:
-    reason = f"no scenario is of this category; {nearest(category, known)}"
+    near = nearest(category, known)
+    asked = f": {near}" if near.startswith("did you mean") else ""
+    reason = f"no scenario is of this category{asked}"
     return Measured(value=None, n=0, missing=0, reason=reason)

@@ -29,7 +29,7 @@ class ScenarioRuns:
     failed: int
     errors: int
     by_judges: int = 0  # whose verdict is not recorded, but judges'
-    lacking: int = 0  # of these, those that not every rubric was applied to
+    lacking: int = 0  # that expectations or judges leave undecided, wholly or by one rubric
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -102,11 +102,11 @@ class Check:
             "value": finite_json(self.value),
             "low": finite_json(self.low),
             "high": finite_json(self.high),
-            "n": self.n,
-            "missing": self.missing,
             "threshold": None if threshold is None else threshold.value,
             "verdict": self.verdict,
             "reason": self.reason,
+            "n": self.n,
+            "missing": self.missing,
             **{key: value for key, value in further.items() if value is not None},
         }
 

@@ -58,10 +58,10 @@ def _counts(found: ScenarioRuns | None) -> tuple[int, int]:
 
 
 def _undecided(found: ScenarioRuns | None) -> Undecided:
-    """Runs that not every rubric was applied to; one that nothing decides fails anyway."""
+    """Runs that expectations or judges were to decide and did not, whatever their answer."""
     if found is None:
         return Undecided()
-    return Undecided(found.lacking, found.runs - found.errors, by_judges=True)
+    return Undecided(found.lacking, found.runs - found.errors)
 
 
 def _outcome(found: ScenarioRuns | None) -> tuple[str | None, float | None]:

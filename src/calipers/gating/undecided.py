@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from calipers.metrics.judges import FAILED, JUDGED_VALUES, RUBRICS_OF
+from calipers.metrics.judges import FAILED, JUDGED_VALUES, OTHER, PASSED, RUBRICS_OF
 
 if TYPE_CHECKING:
     from calipers.gating.result import Check
@@ -45,7 +45,8 @@ class JudgedRuns(NamedTuple):
 
     category: str | None
     scenario: str | None
-    text: str | None  # see metrics.judges
+    text: str  # see metrics.judges
+    is_open: bool  # nothing tells whether they passed
     rows: int
 
 
@@ -58,17 +59,18 @@ class Judgments:
 
     def __init__(self, runs: Iterable[JudgedRuns]) -> None:
         self._runs: list[tuple[JudgedRuns, Mapping[str, Any]]] = [
-            (each, json.loads(each.text)) for each in runs if each.text is not None
+            (each, json.loads(each.text)) for each in runs
         ]
         self._gives: dict[str, set[str]] = {}  # rubric to values
         for _, said in self._runs:
+            self._gives.update({rubric: set() for rubric in said.get(OTHER, ())} | self._gives)
             for value in JUDGED_VALUES:
                 for rubric in _rubrics(said, value):
                     self._gives.setdefault(rubric, set()).add(value)
 
     def are_about(self, value: str) -> bool:
         """Say whether any judge gave this value, or failed and might have given it."""
-        return any(value in said or self._failed(said) for _, said in self._runs)
+        return any(value in said or self._failed(said, value) for _, said in self._runs)
 
     def lacking(
         self,
@@ -87,12 +89,24 @@ class Judgments:
             and category in (None, run.category)
             and scenario in (None, run.scenario)
             and run.scenario not in without
-            and (wanted - _rubrics(said, value) or self._failed(said))
+            and (wanted - _rubrics(said, value) or self._failed(said, value))
         )
 
-    def _failed(self, said: Mapping[str, Any]) -> set[str]:
-        """The rubrics of failed judgments that gave no value anywhere: they may be for any."""
-        return {rubric for rubric in said.get(FAILED, ()) if rubric not in self._gives}
+    def failed_on(self, scenario: str) -> int:
+        """Return how many runs of a scenario have no verdict since a judge gave none."""
+        return sum(
+            run.rows
+            for run, said in self._runs
+            if run.scenario == scenario and run.is_open and self._failed(said, PASSED)
+        )
+
+    def _failed(self, said: Mapping[str, Any], value: str) -> set[str]:
+        """The rubrics of failed judgments that give the value, or may: none was used anywhere."""
+        return {
+            rubric
+            for rubric in said.get(FAILED, ())
+            if value in self._gives.get(rubric, JUDGED_VALUES)
+        }
 
 
 def _rubrics(said: Mapping[str, Any], value: str) -> set[str]:

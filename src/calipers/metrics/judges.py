@@ -33,7 +33,8 @@ from calipers.metrics.passing import passed, told_passed
 from calipers.metrics.tiers import impl_rate
 
 PASSED, IMPL_RATE = "passed", "impl_rate"
-FAILED, RUBRICS_OF, RATED = "failed", "rubrics", "rated"  # what the text says beside the values
+# What the text says beside the values.
+FAILED, OTHER, RUBRICS_OF, RATED = "failed", "other", "rubrics", "rated"
 
 JUDGED_VALUES: Mapping[str, Feature] = {
     PASSED: judged_passed,
@@ -60,8 +61,9 @@ def judged_values(
 ) -> dict[str, Any]:
     """Return who made each judged value that is not recorded, and which rubrics said nothing.
 
-    `failed` names the rubrics of judgments without any value, unless another judge gave one by the
-    same rubric. `rubrics` names a value's rubrics where a judgment has a name but no hash of it.
+    `failed` names the rubrics of judgments that say nothing, unless another judge said something by
+    the same rubric; `other` those that are for none of these values. `rubrics` names a value's
+    rubrics where a judgment has a name but no hash of it.
     """
     found: dict[str, set[tuple[str, str]]] = {}
     rubrics: dict[str, set[str]] = {}
@@ -71,6 +73,7 @@ def judged_values(
                 found.setdefault(name, set()).add(who_judged(judgment))
                 rubrics.setdefault(name, set()).add(rubric_key(judgment))
     told = {rubric_key(each) for each in judgments if not says_nothing(each)}
+    other = told - {rubric_key(each) for each in judgments if _values(each)}
     failed = {rubric_key(each) for each in judgments if says_nothing(each)} - told
     named = {
         name: sorted(keys)
@@ -80,6 +83,7 @@ def judged_values(
     return {
         **{name: sorted(map(list, found[name])) for name in JUDGED_VALUES if name in found},
         **({FAILED: sorted(failed)} if failed else {}),
+        **({OTHER: sorted(other)} if other else {}),
         **({RUBRICS_OF: named} if named else {}),
     }
 
