@@ -283,8 +283,8 @@ def test_a_calibration_is_no_licence_for_its_own_records(tmp_path: Path, engine:
     assert found.exit_code == 1
     assert "was made from these very records" in str(found.checks[0].reason)
     anew = judged_rows(100, "new")[0]
-    assert cal.gate(anew, policy=policy, engine=engine).exit_code == 0
-    some = cal.gate([*rows[:3], *anew[3:]], policy=policy, engine=engine)
+    assert cal.gate(anew, policy=policy).exit_code == 0
+    some = cal.gate([*rows[:3], *anew[3:]], policy=policy)
     assert "was made from 3 of these 100 records" in str(some.checks[0].reason)
     score = cal.score(rows, calibration=path, engine=engine)
     corrected = score.groups[0].metrics["pass_rate"].corrected
