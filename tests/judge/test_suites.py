@@ -275,7 +275,7 @@ def test_without_judges_the_rest_carries_on(tmp_path: Path, kind: str) -> None:
 
 
 def test_a_run_is_gated_by_the_judges_licence(tmp_path: Path) -> None:
-    """Judge, calibrate, and run again elsewhere with the licence; without the file nothing runs."""
+    """Judge, calibrate, and run on other tasks with the licence; without the file nothing runs."""
     rubric_file(tmp_path)
     (tmp_path / "policy.yaml").write_text(
         "thresholds: {blocking: {pass_rate: 1%}}\njudges: {calibrations: [calibration.json]}\n"
@@ -293,6 +293,8 @@ def test_a_run_is_gated_by_the_judges_licence(tmp_path: Path) -> None:
         ]
         write_lines(tmp_path / "human.jsonl", people)
         files = [folder.results / "records.jsonl", tmp_path / "human.jsonl"]
+        fresh = [{**task, "id": f"new {task['id']}"} for task in tasks]
+        write_lines(tmp_path / "tasks.jsonl", fresh)
         again = folder.write(policy="policy.yaml")
         asked = sum(server.asked.values())
         lacking = CliRunner().invoke(app, ["run", str(tmp_path / "suite.yaml"), "-o", "nowhere"])

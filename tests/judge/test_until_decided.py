@@ -25,8 +25,9 @@ def suite(path: Path, url: str, policy: dict[str, Any], **more: Any) -> SuiteFol
     """Answers that are good, one in ten excepted, and a judge that sees it."""
     rubric_file(path)
     (path / "policy.json").write_text(json.dumps(policy))
+    word = more.pop("word", "Fine")
     tasks = [
-        {"id": f"t{n}", "input": f"[[say Fine {n}. QUALITY={4 * (n % 10 > 0)}]]"}
+        {"id": f"t{n}", "input": f"[[say {word} {n}. QUALITY={4 * (n % 10 > 0)}]]"}
         for n in range(TASKS)
     ]
     judge = judge_in(url, more.pop("kind", "good"), rubric="rubric.yaml")
@@ -35,9 +36,9 @@ def suite(path: Path, url: str, policy: dict[str, Any], **more: Any) -> SuiteFol
 
 
 def licensed(path: Path, url: str, kind: str = "good") -> None:
-    """A calibration of the judge, from a run of another folder."""
+    """A calibration of the judge, from other answers in another folder."""
     (path / "all").mkdir()
-    whole = suite(path / "all", url, HALF, kind=kind, concurrency=TASKS)
+    whole = suite(path / "all", url, HALF, kind=kind, concurrency=TASKS, word="Good")
     whole.run()
     records = whole.records()
     people = [{"id": r["id"], "passed": r["judgments"][0]["passed"]} for r in records]

@@ -183,10 +183,13 @@ def test_rows_without_a_value_move_nothing(tmp_path: Path) -> None:
     given = tasks(300, 97)
     for task in given[::2]:
         task["right"] = None
-    policy = {"thresholds": {"blocking": {"pass_rate": "≥ 80%"}}}
+    policy = {"thresholds": {"blocking": {"pass_rate": "≥ 80%"}}, "undecided": "ignore"}
     folder = suite(tmp_path, given, policy)
     assert folder.run("--until-decided").exit_code == 0
     assert len(calls(tmp_path)) < 200
+    (tmp_path / "c").mkdir()
+    strict = suite(tmp_path / "c", given, {**policy, "undecided": "incomplete"})
+    assert strict.run("--until-decided").exit_code == 3
     (tmp_path / "b").mkdir()
     for task in given[1::2]:
         task["right"] = 60

@@ -17,7 +17,7 @@ from calipers.metrics.accuracy import accuracy
 from calipers.metrics.behaviors import behavior_coverage
 from calipers.metrics.declaration import Aggregate, Feature, Influence, Metric, Rank, Totals, centre
 from calipers.metrics.intervals import spread_of
-from calipers.metrics.passing import safety_rate
+from calipers.metrics.passing import VERSION, safety_rate
 from calipers.stats.intervals import UNKNOWN, Interval, normal_quantile, standard_error
 
 _NAME = "final_score"
@@ -218,6 +218,7 @@ final_score = Metric(
     value=_score,
     empty="no record has any of its parts",
     refused=_no_part,
+    version=VERSION,
     optional="unless asked for",
     work=f"{_work} + {_OF_LATENCY} · (1 − {{{_p95.value_name}}})",
     interval=_Mover(),

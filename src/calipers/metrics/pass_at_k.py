@@ -14,7 +14,7 @@ import narwhals as nw
 
 from calipers.metrics.declaration import RUNS, TASK, Aggregate, Frame, Metric, TaskValues, Totals
 from calipers.metrics.intervals import StudentT
-from calipers.metrics.passing import PASSED, passed
+from calipers.metrics.passing import PASSED, VERSION, passed
 from calipers.metrics.tiers import PROFILES
 
 SHOWN = (1, 2, 3, 4, 5, 10)
@@ -89,6 +89,7 @@ def pass_metric(kind: str, k: int) -> Metric:
         refused=partial(_too_short, k=k),
         optional="unless named",
         averaged=f"pass_{kind}_{k}",
+        version=VERSION,
     )
 
 

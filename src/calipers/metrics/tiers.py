@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import exp, inf
 from typing import Any
 
@@ -23,7 +23,7 @@ from calipers.metrics.declaration import (
 from calipers.metrics.intervals import spread_of
 from calipers.metrics.judgments import judged_impl_rate
 from calipers.metrics.means import mean
-from calipers.metrics.passing import PASSED, passed
+from calipers.metrics.passing import PASSED, VERSION, passed
 from calipers.metrics.settings import Settings
 from calipers.stats.intervals import Interval, standard_error, t_quantile, wilson
 
@@ -111,17 +111,21 @@ duration_mean = mean(
     better="lower",
 )
 
-composite_mean = mean(
-    composite_score,
-    name="composite_score",
-    says="Passing and meeting the requirements, weighted (--pass-weight, --impl-weight).",
-    formula="mean((passed · pass_weight + impl_rate · impl_weight) / (pass_weight + impl_weight))",
-    spec="T 6",
-    profiles=PROFILES,
-    needs=(PASSED, RATED),
-    nulls="a run without both parts is left out",
-    range=(0, 1),
-    better="higher",
+composite_mean = replace(
+    mean(
+        composite_score,
+        name="composite_score",
+        says="Passing and meeting the requirements, weighted (--pass-weight, --impl-weight).",
+        formula="mean((passed · pass_weight + impl_rate · impl_weight) / "
+        "(pass_weight + impl_weight))",
+        spec="T 6",
+        profiles=PROFILES,
+        needs=(PASSED, RATED),
+        nulls="a run without both parts is left out",
+        range=(0, 1),
+        better="higher",
+    ),
+    version=VERSION,
 )
 
 
@@ -207,6 +211,7 @@ cost_of_pass_ratio = Metric(
     rows="cost_of_pass__n",
     value=_ratio,
     empty="no record has both a cost and passed, or judgments",
+    version=VERSION,
     also=(UNPRICED,),
     refused=lambda totals: None if totals.get("cost_of_pass__n") else no_price(totals),
     optional="unless asked for",

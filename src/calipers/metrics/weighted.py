@@ -19,7 +19,7 @@ from calipers.metrics.declaration import (
     centre,
 )
 from calipers.metrics.intervals import spread_of
-from calipers.metrics.passing import OVERRULED, PASSED, pass_rate, passed
+from calipers.metrics.passing import OVERRULED, PASSED, VERSION, pass_rate, passed
 from calipers.metrics.settings import Settings
 from calipers.metrics.shares import PartialWilson, weight_influence
 from calipers.stats.intervals import Interval, wilson
@@ -119,7 +119,7 @@ weighted_pass_rate = Metric(
     rows=_N,
     value=_share,
     empty=pass_rate.empty,
-    version=pass_rate.version,
+    version=VERSION,
     also=(OVERRULED,),
     refused=lambda totals: "every weight is 0" if totals.get(_N) and not totals[_ALL] else None,
     work=f"{{{_PASSED}}} / {{{_ALL}}}",
