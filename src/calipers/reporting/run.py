@@ -146,7 +146,9 @@ def _count(sign: str, tokens: int | None) -> str:
 
 
 def failures(result: RunResult) -> Iterator[str]:
-    """How many calls failed in which way, with the first message of each."""
+    """Yield how many calls failed in which way, with the most frequent message of each."""
+    if result.errors and result.errors == result.done:
+        yield "all calls failed; most frequent error:"
     for count, message in result.failures:
         yield f"{count:,} × {printable(message)}"
 

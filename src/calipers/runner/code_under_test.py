@@ -16,8 +16,8 @@ from hashlib import sha256
 from importlib.machinery import SOURCE_SUFFIXES
 from pathlib import Path
 
-from calipers.runner.local_imports import LocalImports
 from calipers.suites import Suite, System
+from calipers.systems.local_imports import LocalImports
 
 _MODULE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 _LARGEST = 64 << 20  # bytes of a file that is hashed at every start

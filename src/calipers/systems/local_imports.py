@@ -44,7 +44,7 @@ class LocalImports:
         found = list(_files_in(self._folders, parts))
         if not found and parts[0] != _OURS and parts[0] not in sys.stdlib_module_names:
             found = list(_files_in(self._places(parts[0]), parts))
-        yield from (path for path in found if not _is_installed(path))
+        yield from (path for path in found if not is_installed(path))
 
     def _imported_by(self, path: Path) -> Iterator[Path]:
         for level, name in _imports(path):
@@ -137,7 +137,7 @@ def _found_by_python(top: str) -> Iterator[Path]:
         return
 
 
-def _is_installed(path: Path) -> bool:
+def is_installed(path: Path) -> bool:
     """Say whether a module belongs to Python or to an installed package."""
     if any(part in _INSTALLED for part in path.parts):
         return True

@@ -1,0 +1,61 @@
+"""Local modules that this process imported before they changed: they are imported anew.
+
+Without it, a second run in one process, as in a notebook, would call the code of the first.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from calipers.systems.local_imports import LocalImports, is_installed
+
+_seen: dict[Path, str] = {}  # the content of local files when they were last loaded
+
+
+@contextmanager
+def fresh_modules(file: Path, folder: Path) -> Iterator[None]:
+    """Import, inside, the local modules that a file leads to as they are on the disk now.
+
+    Those that have changed since an earlier load are forgotten, and so are those of the same name
+    from another folder. What nobody has changed stays as it is. No bytecode is written: it is
+    told from the source by size and second only.
+
+    Args:
+        file: The file that is about to be loaded.
+        folder: The folder that it imports from beside its own, the suite's.
+    """
+    reached = LocalImports((file.parent, folder)).reached_from(file)
+    now = {path: sha256(path.read_bytes()).hexdigest() for path in reached}
+    changed = any(_seen.get(path, digest) != digest for path, digest in now.items())
+    own = {_name_in(file.parent, path): path for path in reached}
+    for name, module in list(sys.modules.items()):
+        path = _file_of(module)
+        is_other = name in own and path is not None and path != own[name] and not is_installed(path)
+        if name != "__main__" and (is_other or (changed and path in now)):
+            del sys.modules[name]
+    _seen.update(now)
+    importlib.invalidate_caches()
+    writes, sys.dont_write_bytecode = sys.dont_write_bytecode, True
+    try:
+        yield
+    finally:
+        sys.dont_write_bytecode = writes
+
+
+def _name_in(folder: Path, path: Path) -> str | None:
+    """Return the name by which a module in a folder is imported; None where it is not in it."""
+    if not path.is_relative_to(folder):
+        return None
+    parts = path.relative_to(folder).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def _file_of(module: Any) -> Path | None:
+    file = getattr(module, "__file__", None)
+    return Path(file).resolve() if isinstance(file, str) else None
