@@ -21,10 +21,10 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp  # noqa: F401
-import polars  # noqa: F401 (its threads begin with its first use, which is in the child)
+import polars as pl  # noqa: F401 (its threads begin with its first use, which is in the child)
 
 import calipers.deciding
-import calipers.systems.chat
+import calipers.systems.chat  # noqa: F401
 from calipers.errors import CalipersError
 from calipers.runner.preparing import prepared
 from calipers.runner.running import run_suite
@@ -49,7 +49,7 @@ def fork_run(suite: Path, folder: Path) -> int:
         code = result.exit_code
     except CalipersError as error:
         (suite.parent / "failed").write_text(f"{error.message}; {error.fix}")
-    except BaseException as error:
+    except BaseException as error:  # noqa: BLE001 (told of by the parent)
         (suite.parent / "failed").write_text(repr(error))
     finally:
         os._exit(code)
@@ -148,7 +148,7 @@ def main(suite: Path, results: Path, kills: int, concurrency: int, seed: int) ->
         assert len(keys) == len(records) == planned * len(models)
         done += books.kills
         rounds += 1
-    print(json.dumps({"kills": done, "rounds": rounds}))
+    sys.stdout.write(json.dumps({"kills": done, "rounds": rounds}))
 
 
 if __name__ == "__main__":

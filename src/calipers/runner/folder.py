@@ -80,7 +80,12 @@ class Folder:
             raise UsageError(
                 f"{path}: cannot be read: {error}", fix="name another folder: -o FOLDER"
             ) from error
-        if not isinstance(found, dict) or found.get("schema") != SCHEMA:
+        parts = ("suite", "data", "files")
+        if (
+            not isinstance(found, dict)
+            or found.get("schema") != SCHEMA
+            or not all(isinstance(found.get(each), dict) for each in parts)
+        ):
             raise UsageError(
                 f"{path}: not of a run of calipers", fix="name another folder: -o FOLDER"
             )

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import platform
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from hashlib import sha256
 from importlib import metadata
 from pathlib import Path
@@ -15,16 +13,16 @@ from calipers.judge.rubrics import Rubric
 from calipers.runner.code_under_test import hash_code
 from calipers.runner.data import Tasks
 from calipers.runner.pricing import Pricing
-from calipers.suites import Judge, Suite, System
+from calipers.suites import Suite
+from calipers.systems.servers import hash_servers
 from calipers.version import __version__
 
 SCHEMA = "calipers.run/1"
 ANSWERS = "answers"  # how many answers of the last run are new, how many were there before
+FRESH = "fresh"  # begun with --fresh: no reply comes from a cache
 ORDER_SEED = "order_seed"  # that draws the tasks, of a run until the gate is decided
 
 _PACKAGES = ("pydantic-ai-slim", "openai", "anthropic", "aiohttp", "genai-prices")
-_NAMES_SERVER = re.compile(r"([A-Z]+)_(\w+_)?(BASE_URL|API_BASE|ENDPOINT|ENDPOINT_URL|API_VERSION)")
-_PREFIXES = {"azure": ("AZURE", "OPENAI"), "bedrock": ("AWS",)}
 
 
 def new_manifest(
@@ -37,6 +35,7 @@ def new_manifest(
     """Return the manifest of a run that begins now; `base` is the suite's folder."""
     known = zip(suite.systems, prices, strict=True)
     judges = zip(suite.judges, rubrics, strict=True)
+    models = [model for judge in suite.judges for model in judge.models]
     return {
         "schema": SCHEMA,
         "version": __version__,
@@ -46,7 +45,7 @@ def new_manifest(
         "versions": dict(_versions()),
         "seed": {system.name: system.settings.get("seed") for system in suite.systems},
         "prices": {system.name: each.to_dict() for system, each in known if each is not None},
-        "servers": _hash_servers(suite, os.environ),
+        "servers": hash_servers((*suite.systems, *models)),
         **({"rubrics": {judge.name: each.hash for judge, each in judges}} if rubrics else {}),
     }
 
@@ -64,20 +63,3 @@ def _versions() -> Iterator[tuple[str, str]]:
             yield package, metadata.version(package)
         except metadata.PackageNotFoundError:
             continue
-
-
-def _hash_servers(suite: Suite, environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment variables that say where a model is, each with a hash of its value.
-
-    Only those of the providers whose models have no `base_url`; a URL may hold a password.
-    """
-    judges = (model for judge in suite.judges for model in judge.models)
-    models: tuple[System | Judge, ...] = (*suite.systems, *judges)
-    names = [each.model for each in models if each.model is not None and each.base_url is None]
-    words = {name.partition(":")[0].partition("-")[0] for name in names}
-    prefixes = {prefix for word in words for prefix in _PREFIXES.get(word, (word.upper(),))}
-    return {
-        name: sha256(value.encode("utf-8", "surrogateescape")).hexdigest()[:16]
-        for name, value in sorted(environment.items())
-        if (found := _NAMES_SERVER.fullmatch(name)) and found[1] in prefixes
-    }

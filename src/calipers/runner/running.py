@@ -21,6 +21,7 @@ from calipers.runner.budget import Budget
 from calipers.runner.calling import Calling
 from calipers.runner.changes import MAY_CHANGE, list_changes, policy_notice
 from calipers.runner.choosing import choose_folder
+from calipers.runner.code_under_test import hash_code
 from calipers.runner.course import AllCalls, Course
 from calipers.runner.ending import RunResult, ended
 from calipers.runner.folder import Folder
@@ -28,7 +29,7 @@ from calipers.runner.journal import Journal
 from calipers.runner.judge_models import Pace
 from calipers.runner.judges import WorkingJudge, judged, open_judges
 from calipers.runner.loop import run_to_end
-from calipers.runner.manifest import ANSWERS, ORDER_SEED, new_manifest
+from calipers.runner.manifest import ANSWERS, FRESH, ORDER_SEED, new_manifest
 from calipers.runner.preparing import Prepared, deciding_course
 from calipers.runner.rejudging import Rejudging
 from calipers.runner.state import DONE, State
@@ -73,6 +74,7 @@ def run_suite(
     """
     course = deciding_course(suite, seed) if only_until_decided else None
     now = new_manifest(suite.suite, suite.base, suite.plan.tasks, suite.prices, suite.rubrics)
+    now[FRESH] = fresh
     if output is None:
         folder, notices = choose_folder(suite.suite, now, fresh=fresh)
         fresh = False
@@ -121,6 +123,7 @@ class _Run:
             finally:
                 journal.close()
             answers = {"new": _answers(state) - reused, "reused": reused}
+            self._notices += self._changed_meanwhile(answers["new"])
             self._note({ANSWERS: answers})
             return ended(
                 self._of.suite,
@@ -149,9 +152,15 @@ class _Run:
             self._notices += policy_notice(before, now)
         for name in (*REPLACED, "spent_usd"):
             now[name] = before.get(name, 0)
+        now[FRESH] = now[FRESH] or before.get(FRESH, False)
         now |= self._seed(before)
         self._folder.remove_verdicts()
         self._note({})
+
+    @property
+    def _is_fresh(self) -> bool:
+        """Say whether no reply may come from a cache."""
+        return bool(self._manifest[FRESH])
 
     def _answers_there(self, journal: Journal) -> State:
         """Read what the folder holds, the answers that no judge has seen included."""
@@ -167,6 +176,14 @@ class _Run:
 
         return self._unjudged.move_into(journal, is_done)
 
+    def _changed_meanwhile(self, new: int) -> Iterator[str]:
+        """Yield which code under test has changed while it was called."""
+        before = self._manifest["files"]
+        now = hash_code(self._of.suite, self._of.base) if new else {}
+        changed = [name for name, digest in now.items() if before.get(name, digest) != digest]
+        if changed:
+            yield f"{', '.join(changed)} has changed during the run: run again to call it anew"
+
     def _seed(self, before: dict[str, Any]) -> dict[str, int]:
         """The seed of the order of tasks: whoever has seen results must not draw again."""
         drawn = before.get(ORDER_SEED)
@@ -176,7 +193,7 @@ class _Run:
         if drawn not in (None, seed):
             raise UsageError(
                 f"{self._folder.path}: its tasks were drawn with --seed {drawn}, not {seed}",
-                fix=f"go on with --seed {drawn}, or begin anew with another folder: -o FOLDER",
+                fix=f"go on with --seed {drawn}, or begin anew: --fresh",
             )
         return {ORDER_SEED: seed}
 
@@ -229,7 +246,7 @@ class _Run:
 
         async def calls() -> None:
             async with (
-                open_systems(of.suite, of.base, self._say) as systems,
+                open_systems(of.suite, of.base, self._say, fresh=self._is_fresh) as systems,
                 self._open_judges() as judges,
             ):
                 calling = Calling(
@@ -294,7 +311,7 @@ class _Run:
             ),
             mask=mask_of(suite),
             say=self._say,
-            cache=None if suite.cache is None else self._of.base / suite.cache,
+            cache=None if suite.cache is None or self._is_fresh else self._of.base / suite.cache,
         )
 
 

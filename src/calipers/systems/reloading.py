@@ -6,12 +6,12 @@ Without it, a second run in one process, as in a notebook, would call the code o
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 from calipers.systems.local_imports import LocalImports, is_installed
 
@@ -34,9 +34,14 @@ def fresh_modules(file: Path, folder: Path) -> Iterator[None]:
     now = {path: sha256(path.read_bytes()).hexdigest() for path in reached}
     changed = any(_seen.get(path, digest) != digest for path, digest in now.items())
     own = {_name_in(file.parent, path): path for path in reached}
+    own = {name: path for name, path in own.items() if name not in sys.stdlib_module_names}
+    file_names = {path.name for path in reached}
     for name, module in list(sys.modules.items()):
-        path = _file_of(module)
-        is_other = name in own and path is not None and path != own[name] and not is_installed(path)
+        written = str(getattr(module, "__file__", None))
+        if name not in own and os.path.basename(written) not in file_names:  # noqa: PTH119 (quick)
+            continue
+        path = Path(written).resolve()
+        is_other = name in own and path != own[name] and not is_installed(path)
         if name != "__main__" and (is_other or (changed and path in now)):
             del sys.modules[name]
     _seen.update(now)
@@ -54,8 +59,3 @@ def _name_in(folder: Path, path: Path) -> str | None:
         return None
     parts = path.relative_to(folder).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-
-
-def _file_of(module: Any) -> Path | None:
-    file = getattr(module, "__file__", None)
-    return Path(file).resolve() if isinstance(file, str) else None
