@@ -15,11 +15,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from calipers.errors import UsageError
-from calipers.result_folder import MANIFEST
 from calipers.runner.budget import Budget
 from calipers.runner.calling import Calling
-from calipers.runner.changes import MAY_CHANGE, list_changes, policy_notice
 from calipers.runner.choosing import choose_folder
 from calipers.runner.code_under_test import hash_code
 from calipers.runner.course import AllCalls, Course
@@ -29,9 +26,10 @@ from calipers.runner.journal import Journal
 from calipers.runner.judge_models import Pace
 from calipers.runner.judges import WorkingJudge, judged, open_judges
 from calipers.runner.loop import run_to_end
-from calipers.runner.manifest import ANSWERS, FRESH, ORDER_SEED, new_manifest
+from calipers.runner.manifest import ANSWERS, FRESH, new_manifest
 from calipers.runner.preparing import Prepared, deciding_course
 from calipers.runner.rejudging import Rejudging
+from calipers.runner.run_manifest import REPLACED, RunManifest
 from calipers.runner.state import DONE, State
 from calipers.runner.tally import Tally
 from calipers.runner.unjudged import Unjudged
@@ -44,7 +42,6 @@ Watch = Callable[[Tally], AbstractContextManager[object]]
 INTERRUPTED = "it was interrupted"
 SPENT = "the budget is spent"
 DECIDED = "the gate is decided"
-REPLACED = ("replaced_calls", "replaced_usd")  # by later calls: of the state, and of the manifest
 
 
 def run_suite(
@@ -80,7 +77,7 @@ def run_suite(
         fresh = False
     else:
         folder, notices = Folder(output), ()
-    run = _Run(suite, folder, watch, course, manifest=now, notices=notices)
+    run = _Run(suite, folder, watch, course, RunManifest(folder, now), notices)
     return run(fresh=fresh, report=report)
 
 
@@ -93,8 +90,7 @@ class _Run:
         folder: Folder,
         watch: Watch,
         until_decided: UntilDecided | None,
-        *,
-        manifest: dict[str, Any],
+        manifest: RunManifest,
         notices: Sequence[str],
     ) -> None:
         self._of = of
@@ -113,7 +109,7 @@ class _Run:
         with self._folder.held():
             if fresh and (kept := self._folder.set_aside()) is not None:
                 self._notices.append(f"the answers of before are in {kept}")
-            self._begin()
+            self._notices += self._manifest.begin(None if early is None else early.seed)
             journal = Journal(self._folder.journal)
             try:
                 state = self._answers_there(journal)
@@ -124,7 +120,7 @@ class _Run:
                 journal.close()
             answers = {"new": _answers(state) - reused, "reused": reused}
             self._notices += self._changed_meanwhile(answers["new"])
-            self._note({ANSWERS: answers})
+            self._manifest.note({ANSWERS: answers})
             return ended(
                 self._of.suite,
                 self._of.base,
@@ -137,25 +133,6 @@ class _Run:
                 notices=self._notices,
                 report=report,
             )
-
-    def _begin(self) -> None:
-        """Write down what the folder is of; another suite's folder is refused."""
-        now = self._manifest
-        before = self._folder.manifest() or {}
-        if before:
-            if changes := list_changes(before, now):
-                raise UsageError(
-                    f"{self._folder.path}: its answers are stale: {'; '.join(changes)}",
-                    fix="--fresh calls again and keeps the old answers beside the folder, "
-                    f"-o FOLDER takes another one; {', '.join(MAY_CHANGE)} may change",
-                )
-            self._notices += policy_notice(before, now)
-        for name in (*REPLACED, "spent_usd"):
-            now[name] = before.get(name, 0)
-        now[FRESH] = now[FRESH] or before.get(FRESH, False)
-        now |= self._seed(before)
-        self._folder.remove_verdicts()
-        self._note({})
 
     @property
     def _is_fresh(self) -> bool:
@@ -184,32 +161,17 @@ class _Run:
         if changed:
             yield f"{', '.join(changed)} has changed during the run: run again to call it anew"
 
-    def _seed(self, before: dict[str, Any]) -> dict[str, int]:
-        """The seed of the order of tasks: whoever has seen results must not draw again."""
-        drawn = before.get(ORDER_SEED)
-        if self._until_decided is None:
-            return {} if drawn is None else {ORDER_SEED: drawn}
-        seed = self._until_decided.seed
-        if drawn not in (None, seed):
-            raise UsageError(
-                f"{self._folder.path}: its tasks were drawn with --seed {drawn}, not {seed}",
-                fix=f"go on with --seed {drawn}, or begin anew: --fresh",
-            )
-        return {ORDER_SEED: seed}
-
     def _say(self, notice: str) -> None:
         if notice not in self._notices:
             self._notices.append(notice)
-
-    def _note(self, changed: dict[str, Any]) -> None:
-        self._manifest |= changed
-        self._folder.write_json(MANIFEST, self._manifest)
 
     def _state(self, journal: Journal) -> State:
         """What the journal holds; what was replaced stays spent."""
         state = State(self._of.plan, journal)
         if state.replaced_calls:
-            self._note({name: self._manifest[name] + getattr(state, name) for name in REPLACED})
+            self._manifest.note(
+                {name: self._manifest[name] + getattr(state, name) for name in REPLACED}
+            )
         return state
 
     def _all_made(self, state: State, journal: Journal) -> tuple[State, str | None]:
@@ -288,7 +250,7 @@ class _Run:
             return INTERRUPTED
         finally:
             if self._of.suite.budget_usd is not None:
-                self._note({"spent_usd": budget.spent_usd})
+                self._manifest.note({"spent_usd": budget.spent_usd})
         return SPENT if budget.is_spent else None
 
     def _course(self, state: State, journal: Journal) -> Course:
