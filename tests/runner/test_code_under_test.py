@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from calipers.errors import UsageError
 from calipers.runner.code_under_test import hash_code
 from calipers.suites import Suite
 
@@ -107,3 +108,12 @@ def test_packages_beside_the_suite_are_local_too(
 
 def test_models_and_servers_have_no_local_code(folder: Path) -> None:
     assert code(folder, http="http://127.0.0.1:9/agent.py") == []
+
+
+def test_further_files_are_named_by_the_suite(folder: Path) -> None:
+    (folder / "prompts").mkdir()
+    (folder / "prompts/system.md").write_text("Be brief.")
+    found = code(folder, http="http://127.0.0.1:9/", files=["prompts/*.md", "**/named.py"])
+    assert found == ["named.py", "prompts/system.md"]
+    with pytest.raises(UsageError, match=r"systems\.s\.files: promts/\* names no file"):
+        code(folder, http="http://127.0.0.1:9/", files=["promts/*"])

@@ -13,6 +13,8 @@ from click.testing import Result
 
 import calipers as cal
 from benchmarks.model_server import ModelServer
+from calipers.result_folder import result_folder
+from calipers.web.catalog import Catalog
 from tests.commands import run as calipers
 from tests.files import write_lines
 from tests.judge.test_rubrics import rubric_file
@@ -156,6 +158,17 @@ class TestTheDefaultFolder:
         assert report.facts["Answers"] == "3 new in the last run, 0 reused"
         assert calipers("report", "results/test").exit_code == 0
         assert (runs()[-1] / "report.html").exists()
+
+
+@pytest.mark.usefixtures("solver")
+def test_runs_of_before_there_were_folders_for_each_stay_in_the_list() -> None:
+    root = Path("results/test")
+    assert run("-o", str(root)).exit_code == 0
+    assert run().exit_code == 0
+    names = {entry.name for entry in Catalog(Path("results")).entries()}
+    newest = result_folder(root)
+    assert newest is not None
+    assert names == {"test", f"test/{newest.name}"}
 
 
 class TestANamedFolder:

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from benchmarks.model_server import ModelServer
+from tests.judge.test_suites import judge_in
 from tests.runner.suites_at_hand import ANSWER, SuiteFolder, chat, suite_folder, sums
 
 
@@ -200,6 +201,31 @@ def test_an_interrupted_run_says_how_to_go_on(tmp_path: Path, ending: signal.Sig
         assert suite.run().exit_code == 0
     assert len(suite.records()) == 60
     assert json.loads((suite.results / "score.json").read_text())["groups"][0]["records"] == 60
+
+
+def test_answers_that_a_judge_has_not_seen_are_kept_when_interrupted(tmp_path: Path) -> None:
+    (tmp_path / "system.py").write_text("def answer(record): return 'QUALITY=5'\n")
+    server = ModelServer(latency=3600)
+    with server.in_thread() as url:
+        judge = judge_in(url, price={"input": 1, "output": 1})
+        system = {"name": "s", "python": "system.py:answer"}
+        suite = suite_folder(tmp_path, sums(9), [system], judges=[judge], concurrency=3)
+        process = suite.start()
+        assert comes_true(lambda: server.in_flight == 3)
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=30)
+        assert process.returncode == 3, said
+        assert "9 calls, 3 answers new" in said
+        waiting = suite.records()
+        assert [each["judgments"][0]["reason"] for each in waiting] == [
+            "not judged: the run ended before"
+        ] * 3
+        assert not (suite.results / ".unjudged.jsonl").exists()
+        server.latency = 0
+        again = suite.run()
+    assert again.exit_code == 0
+    assert "6 answers new, 3 reused" in again.stderr
+    assert all(each["judgments"][0]["scores"] for each in suite.records())
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])

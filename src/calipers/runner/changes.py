@@ -90,7 +90,7 @@ def _differences(before: Any, now: Any, place: str = "") -> Iterator[str]:
                 yield from _differences(before.get(key), now.get(key), at)
     elif isinstance(before, list) and isinstance(now, list) and _named(before) and _named(now):
         yield from _differences(_by_name(before), _by_name(now), place)
-    elif before != now:
+    elif before != now and not (_is_empty(before) and _is_empty(now)):
         yield f"{place} was {_shown(before)}, is {_shown(now)}"
 
 
@@ -102,8 +102,12 @@ def _by_name(items: list[dict[str, Any]]) -> dict[str, Any]:
     return {each["name"]: each for each in items}
 
 
+def _is_empty(value: Any) -> bool:
+    return value is None or value in ([], {})
+
+
 def _shown(value: Any) -> str:
-    if value is None or value in ([], {}):
+    if _is_empty(value):
         return "not there"
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"

@@ -12,10 +12,12 @@ import re
 import shlex
 import sys
 from collections.abc import Iterator, Sequence
+from glob import glob
 from hashlib import sha256
 from importlib.machinery import SOURCE_SUFFIXES
 from pathlib import Path
 
+from calipers.errors import UsageError
 from calipers.suites import Suite, System
 from calipers.systems.local_imports import LocalImports
 
@@ -27,8 +29,11 @@ def hash_code(suite: Suite, folder: Path) -> dict[str, str]:
     """Return the SHA-256 of every local file of the systems, by its path from the suite's folder.
 
     Args:
-        suite: The suite whose `python:` and `command:` systems are looked at.
+        suite: The suite whose systems are looked at.
         folder: The suite's folder, which its paths are relative to.
+
+    Raises:
+        UsageError: A pattern among the `files` of a system names no file.
     """
     found: set[Path] = set()
     for system in suite.systems:
@@ -43,6 +48,24 @@ def _files_of(system: System, folder: Path) -> Iterator[Path]:
         yield from _with_imports(file, folder)
     for path in _named_by(system.command or (), folder):
         yield from _with_imports(path, folder)
+    for pattern in system.files:
+        yield from _matching(pattern, system, folder)
+
+
+def _matching(pattern: str, system: System, folder: Path) -> Iterator[Path]:
+    """Yield the files that a pattern of the suite names.
+
+    Raises:
+        UsageError: There is none.
+    """
+    found = [folder / each for each in glob(pattern, root_dir=folder, recursive=True)]  # noqa: PTH207 (may be absolute)
+    files = [path.resolve() for path in found if path.is_file()]
+    if not files:
+        raise UsageError(
+            f"systems.{system.name}.files: {pattern} names no file",
+            fix="a path or a glob, relative to the suite: prompts/*.md",
+        )
+    yield from files
 
 
 def _with_imports(path: Path, folder: Path) -> Iterator[Path]:
