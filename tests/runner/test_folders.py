@@ -298,6 +298,22 @@ def test_a_module_is_imported_as_it_is_now() -> None:
     assert found == [1.0, 0.0, 1.0]
 
 
+def test_a_module_that_only_the_running_code_can_find_is_noted(solver: SuiteFolder) -> None:
+    """Agents often put a folder on sys.path themselves."""
+    Path("lib").mkdir()
+    Path("lib/far_away.py").write_text("LIFT = 1\n")
+    finds = "import os, sys\nsys.path.append(os.path.join(os.path.dirname(__file__), 'lib'))\n"
+    Path("solver.py").write_text(finds + SOLVER.replace("from helper", "from far_away"))
+    assert solver.run().exit_code == 0
+    assert list(solver.json("manifest.json")["imported"]) == ["lib/far_away.py"]
+    assert "3 reused" in solver.run().stderr
+    Path("lib/far_away.py").write_text("LIFT = 2\n")
+    refused = solver.run()
+    assert refused.exit_code == 2
+    assert "lib/far_away.py has changed" in refused.stderr
+    assert solver.run("--fresh").exit_code == 1
+
+
 def test_modules_of_one_name_in_two_suites_are_told_apart(tmp_path: Path) -> None:
     for lift in (1, 2):
         folder = tmp_path / str(lift)

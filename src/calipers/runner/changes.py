@@ -4,25 +4,32 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
-from calipers.runner.manifest import ORDER_SEED
+from calipers.runner.code_under_test import hash_file
+from calipers.runner.manifest import IMPORTED, ORDER_SEED
 
 MAY_CHANGE = ("budget_usd", "budget_calls", "concurrency", "retries", "timeout_seconds")
 _DECIDES_NOTHING = ("description",)
 _SHOWN = 60
 
 
-def list_changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+def list_changes(before: Mapping[str, Any], now: Mapping[str, Any], base: Path) -> list[str]:
     """Return every difference between two manifests that makes old answers stale, in words.
 
-    The suite without `MAY_CHANGE`, the data, the code under test, the judges' rubrics, the prices
-    of the price list, and the servers that environment variables name.
+    Looked at are the suite without `MAY_CHANGE`, the data, the code under test, the judges'
+    rubrics, the prices of the price list, and the servers that environment variables name.
+
+    Args:
+        before: The manifest of the folder.
+        now: The manifest of the run that is to go on in it.
+        base: The suite's own folder.
     """
     return [
         *_differences(before["suite"], now["suite"]),
         *_of_data(before["data"], now["data"]),
-        *_of_files(before, now),
+        *_of_files(before, now, base),
         *_of_rubrics(before.get("rubrics", {}), now.get("rubrics", {})),
         *_of_prices(before.get("prices", {}), now.get("prices", {})),
         *_of_servers(before.get("servers"), now.get("servers", {})),
@@ -35,20 +42,19 @@ def _of_data(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]
         yield f"{now['path']} has other content ({tasks})"
 
 
-def _of_files(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the files of the code under test that differ.
+def _of_files(before: Mapping[str, Any], now: Mapping[str, Any], base: Path) -> Iterator[str]:
+    """Yield the files of the code under test that differ, as they were and as they are on the disk.
 
     A policy is held against the same answers anew, unless it has decided which calls were made.
     """
     policies = {each["suite"]["policy"] for each in (before, now)}
-    then, today = before["files"], now["files"]
-    for name in sorted({*then, *today} - (set() if ORDER_SEED in before else policies)):
-        if name not in today:
-            yield f"{name} is no longer part of the code under test"
-        elif name not in then:
+    then = {**before["files"], **before.get(IMPORTED, {})}
+    today = {**{name: hash_file(name, base) for name in then}, **now["files"]}
+    for name in sorted(today.keys() - (set() if ORDER_SEED in before else policies)):
+        if name not in then:
             yield f"{name} is new in the code under test"
         elif then[name] != today[name]:
-            yield f"{name} has changed"
+            yield f"{name} has changed" if (base / name).is_file() else f"{name} is gone"
 
 
 def _of_rubrics(before: Mapping[str, str], now: Mapping[str, str]) -> Iterator[str]:

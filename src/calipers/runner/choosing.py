@@ -16,7 +16,7 @@ _ROOT = "results"
 
 
 def choose_folder(
-    suite: Suite, now: Mapping[str, Any], *, fresh: bool
+    suite: Suite, base: Path, now: Mapping[str, Any], *, fresh: bool
 ) -> tuple[Folder, tuple[str, ...]]:
     """Return the folder of a run, and what to say about the choice.
 
@@ -25,12 +25,13 @@ def choose_folder(
 
     Args:
         suite: The suite that is run.
+        base: The suite's own folder.
         now: The manifest of the run.
         fresh: Whether to take a new folder whatever there is.
     """
     root = Path(_ROOT) / _folder_name(suite)
     newest = newest_run(root)
-    changes = [] if newest is None else _changes_since(Folder(newest), now)
+    changes = [] if newest is None else _changes_since(Folder(newest), now, base)
     if newest is not None and not (changes or fresh):
         return Folder(newest), ()
     folder = _new_folder(root, newest)
@@ -39,13 +40,13 @@ def choose_folder(
     return Folder(folder), (f"a new run, {folder}: since {newest.name}, {'; '.join(changes)}",)
 
 
-def _changes_since(folder: Folder, now: Mapping[str, Any]) -> list[str]:
+def _changes_since(folder: Folder, now: Mapping[str, Any], base: Path) -> list[str]:
     """Return what makes the answers of a folder stale; nothing where it has none."""
     try:
         before = folder.manifest()
     except UsageError as error:
         return [error.message]
-    return [] if before is None else list_changes(before, now)
+    return [] if before is None else list_changes(before, now, base)
 
 
 def _new_folder(root: Path, newest: Path | None) -> Path:

@@ -11,7 +11,7 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from glob import glob
 from hashlib import sha256
 from importlib.machinery import SOURCE_SUFFIXES
@@ -20,6 +20,7 @@ from pathlib import Path
 from calipers.errors import UsageError
 from calipers.suites import Suite, System
 from calipers.systems.local_imports import LocalImports
+from calipers.systems.reloading import imported_since
 
 _MODULE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 _LARGEST = 64 << 20  # bytes of a file that is hashed at every start
@@ -38,14 +39,32 @@ def hash_code(suite: Suite, folder: Path) -> dict[str, str]:
     found: set[Path] = set()
     for system in suite.systems:
         found.update(_files_of(system, folder.resolve()))
-    named = {Path(os.path.relpath(path, folder.resolve())).as_posix(): path for path in found}
+    return _hashed(found, folder)
+
+
+def hash_imported(suite: Suite, folder: Path) -> dict[str, str]:
+    """Return the same of the local modules that this process has imported for the systems."""
+    files = {(folder / _python_file(each)).resolve() for each in suite.systems if each.python}
+    return _hashed({path for file in files for path in imported_since(file)}, folder)
+
+
+def hash_file(name: str, folder: Path) -> str:
+    """Return the SHA-256 of one of these files as it is now, or why there is none."""
+    return _digest(folder.resolve() / name)
+
+
+def _hashed(paths: Iterable[Path], folder: Path) -> dict[str, str]:
+    named = {Path(os.path.relpath(path, folder.resolve())).as_posix(): path for path in paths}
     return {name: _digest(named[name]) for name in sorted(named)}
+
+
+def _python_file(system: System) -> str:
+    return (system.python or "").rpartition(":")[0]
 
 
 def _files_of(system: System, folder: Path) -> Iterator[Path]:
     if system.python is not None:
-        file = (folder / system.python.rpartition(":")[0]).resolve()
-        yield from _with_imports(file, folder)
+        yield from _with_imports((folder / _python_file(system)).resolve(), folder)
     for path in _named_by(system.command or (), folder):
         yield from _with_imports(path, folder)
     for pattern in system.files:

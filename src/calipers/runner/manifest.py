@@ -20,6 +20,7 @@ from calipers.version import __version__
 SCHEMA = "calipers.run/1"
 ANSWERS = "answers"  # how many answers of the last run are new, how many were there before
 FRESH = "fresh"  # begun with --fresh: no reply comes from a cache
+IMPORTED = "imported"  # local modules that the systems were seen to import, beside `files`
 ORDER_SEED = "order_seed"  # that draws the tasks, of a run until the gate is decided
 
 _PACKAGES = ("pydantic-ai-slim", "openai", "anthropic", "aiohttp", "genai-prices")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from calipers.errors import UsageError
 from calipers.result_folder import MANIFEST
 from calipers.runner.changes import MAY_CHANGE, list_changes, policy_notice
 from calipers.runner.folder import Folder
-from calipers.runner.manifest import FRESH, ORDER_SEED
+from calipers.runner.manifest import FRESH, IMPORTED, ORDER_SEED
 
 REPLACED = ("replaced_calls", "replaced_usd")  # by later calls: of the state, and of the manifest
 SPENT = "spent_usd"
@@ -18,8 +19,9 @@ SPENT = "spent_usd"
 class RunManifest:
     """What the folder says of the run, in memory and on the disk."""
 
-    def __init__(self, folder: Folder, content: dict[str, Any]) -> None:
+    def __init__(self, folder: Folder, content: dict[str, Any], base: Path) -> None:
         self._folder = folder
+        self._base = base  # the suite's own folder
         self._content = content
 
     def begin(self, order_seed: int | None) -> list[str]:
@@ -37,7 +39,7 @@ class RunManifest:
         now, before = self._content, self._folder.manifest() or {}
         notices: list[str] = []
         if before:
-            if changes := list_changes(before, now):
+            if changes := list_changes(before, now, self._base):
                 raise UsageError(
                     f"{self._folder.path}: its answers are stale: {'; '.join(changes)}",
                     fix="--fresh calls again and keeps the old answers beside the folder, "
@@ -46,6 +48,7 @@ class RunManifest:
             notices += policy_notice(before, now)
         for name in (*REPLACED, SPENT):
             now[name] = before.get(name, 0)
+        now[IMPORTED] = before.get(IMPORTED, {})
         now[FRESH] = now[FRESH] or before.get(FRESH, False)
         now |= self._seed(before, order_seed)
         self._folder.remove_verdicts()

@@ -18,7 +18,7 @@ from typing import Any
 from calipers.runner.budget import Budget
 from calipers.runner.calling import Calling
 from calipers.runner.choosing import choose_folder
-from calipers.runner.code_under_test import hash_code
+from calipers.runner.code_under_test import hash_code, hash_imported
 from calipers.runner.course import AllCalls, Course
 from calipers.runner.ending import RunResult, ended
 from calipers.runner.folder import Folder
@@ -26,13 +26,13 @@ from calipers.runner.journal import Journal
 from calipers.runner.judge_models import Pace
 from calipers.runner.judges import WorkingJudge, judged, open_judges
 from calipers.runner.loop import run_to_end
-from calipers.runner.manifest import ANSWERS, FRESH, new_manifest
+from calipers.runner.manifest import ANSWERS, FRESH, IMPORTED, new_manifest
 from calipers.runner.preparing import Prepared, deciding_course
 from calipers.runner.rejudging import Rejudging
 from calipers.runner.run_manifest import REPLACED, RunManifest
 from calipers.runner.state import DONE, State
 from calipers.runner.tally import Tally
-from calipers.runner.unjudged import Unjudged
+from calipers.runner.unjudged import Unjudged, unjudged_notice
 from calipers.runner.until_decided import UntilDecided
 from calipers.systems import mask_of, open_systems
 
@@ -73,11 +73,11 @@ def run_suite(
     now = new_manifest(suite.suite, suite.base, suite.plan.tasks, suite.prices, suite.rubrics)
     now[FRESH] = fresh
     if output is None:
-        folder, notices = choose_folder(suite.suite, now, fresh=fresh)
+        folder, notices = choose_folder(suite.suite, suite.base, now, fresh=fresh)
         fresh = False
     else:
         folder, notices = Folder(output), ()
-    run = _Run(suite, folder, watch, course, RunManifest(folder, now), notices)
+    run = _Run(suite, folder, watch, course, RunManifest(folder, now, suite.base), notices)
     return run(fresh=fresh, report=report)
 
 
@@ -115,12 +115,13 @@ class _Run:
                 state = self._answers_there(journal)
                 reused = _answers(state)
                 state, stopped = self._all_made(state, journal)
-                self._notices += unjudged_notice(state)
+                self._notices += unjudged_notice(len(state.unjudged))
             finally:
                 journal.close()
             answers = {"new": _answers(state) - reused, "reused": reused}
             self._notices += self._changed_meanwhile(answers["new"])
             self._manifest.note({ANSWERS: answers})
+            self._note_imports()
             return ended(
                 self._of.suite,
                 self._of.base,
@@ -152,6 +153,13 @@ class _Run:
             return state.calls[system][number] == DONE
 
         return self._unjudged.move_into(journal, is_done)
+
+    def _note_imports(self) -> None:
+        """Note the modules that systems import in ways that cannot be seen in the source."""
+        known = {**self._manifest["files"], **self._manifest[IMPORTED]}
+        found = hash_imported(self._of.suite, self._of.base)
+        if more := {name: each for name, each in found.items() if name not in known}:
+            self._manifest.note({IMPORTED: {**self._manifest[IMPORTED], **more}})
 
     def _changed_meanwhile(self, new: int) -> Iterator[str]:
         """Yield which code under test has changed while it was called."""
@@ -211,6 +219,7 @@ class _Run:
                 open_systems(of.suite, of.base, self._say, fresh=self._is_fresh) as systems,
                 self._open_judges() as judges,
             ):
+                self._note_imports()
                 calling = Calling(
                     of.plan,
                     systems,
@@ -280,14 +289,3 @@ class _Run:
 def _answers(state: State) -> int:
     """Return how many calls have a record that is no error."""
     return state.tally.done - state.tally.errors
-
-
-def unjudged_notice(state: State) -> Iterator[str]:
-    """Say how many answers a judge owes a judgement to."""
-    if count := len(state.unjudged):
-        what = (
-            "1 answer: run again to have it"
-            if count == 1
-            else f"{count:,} answers: run again to have these"
-        )
-        yield f"judges failed on {what} judged, and only judged"

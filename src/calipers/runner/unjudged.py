@@ -7,7 +7,7 @@ judges, and only they, are asked again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -76,3 +76,14 @@ def _owed(judges: Sequence[Judge], rubric_hashes: Sequence[str]) -> list[dict[st
         for judge, rubric_hash in zip(judges, rubric_hashes, strict=True)
         for sample in range(1, judge.samples + 1)
     ]
+
+
+def unjudged_notice(count: int) -> Iterator[str]:
+    """Yield how many answers a judge owes a judgment to, where there are any."""
+    if count:
+        what = (
+            "1 answer: run again to have it"
+            if count == 1
+            else f"{count:,} answers: run again to have these"
+        )
+        yield f"judges failed on {what} judged, and only judged"

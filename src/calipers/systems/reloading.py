@@ -16,6 +16,9 @@ from pathlib import Path
 from calipers.systems.local_imports import LocalImports, is_installed
 
 _seen: dict[Path, str] = {}  # the content of local files when they were last loaded
+_there: dict[Path, frozenset[str]] = {}  # the modules there were when a file was last loaded
+_led_to: dict[Path, set[Path]] = {}  # the modules that came with a file, or while it was called
+_OURS = ("calipers", "__main__")
 
 
 @contextmanager
@@ -31,7 +34,8 @@ def fresh_modules(file: Path, folder: Path) -> Iterator[None]:
         folder: The folder that it imports from beside its own, the suite's.
     """
     reached = LocalImports((file.parent, folder)).reached_from(file)
-    now = {path: sha256(path.read_bytes()).hexdigest() for path in reached}
+    reached |= {path for path in _led_to.get(file, ()) if path.is_file()}
+    now = {path: _digest(path) for path in reached}
     changed = any(_seen.get(path, digest) != digest for path, digest in now.items())
     own = {_name_in(file.parent, path): path for path in reached}
     own = {name: path for name, path in own.items() if name not in sys.stdlib_module_names}
@@ -45,12 +49,37 @@ def fresh_modules(file: Path, folder: Path) -> Iterator[None]:
         if name != "__main__" and (is_other or (changed and path in now)):
             del sys.modules[name]
     _seen.update(now)
+    _there[file] = frozenset(sys.modules)
     importlib.invalidate_caches()
     writes, sys.dont_write_bytecode = sys.dont_write_bytecode, True
     try:
         yield
     finally:
         sys.dont_write_bytecode = writes
+
+
+def imported_since(file: Path) -> set[Path]:
+    """Return the local modules that have been imported since a file was loaded, or with it before.
+
+    Among them are those that no look at the source can find, as where it changes `sys.path`. To be
+    asked while the file's functions are called, or right after.
+    """
+    if file not in _there:
+        return set()
+    files = [
+        getattr(module, "__file__", None)
+        for name, module in list(sys.modules.items())
+        if name not in _there[file] and name.partition(".")[0] not in _OURS
+    ]
+    paths = {Path(each).resolve() for each in files if isinstance(each, str)}
+    local = {path for path in paths if path.is_file() and not is_installed(path)}
+    _seen.update({path: _digest(path) for path in local - _seen.keys()})
+    _led_to.setdefault(file, set()).update(local)
+    return set(_led_to[file])
+
+
+def _digest(path: Path) -> str:
+    return sha256(path.read_bytes()).hexdigest()
 
 
 def _name_in(folder: Path, path: Path) -> str | None:
