@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 from collections.abc import Callable
@@ -125,6 +126,28 @@ class TestTheDefaultFolder:
         assert again.exit_code == 1
         assert "policy.yaml has changed: the answers that are there are decided on" in again.stderr
         assert (len(runs()), calls()) == (1, 3)
+
+    def test_a_policy_that_decided_which_calls_were_made_must_stay(self) -> None:
+        assert run("--until-decided", "-o", "out").exit_code == 0
+        Path("policy.yaml").write_text("thresholds: {blocking: {accuracy: 10}}\n")
+        refused = run("--until-decided", "-o", "out")
+        assert refused.exit_code == 2
+        assert "policy.yaml has changed" in refused.stderr
+
+    def test_a_run_that_is_at_work_is_waited_for(self) -> None:
+        assert run().exit_code == 0
+        with (runs()[0] / ".lock").open("w") as held:
+            fcntl.flock(held, fcntl.LOCK_EX)
+            refused = run()
+        assert refused.exit_code == 2
+        assert "another run is at work in this folder" in refused.stderr
+        assert len(runs()) == 1
+
+    def test_a_root_that_is_a_file_is_told(self) -> None:
+        Path("results").write_text("a file")
+        refused = run()
+        assert refused.exit_code == 2
+        assert "-o FOLDER" in refused.stderr
 
     def test_an_empty_folder_of_a_run_that_never_began_is_used(self) -> None:
         Path("results/test/2026-01-01T000000Z").mkdir(parents=True)

@@ -30,14 +30,17 @@ def choose_folder(
         fresh: Whether to take a new folder whatever there is.
     """
     root = Path(_ROOT) / _folder_name(suite)
-    newest = newest_run(root)
-    changes = [] if newest is None else _changes_since(Folder(newest), now, base)
-    if newest is not None and not (changes or fresh):
-        return Folder(newest), ()
-    folder = _new_folder(root, newest)
-    if newest is None or fresh:
-        return Folder(folder), ()
-    return Folder(folder), (f"a new run, {folder}: since {newest.name}, {'; '.join(changes)}",)
+    while True:
+        newest = newest_run(root)
+        changes = [] if newest is None else _changes_since(Folder(newest), now, base)
+        if newest is not None and not (changes or fresh):
+            return Folder(newest), ()
+        folder = root / new_stamp(newest)
+        if not _made(folder):  # another run has begun this very moment: look again
+            continue
+        if newest is None or fresh:
+            return Folder(folder), ()
+        return Folder(folder), (f"a new run, {folder}: since {newest.name}, {'; '.join(changes)}",)
 
 
 def _changes_since(folder: Folder, now: Mapping[str, Any], base: Path) -> list[str]:
@@ -49,19 +52,17 @@ def _changes_since(folder: Folder, now: Mapping[str, Any], base: Path) -> list[s
     return [] if before is None else list_changes(before, now, base)
 
 
-def _new_folder(root: Path, newest: Path | None) -> Path:
-    while True:
-        path = root / new_stamp(newest)
-        try:
-            path.mkdir(parents=True)
-        except FileExistsError:  # of another run that has begun this very moment
-            newest = newest_run(root)
-        except OSError as error:
-            raise UsageError(
-                f"{path}: {error.strerror}", fix="name another folder: -o FOLDER"
-            ) from error
-        else:
-            return path
+def _made(folder: Path) -> bool:
+    """Make a folder; return False where it is there already."""
+    try:
+        folder.mkdir(parents=True)
+    except FileExistsError:
+        return False
+    except OSError as error:
+        raise UsageError(
+            f"{folder}: {error.strerror}", fix="name another folder: -o FOLDER"
+        ) from error
+    return True
 
 
 def _folder_name(suite: Suite) -> str:
