@@ -195,6 +195,9 @@ def _of_run(manifest: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             for what in [next((each[kind] for kind in kinds if each.get(kind)), "?")]
         ]
         yield "Systems", _some(named)
+    answers = manifest.get("answers")
+    if isinstance(answers, dict) and {"new", "reused"} <= answers.keys():
+        yield "Answers", f"{answers['new']} new in the last run, {answers['reused']} reused"
     prices = manifest.get("prices")
     if isinstance(prices, dict) and prices:
         sources = {

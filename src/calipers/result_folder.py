@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,17 +15,40 @@ SCORE = "score.json"
 GATE = "gate.json"
 REPORT = "report.html"
 
+_STAMP = "%Y-%m-%dT%H%M%SZ"
+_STAMPED = re.compile(r"\d{4}-\d\d-\d\dT\d{6}Z", re.ASCII)
 _LARGEST = 16 << 20  # bytes of a file that people or other programs may have changed
 
 
 def result_folder(data: Any) -> Path | None:
-    """The result folder that `data` names; None where it is something else."""
+    """Return the result folder that `data` names; None where it is something else.
+
+    A folder that holds those of several runs, as `results/NAME` does, stands for the newest.
+    """
     if isinstance(data, list | tuple) and len(data) == 1:
         data = data[0]
     if not isinstance(data, str | Path):
         return None
-    folder = Path(data)
+    folder = newest_run(Path(data)) or Path(data)
     return folder if (folder / MANIFEST).is_file() and (folder / RECORDS).is_file() else None
+
+
+def newest_run(folder: Path) -> Path | None:
+    """Return the newest of the runs in `results/NAME`, by the time in their names, or None."""
+    try:
+        runs = [each for each in folder.iterdir() if _STAMPED.fullmatch(each.name)]
+    except OSError:
+        return None
+    return max((each for each in runs if each.is_dir()), key=lambda each: each.name, default=None)
+
+
+def new_stamp(after: Path | None = None) -> str:
+    """Return the name of a new run's folder, the time in UTC, and later than that of `after`."""
+    now = datetime.now(UTC)
+    if after is not None:  # the clock may have been set back, or the second not be over
+        before = datetime.strptime(after.name, _STAMP).replace(tzinfo=UTC)
+        now = max(now, before + timedelta(seconds=1))
+    return now.strftime(_STAMP)
 
 
 def stored_json(path: Path) -> dict[str, Any] | None:

@@ -109,6 +109,10 @@ class System(Served):
         default=None, description="A URL: the record is posted, its fields come back, JSON."
     )
     settings: Settings = Field(default_factory=dict, description="Of the model: temperature, …")
+    files: list[Text] = Field(
+        default_factory=list,
+        description="Further files that its answers depend on, as paths or globs: prompts, …",
+    )
 
     @model_validator(mode="after")
     def _is_one_kind(self) -> Self:

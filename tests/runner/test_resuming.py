@@ -6,7 +6,6 @@ import contextlib
 import fcntl
 import json
 import os
-import random
 import resource
 import signal
 import subprocess
@@ -19,59 +18,12 @@ from typing import Any
 import pytest
 
 from benchmarks.model_server import ModelServer
+from tests.judge.test_suites import judge_in
 from tests.runner.suites_at_hand import ANSWER, SuiteFolder, chat, suite_folder, sums
-
-KILLS = 20
-
-
-def test_kills_at_any_moment_lose_nothing_and_pay_nothing_twice(tmp_path: Path) -> None:
-    """A call is paid twice only if it was in flight when the process was killed."""
-    luck = random.Random(1)
-    server = ModelServer(latency=0.02)
-    concurrency, tasks, runs = 4, 120, 5
-    kills = 0
-    with server.in_thread() as url:
-        orders = sums(tasks // 2) + [
-            {**task, "id": f"f{task['id']}", "input": f"{task['input']} [[500]]"}
-            for task in sums(tasks // 2)
-        ]
-        system = chat(url, price={"input": 1, "output": 1})  # no list to load at every start
-        suite = suite_folder(
-            tmp_path, orders, [system], answer=ANSWER, concurrency=concurrency, runs=runs
-        )
-        journal = suite.results / "records.jsonl"
-        while True:
-            process = suite.start()
-            before = lines_of(journal)
-            while process.poll() is None and lines_of(journal) == before:
-                time.sleep(0.002)
-            time.sleep(luck.uniform(0, 0.15))
-            if process.poll() is not None:
-                break
-            if kills < KILLS:
-                process.send_signal(signal.SIGKILL)
-                kills += 1
-                finished = whole_lines(journal)
-            process.communicate()
-            if kills < KILLS:
-                assert whole_lines(journal)[: len(finished)] == finished
-            elif process.returncode != -signal.SIGKILL:
-                break
-    assert kills == KILLS
-    assert process.returncode == 0
-    keys = Counter((record["id"], record["run"]) for record in suite.records())
-    assert len(keys) == tasks * runs
-    assert set(keys.values()) == {1}
-    twice = sum(server.answered.values()) - tasks * runs
-    assert 0 <= twice <= kills * concurrency
 
 
 def lines_of(path: Path) -> int:
     return path.stat().st_size if path.exists() else 0
-
-
-def whole_lines(path: Path) -> list[bytes]:
-    return path.read_bytes().split(b"\n")[:-1] if path.exists() else []
 
 
 @pytest.mark.usefixtures("quick")
@@ -249,6 +201,31 @@ def test_an_interrupted_run_says_how_to_go_on(tmp_path: Path, ending: signal.Sig
         assert suite.run().exit_code == 0
     assert len(suite.records()) == 60
     assert json.loads((suite.results / "score.json").read_text())["groups"][0]["records"] == 60
+
+
+def test_answers_that_a_judge_has_not_seen_are_kept_when_interrupted(tmp_path: Path) -> None:
+    (tmp_path / "system.py").write_text("def answer(record): return 'QUALITY=5'\n")
+    server = ModelServer(latency=3600)
+    with server.in_thread() as url:
+        judge = judge_in(url, price={"input": 1, "output": 1})
+        system = {"name": "s", "python": "system.py:answer"}
+        suite = suite_folder(tmp_path, sums(9), [system], judges=[judge], concurrency=3)
+        process = suite.start()
+        assert comes_true(lambda: server.in_flight == 3)
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=30)
+        assert process.returncode == 3, said
+        assert "9 calls, 3 answers new" in said
+        waiting = suite.records()
+        assert [each["judgments"][0]["reason"] for each in waiting] == [
+            "not judged: the run ended before"
+        ] * 3
+        assert not (suite.results / ".unjudged.jsonl").exists()
+        server.latency = 0
+        again = suite.run()
+    assert again.exit_code == 0
+    assert "6 answers new, 3 reused" in again.stderr
+    assert all(each["judgments"][0]["scores"] for each in suite.records())
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])

@@ -23,6 +23,7 @@ def run(
     suite: str | Path,
     output: str | Path | None = None,
     *,
+    fresh: bool = False,
     until_decided: bool = False,
     seed: int = 0,
     report: bool = True,
@@ -30,18 +31,35 @@ def run(
 ) -> RunResult:
     """Call the systems of a suite file on its tasks, keep every reply, score them and decide.
 
-    `output` is the result folder, `results/NAME` without it. Run again to finish what is missing.
-    With `until_decided` the run ends as soon as it is sure what the suite's gate will say; `seed`
-    draws the order of its tasks. Without `report`, no page is written beside the numbers.
-    `watch` is given the counts of the calls while these are made.
-    """
-    from calipers.runner.running import default_folder, prepared, run_suite  # noqa: PLC0415
+    Running again calls only what is missing. What has changed is never mixed with old answers.
 
-    ready = prepared(suite)
-    folder = default_folder(ready.suite) if output is None else Path(output)
-    seen = watch or (lambda _: nullcontext())
+    Args:
+        suite: The suite file.
+        output: The result folder. Without it the newest in `results/NAME`, or a new folder there,
+            `results/NAME/TIMESTAMP`, where the suite, its data or the code under test has changed.
+        fresh: Call everything again; the old answers are kept in a folder beside.
+        until_decided: End as soon as it is sure what the suite's gate will say.
+        seed: Draws the order of the tasks, with `until_decided`.
+        report: Write report.html beside the numbers.
+        watch: Is given the counts of the calls while these are made.
+
+    Returns:
+        The counts, among them of `new` and `reused` answers, the `score` and the `gate`.
+
+    Raises:
+        UsageError: The suite has a mistake, or `output` holds answers that are stale.
+    """
+    from calipers.runner.preparing import prepared  # noqa: PLC0415
+    from calipers.runner.running import run_suite  # noqa: PLC0415
+
     return run_suite(
-        ready, folder, seen, only_until_decided=until_decided, seed=seed, report=report
+        prepared(suite),
+        None if output is None else Path(output),
+        watch or (lambda _: nullcontext()),
+        fresh=fresh,
+        only_until_decided=until_decided,
+        seed=seed,
+        report=report,
     )
 
 

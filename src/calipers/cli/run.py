@@ -25,7 +25,12 @@ if TYPE_CHECKING:
     "--output",
     type=click.Path(path_type=Path),
     metavar="FOLDER",
-    help="Where the results go, and are found again; without it, results/NAME.",
+    help="Write the results to FOLDER; without it, to results/NAME/TIMESTAMP.",
+)
+@click.option(
+    "--fresh",
+    is_flag=True,
+    help="Call everything again; the old answers are kept in a folder beside.",
 )
 @click.option(
     "--dry-run", is_flag=True, help="Say how many calls there are and what they may cost."
@@ -47,6 +52,7 @@ def run(
     suite: Path,
     output: Path | None,
     *,
+    fresh: bool,
     dry_run: bool,
     until_decided: bool,
     seed: int,
@@ -54,8 +60,9 @@ def run(
 ) -> None:
     """Call the systems of SUITE on its tasks, keep every reply, score them and decide.
 
-    Run again to finish what is missing: nothing that is done is called again. Exit codes: 0 pass,
-    1 the gate failed, 2 a mistake in the suite or its data, 3 the run is incomplete.
+    Run again to finish what is missing: nothing that is done is called again. Where the suite, its
+    data or the code under test has changed, everything is, in a new folder. Exit codes: 0 pass, 1
+    the gate failed, 2 a mistake in the suite or its data, 3 the run is incomplete.
     """
     if dry_run:
         _estimate(suite, until_decided=until_decided, seed=seed)
@@ -68,6 +75,7 @@ def run(
         result = run_suite(
             suite,
             output,
+            fresh=fresh,
             until_decided=until_decided,
             seed=seed,
             report=not no_report,
@@ -87,7 +95,7 @@ def run(
 def _estimate(suite: Path, *, until_decided: bool, seed: int) -> None:
     from calipers.reporting.run import estimate_text  # noqa: PLC0415
     from calipers.runner.estimate import estimated  # noqa: PLC0415
-    from calipers.runner.running import deciding_course, prepared  # noqa: PLC0415
+    from calipers.runner.preparing import deciding_course, prepared  # noqa: PLC0415
 
     ready = prepared(suite)
     say_notices(ready.notices)
@@ -109,9 +117,11 @@ def _show(result: RunResult) -> None:
 
 
 def _say_how_to_go_on(result: RunResult, again: str, all_calls: str) -> None:
-    from calipers.reporting.run import failures, run_summary  # noqa: PLC0415
+    from calipers.reporting.run import failures, reuse_line, run_summary  # noqa: PLC0415
 
     click.echo(run_summary(result), err=True)
+    if (reused := reuse_line(result)) is not None:
+        click.echo(reused, err=True)
     for line in failures(result):
         click.echo(f"  {line}", err=True)
     if result.was_decided_early and not result.is_incomplete:

@@ -146,18 +146,32 @@ def _count(sign: str, tokens: int | None) -> str:
 
 
 def failures(result: RunResult) -> Iterator[str]:
-    """How many calls failed in which way, with the first message of each."""
+    """Yield how many calls failed in which way, with the most frequent message of each."""
+    if result.errors and result.errors == result.done:
+        yield "all calls failed; most frequent error:"
     for count, message in result.failures:
         yield f"{count:,} × {printable(message)}"
 
 
 def run_summary(result: RunResult) -> str:
-    """results/arithmetic: 390 of 390 calls, 2 of them failed, $0.0123."""
+    """Return `results/sums: 390 of 390 calls, 2 of them failed, 88 answers new, 300 reused`."""
     said = f"{result.done:,} of {result.calls:,} calls"
     if result.errors:
         said += f", {result.errors:,} of them failed"
+    said += f", {_answers(result.new)} new, {result.reused:,} reused"
     if result.cost_usd is not None:
         said += f", {dollars(result.cost_usd)}"
     if result.judging_usd:
         said += f" and {dollars(result.judging_usd)} for judges"
     return f"{printable(result.folder)}: {said}"
+
+
+def reuse_line(result: RunResult) -> str | None:
+    """Return that every answer was there already; None where a call was made or is missing."""
+    if result.new or not result.reused or result.missing or result.errors:
+        return None
+    return f"nothing new to call: {_answers(result.reused)} reused; --fresh calls again"
+
+
+def _answers(count: int) -> str:
+    return "1 answer" if count == 1 else f"{count:,} answers"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from time import monotonic, perf_counter
 from typing import Any
@@ -18,6 +19,7 @@ from calipers.runner.pricing import Pricing
 from calipers.runner.records import Reading
 from calipers.runner.state import DONE, FAILED, State
 from calipers.runner.tracing import Tracing
+from calipers.runner.unjudged import Unjudged
 from calipers.systems import Call, Fault, Mask, System
 from calipers.systems.calls import time_fields
 from calipers.systems.own_loop import had_not_begun
@@ -52,6 +54,7 @@ class Calling:
         prices: Sequence[Pricing | None],
         mask: Mask,
         judged: Judged,
+        unjudged: Unjudged | None,  # where answers wait for their judges; None without any
     ) -> None:
         suite = plan.suite
         self._plan = plan
@@ -64,6 +67,7 @@ class Calling:
         self._prices = prices
         self._mask = mask
         self._judged = judged
+        self._unjudged = unjudged
         self._reading = Reading(suite)
         self._lanes = [Lane(suite.concurrency) for _ in systems]
         self._slots = asyncio.Semaphore(suite.concurrency)
@@ -104,30 +108,35 @@ class Calling:
         attempt = 0
         first: float | None = None  # when its first attempt began
         while True:
-            async with lane.slot(), self._slots:
-                if lane.given_up is not None:
-                    tried = Attempted({}, 0, 0, _not_called(lane.given_up))
-                    record = self._record(system, place, tried)
-                    self._write(system, number, call, reserved, tried, record)
-                    return
-                began = monotonic()
-                first = began if first is None else first
-                tried = await self._attempted(system, call, attempt + 1)
-                took = monotonic() - first
-                fault = tried.fault
+            async with AsyncExitStack() as place_in_flight:
+                async with lane.slot():
+                    await place_in_flight.enter_async_context(self._slots)
+                    if lane.given_up is not None:
+                        tried = Attempted({}, 0, 0, _not_called(lane.given_up))
+                        record = self._record(system, place, tried)
+                        self._write(system, number, call, reserved, tried, record)
+                        return
+                    began = monotonic()
+                    first = began if first is None else first
+                    tried = await self._attempted(system, call, attempt + 1)
+                    took = monotonic() - first
+                    fault = tried.fault
+                    if fault is None:
+                        lane.succeeded()
+                    elif fault.kind == "rate_limit":
+                        lane.throttled(began, fault)
+                    if fault is not None and self._is_last(attempt, fault):
+                        record = self._record(system, place, tried)
+                        self._write(system, number, call, reserved, tried, record, took)
+                        lane.failed(fault)
+                        return
                 if fault is None:
-                    lane.succeeded()
-                elif fault.kind == "rate_limit":
-                    lane.throttled(began, fault)
-                if fault is not None and self._is_last(attempt, fault):
                     record = self._record(system, place, tried)
+                    if self._unjudged is not None:
+                        self._unjudged.append(self._line(record))
+                        record = await self._judged(record)
                     self._write(system, number, call, reserved, tried, record, took)
-                    lane.failed(fault)
                     return
-            if fault is None:
-                record = await self._judged(self._record(system, place, tried))
-                self._write(system, number, call, reserved, tried, record, took)
-                return
             await asyncio.sleep(lane.backoff(attempt, fault))
             attempt += 1
 
@@ -174,8 +183,7 @@ class Calling:
         took: float = 0.0,
     ) -> None:
         """The record goes into the journal, then into the sums."""
-        line = self._mask.exact(encoded(record))
-        self._journal.append(line.encode("utf-8", "replace"))
+        self._journal.append(self._line(record))
         states = self._state.calls[system]
         if states[number] == FAILED:
             self._state.tally.forget_failed()
@@ -193,6 +201,9 @@ class Calling:
             system, reserved, cost, call.prompt, prompt_tokens, judging=judging_cost(record)
         )
         self._tracing.record(self._suite.systems[system], record, took, call.settings)
+
+    def _line(self, record: dict[str, Any]) -> bytes:
+        return self._mask.exact(encoded(record)).encode("utf-8", "replace")
 
     def _record(self, system: int, place: Place, tried: Attempted) -> dict[str, Any]:
         record = {**self._plan.identity(system, place), **self._plan.tasks.kept(place.task)}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -32,6 +32,8 @@ class RunResult:
     done: int
     errors: int
     missing: int
+    new: int  # answers of this run
+    reused: int  # answers that were in the folder before
     cost_usd: float | None
     judging_usd: float = 0.0  # what the judges cost beside that, as far as it is known
     failures: tuple[tuple[int, str], ...] = ()  # how many calls failed in each way
@@ -67,6 +69,7 @@ def ended(
     folder: Folder,
     state: State,
     *,
+    answers: Mapping[str, int],
     stopped: str | None,
     interrupted: bool,
     notices: Sequence[str],
@@ -75,8 +78,6 @@ def ended(
 ) -> RunResult:
     """Score and decide on what the journal holds; whoever interrupts does not wait for that."""
     score = gate = None
-    for name in (SCORE, GATE, REPORT):
-        folder.remove(name)  # of another state of the journal
     if state.tally.done and not interrupted:
         options = Options(
             by=_by(suite, least=1),
@@ -96,6 +97,8 @@ def ended(
         done=tally.done,
         errors=tally.errors,
         missing=state.missing,
+        new=answers["new"],
+        reused=answers["reused"],
         cost_usd=tally.cost_usd - tally.judging_usd if tally.priced else None,
         judging_usd=tally.judging_usd,
         failures=tally.failures,

@@ -5,28 +5,20 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import platform
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from hashlib import sha256
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from calipers.errors import UsageError
-from calipers.result_folder import MANIFEST
+from calipers.result_folder import GATE, MANIFEST, REPORT, SCORE, new_stamp
 from calipers.runner import journal
-from calipers.suites import Suite
-from calipers.version import __version__
+from calipers.runner.manifest import SCHEMA
 from calipers.whole_files import write_whole
 
-SCHEMA = "calipers.run/1"
-
-MAY_CHANGE = ("budget_usd", "budget_calls", "concurrency", "retries", "timeout_seconds")
 _LOCK = ".lock"
-_PACKAGES = ("pydantic-ai-slim", "openai", "anthropic", "aiohttp", "genai-prices")
-_SHOWN = 60
+_VERDICTS = (SCORE, GATE, REPORT)  # what is made of the journal, and holds for that state of it
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +31,11 @@ class Folder:
     def journal(self) -> Path:
         """The records."""
         return self.path / journal.NAME
+
+    @property
+    def answers(self) -> Path:
+        """The answers that wait for their judges."""
+        return self.path / ".unjudged.jsonl"
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -64,9 +61,13 @@ class Folder:
             os.close(lock)
 
     def manifest(self) -> dict[str, Any] | None:
-        """What the folder is of; None where no call has ended in it, so that it is free."""
+        """Return what the folder is of; None where no call has ended in it, so that it is free.
+
+        Raises:
+            UsageError: There are records, and the manifest is missing or cannot be read.
+        """
         path = self.path / MANIFEST
-        if not (self.journal.exists() and self.journal.stat().st_size):
+        if not any(_has_content(each) for each in (self.journal, self.answers)):
             return None
         try:
             found = json.loads(path.read_bytes())
@@ -79,7 +80,12 @@ class Folder:
             raise UsageError(
                 f"{path}: cannot be read: {error}", fix="name another folder: -o FOLDER"
             ) from error
-        if not isinstance(found, dict) or found.get("schema") != SCHEMA:
+        parts = ("suite", "data", "files")
+        if (
+            not isinstance(found, dict)
+            or found.get("schema") != SCHEMA
+            or not all(isinstance(found.get(each), dict) for each in parts)
+        ):
             raise UsageError(
                 f"{path}: not of a run of calipers", fix="name another folder: -o FOLDER"
             )
@@ -93,93 +99,48 @@ class Folder:
         """The same, of JSON."""
         self.write(name, json.dumps(value, indent=1, ensure_ascii=False) + "\n")
 
-    def remove(self, name: str) -> None:
-        """A file that no longer tells the truth."""
-        (self.path / name).unlink(missing_ok=True)
+    def remove_verdicts(self) -> None:
+        """Remove the score, the verdict and the report: they are of another state of the journal.
 
+        Raises:
+            UsageError: One of them cannot be removed, and would be taken for this run's.
+        """
+        for name in _VERDICTS:
+            path = self.path / name
+            try:
+                path.unlink(missing_ok=True)
+            except OSError as error:
+                raise UsageError(
+                    f"{path}: {error.strerror}, and it is of an earlier run",
+                    fix="remove it, or name another folder: -o FOLDER",
+                ) from error
 
-def new_manifest(
-    suite: Suite, folder: Path, data_sha256: str, tasks: int, prices: Mapping[str, Any]
-) -> dict[str, Any]:
-    """What a folder says of the run that made it."""
-    return {
-        "schema": SCHEMA,
-        "version": __version__,
-        "suite": suite.model_dump(mode="json"),
-        "data": {"path": suite.data, "sha256": data_sha256, "tasks": tasks},
-        "files": dict(_files(suite, folder)),
-        "versions": dict(_versions()),
-        "seed": {system.name: system.settings.get("seed") for system in suite.systems},
-        "prices": dict(prices),
-    }
+    def set_aside(self) -> Path | None:
+        """Move what earlier runs left here into a folder beside this one.
 
+        The journal goes last, so that a process killed in between leaves a folder that is whole.
 
-def _files(suite: Suite, folder: Path) -> Iterator[tuple[str, str]]:
-    """The code under test and the policy, by their hashes."""
-    names = [each.python.rpartition(":")[0] for each in suite.systems if each.python]
-    names += [word for each in suite.systems for word in each.command or ()]
-    names += [suite.policy] if suite.policy else []
-    for name in dict.fromkeys(names):
-        path = folder / name
-        if path.is_file() and path.resolve().is_relative_to(folder.resolve()):
-            yield name, sha256(path.read_bytes()).hexdigest()
-
-
-def _versions() -> Iterator[tuple[str, str]]:
-    yield "python", platform.python_version()
-    for package in _PACKAGES:
+        Returns:
+            The folder that holds it now; None where there was nothing.
+        """
+        if self.manifest() is None:
+            return None
+        here = self.path.resolve()
+        kept = here.with_name(f"{here.name}.{new_stamp()}")
+        while kept.exists():
+            kept = here.with_name(f"{kept.name}+")
         try:
-            yield package, metadata.version(package)
-        except metadata.PackageNotFoundError:
-            continue
+            kept.mkdir()
+        except OSError as error:
+            raise UsageError(
+                f"{kept}: {error.strerror}", fix="name another folder: -o FOLDER"
+            ) from error
+        write_whole(kept / MANIFEST, (self.path / MANIFEST).read_bytes())
+        for name in (*_VERDICTS, self.answers.name, journal.NAME):
+            with suppress(FileNotFoundError):
+                (self.path / name).rename(kept / name)
+        return kept
 
 
-def refuse_changes(before: Mapping[str, Any], now: Mapping[str, Any], folder: Path) -> None:
-    """A folder holds the results of one suite: what differs is named."""
-    changed = list(_changes(before["suite"], now["suite"]))
-    if before["data"]["sha256"] != now["data"]["sha256"]:
-        tasks = f"{before['data']['tasks']} tasks then, {now['data']['tasks']} now"
-        changed.append(f"{now['data']['path']} has other content ({tasks})")
-    for name, digest in now.get("rubrics", {}).items():
-        if before.get("rubrics", {}).get(name, digest) != digest:
-            changed.append(f"the rubric of {name} has other content")
-    if changed:
-        raise UsageError(
-            f"{folder}: the suite has changed since: {'; '.join(changed)}",
-            fix=f"begin anew with another folder: -o FOLDER; {', '.join(MAY_CHANGE)} may change",
-        )
-
-
-def changed_files(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """The files whose content is another than when the folder was begun."""
-    return [
-        name for name, digest in now["files"].items() if before["files"].get(name, digest) != digest
-    ]
-
-
-def _changes(before: Any, now: Any, place: str = "") -> Iterator[str]:
-    """`systems.mini.settings.temperature was 0, is 1`: each difference by its path."""
-    if isinstance(before, dict) and isinstance(now, dict):
-        for key in dict.fromkeys((*before, *now)):
-            if place or key not in (*MAY_CHANGE, "description"):
-                at = f"{place}.{key}" if place else key
-                yield from _changes(before.get(key), now.get(key), at)
-    elif isinstance(before, list) and isinstance(now, list) and _named(before) and _named(now):
-        yield from _changes(_by_name(before), _by_name(now), place)
-    elif before != now:
-        yield f"{place} was {_shown(before)}, is {_shown(now)}"
-
-
-def _named(items: list[Any]) -> bool:
-    return all(isinstance(each, dict) and "name" in each for each in items)
-
-
-def _by_name(items: list[dict[str, Any]]) -> dict[str, Any]:
-    return {each["name"]: each for each in items}
-
-
-def _shown(value: Any) -> str:
-    if value is None or value in ([], {}):
-        return "not there"
-    text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
+def _has_content(path: Path) -> bool:
+    return path.exists() and path.stat().st_size > 0

@@ -45,6 +45,8 @@ class Plan:
         self._task_at = {str(task["id"]): at for at, task in enumerate(tasks.tasks)}
         self._prompts = [Prompt(self._prompt_of(tier)) for tier in self.tiers]
         self.per_system = len(tasks) * len(self.tiers) * suite.runs
+        given = suite.prompt is not None or any(tier.prompt for tier in suite.tiers)
+        self._shows_prompt = given or any(system.model for system in suite.systems)
         self._check_prompts()
 
     @property
@@ -99,7 +101,7 @@ class Plan:
         """What the system is given; functions and commands find the prompt in the record."""
         prompt = self.prompt(place)
         record = {**self.tasks.tasks[place.task], **self.identity(system, place)}
-        if prompt:
+        if prompt and self._shows_prompt:
             record.setdefault("prompt", prompt)
         return Call(record=record, prompt=prompt, settings=self.settings(system, place))
 
@@ -109,11 +111,17 @@ class Plan:
         return f"{prompt}\n{_escaped(ASK)}" if asks else prompt
 
     def _check_prompts(self) -> None:
-        """A field that a task lacks is a mistake to tell before anything is paid for."""
-        given = self.suite.prompt is not None or any(tier.prompt for tier in self.suite.tiers)
-        asked = any(system.model for system in self.suite.systems)
-        if not (given or asked):
-            self._prompts = [Prompt("") for _ in self.tiers]
+        """Refuse a prompt with a field that a task lacks, before anything is paid for.
+
+        Where nobody has written a prompt and no model is asked, there is one only for functions
+        that take a text, and only where every task has an input.
+        """
+        if not self._shows_prompt:
+            has_functions = any(system.python for system in self.suite.systems)
+            if not (
+                has_functions and all(task.get("input") is not None for task in self.tasks.tasks)
+            ):
+                self._prompts = [Prompt("") for _ in self.tiers]
             return
         for prompt in self._prompts:
             for task in self.tasks.tasks:

@@ -4,40 +4,36 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import (
     AbstractAsyncContextManager,
     AbstractContextManager,
     nullcontext,
     redirect_stdout,
 )
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from calipers.calibrations import read_all
-from calipers.errors import UsageError
-from calipers.gating.policy import read_policy
-from calipers.judge.rubrics import Rubric
-from calipers.result_folder import MANIFEST
 from calipers.runner.budget import Budget
 from calipers.runner.calling import Calling
+from calipers.runner.choosing import choose_folder
+from calipers.runner.code_under_test import hash_code, hash_imported
 from calipers.runner.course import AllCalls, Course
-from calipers.runner.data import read_tasks
-from calipers.runner.ending import RunResult, ended, gate_fields
-from calipers.runner.folder import Folder, changed_files, new_manifest, refuse_changes
+from calipers.runner.ending import RunResult, ended
+from calipers.runner.folder import Folder
 from calipers.runner.journal import Journal
 from calipers.runner.judge_models import Pace
-from calipers.runner.judges import WorkingJudge, judged, open_judges, rubrics_of
+from calipers.runner.judges import WorkingJudge, judged, open_judges
 from calipers.runner.loop import run_to_end
-from calipers.runner.plan import Plan
-from calipers.runner.pricing import Pricing, price_notices, pricings
+from calipers.runner.manifest import ANSWERS, FRESH, IMPORTED, new_manifest
+from calipers.runner.preparing import Prepared, deciding_course
 from calipers.runner.rejudging import Rejudging
-from calipers.runner.state import State
+from calipers.runner.run_manifest import REPLACED, RunManifest
+from calipers.runner.state import DONE, State
 from calipers.runner.tally import Tally
-from calipers.runner.until_decided import UntilDecided, until_decided
-from calipers.suites import Suite, read_suite
+from calipers.runner.unjudged import Unjudged, unjudged_notice
+from calipers.runner.until_decided import UntilDecided
 from calipers.systems import mask_of, open_systems
 
 Watch = Callable[[Tally], AbstractContextManager[object]]
@@ -46,98 +42,92 @@ Watch = Callable[[Tally], AbstractContextManager[object]]
 INTERRUPTED = "it was interrupted"
 SPENT = "the budget is spent"
 DECIDED = "the gate is decided"
-ORDER_SEED = "order_seed"
-REPLACED = ("replaced_calls", "replaced_usd")  # by later calls: of the state, and of the manifest
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Prepared:
-    """A suite that has been read and checked: nothing is called yet, nothing is written."""
-
-    suite: Suite
-    base: Path  # the suite's folder, which its paths are relative to
-    plan: Plan
-    prices: Sequence[Pricing | None]
-    rubrics: Sequence[Rubric]  # of the judges
-    notices: tuple[str, ...]
-
-
-def prepared(path: str | Path) -> Prepared:
-    """Read a suite, its data and its policy; every mistake in them is found here."""
-    suite, base = read_suite(path), Path(path).parent
-    rubrics = rubrics_of(suite.judges, base)
-    if suite.policy is not None:
-        read_all(read_policy(base / suite.policy).judges.calibrations)
-    tasks = read_tasks(base / suite.data)
-    prices = pricings(suite)
-    return Prepared(
-        suite=suite,
-        base=base,
-        plan=Plan(suite, tasks),
-        prices=prices,
-        rubrics=rubrics,
-        notices=(*tasks.notices, *price_notices(suite, prices)),
-    )
-
-
-def default_folder(suite: Suite) -> Path:
-    """results/NAME, so that running again finds what is there."""
-    name = "".join(each if each.isalnum() or each in "-_." else "-" for each in suite.name)
-    return Path("results") / (name.strip(".") or "suite")
 
 
 def run_suite(
     suite: Prepared,
-    folder: Path,
+    output: Path | None,
     watch: Watch,
     *,
+    fresh: bool = False,
     only_until_decided: bool = False,
     seed: int = 0,
     report: bool = True,
 ) -> RunResult:
     """Make the calls that the folder lacks, score what it then holds, and decide.
 
-    With `only_until_decided`, no more of them than it takes to be sure what the gate will say, the
-    tasks in an order that the seed draws.
+    Args:
+        suite: What `prepared` has read.
+        output: The result folder; None takes the suite's newest in `results/NAME`, or a new one
+            there where the suite, its data or the code under test has changed.
+        watch: Is given the counts of the calls while these are made.
+        fresh: Make every call; what the folder holds is moved beside it.
+        only_until_decided: Make no more calls than it takes to be sure what the gate will say.
+        seed: Draws the order of the tasks, with `only_until_decided`.
+        report: Write report.html.
+
+    Raises:
+        UsageError: `output` holds the answers of another suite, other data or other code.
     """
     course = deciding_course(suite, seed) if only_until_decided else None
-    return _Run(suite, Folder(folder), watch, course)(report=report)
-
-
-def deciding_course(suite: Prepared, seed: int) -> UntilDecided:
-    """The calls that decide the gate of a suite, in the order that the seed draws."""
-    return until_decided(suite.plan, suite.suite, suite.base, gate_fields(suite.suite), seed)
+    now = new_manifest(suite.suite, suite.base, suite.plan.tasks, suite.prices, suite.rubrics)
+    now[FRESH] = fresh
+    if output is None:
+        folder, notices = choose_folder(suite.suite, suite.base, now, fresh=fresh)
+        fresh = False
+    else:
+        folder, notices = Folder(output), ()
+    run = _Run(suite, folder, watch, course, RunManifest(folder, now, suite.base), notices)
+    return run(fresh=fresh, report=report)
 
 
 class _Run:
     """One run, in a folder that it holds."""
 
     def __init__(
-        self, of: Prepared, folder: Folder, watch: Watch, until_decided: UntilDecided | None
+        self,
+        of: Prepared,
+        folder: Folder,
+        watch: Watch,
+        until_decided: UntilDecided | None,
+        manifest: RunManifest,
+        notices: Sequence[str],
     ) -> None:
         self._of = of
         self._until_decided = until_decided
         self._folder = folder
         self._watch = watch
-        self._notices = [*of.notices, *(until_decided.notices() if until_decided else ())]
-        self._manifest: dict[str, Any] = {}
+        self._manifest = manifest
+        early = until_decided.notices() if until_decided else ()
+        self._notices = [*notices, *of.notices, *early]
+        hashes = [rubric.hash for rubric in of.rubrics]
+        self._unjudged = Unjudged(folder.answers, of.suite.judges, hashes)
 
-    def __call__(self, *, report: bool) -> RunResult:
-        """The run, and what came of it."""
+    def __call__(self, *, fresh: bool, report: bool) -> RunResult:
+        """Run, and return what came of it."""
         early = self._until_decided
         with self._folder.held():
-            self._begin()
+            if fresh and (kept := self._folder.set_aside()) is not None:
+                self._notices.append(f"the answers of before are in {kept}")
+            self._notices += self._manifest.begin(None if early is None else early.seed)
             journal = Journal(self._folder.journal)
             try:
-                state, stopped = self._all_made(journal)
-                self._notices += unjudged_notice(state)
+                state = self._answers_there(journal)
+                reused = _answers(state)
+                state, stopped = self._all_made(state, journal)
+                self._notices += unjudged_notice(len(state.unjudged))
             finally:
                 journal.close()
+            answers = {"new": _answers(state) - reused, "reused": reused}
+            self._notices += self._changed_meanwhile(answers["new"])
+            self._manifest.note({ANSWERS: answers})
+            self._note_imports()
             return ended(
                 self._of.suite,
                 self._of.base,
                 self._folder,
                 state,
+                answers=answers,
                 stopped=stopped,
                 early=None if early is None else early.early(state.tally.done),
                 interrupted=stopped == INTERRUPTED,
@@ -145,70 +135,67 @@ class _Run:
                 report=report,
             )
 
-    def _begin(self) -> None:
-        """Write down what the folder is of; another suite's folder is refused."""
-        of = self._of
-        known = {
-            system.name: pricing.to_dict()
-            for system, pricing in zip(of.suite.systems, of.prices, strict=True)
-            if pricing is not None
-        }
-        tasks = of.plan.tasks
-        now = new_manifest(of.suite, of.base, tasks.sha256, len(tasks), known)
-        if of.rubrics:
-            judges = zip(of.suite.judges, of.rubrics, strict=True)
-            now["rubrics"] = {judge.name: rubric.hash for judge, rubric in judges}
-        before = self._folder.manifest()
-        if before is not None:
-            refuse_changes(before, now, self._folder.path)
-            for name in changed_files(before, now):
-                self._notices.append(f"{name} has changed since the folder was begun")
-        for name in (*REPLACED, "spent_usd"):
-            now[name] = (before or {}).get(name, 0)
-        now |= self._seed(before or {})
-        self._note(now)
+    @property
+    def _is_fresh(self) -> bool:
+        """Say whether no reply may come from a cache."""
+        return bool(self._manifest[FRESH])
 
-    def _seed(self, before: dict[str, Any]) -> dict[str, int]:
-        """The seed of the order of tasks: whoever has seen results must not draw again."""
-        drawn = before.get(ORDER_SEED)
-        if self._until_decided is None:
-            return {} if drawn is None else {ORDER_SEED: drawn}
-        seed = self._until_decided.seed
-        if drawn not in (None, seed):
-            raise UsageError(
-                f"{self._folder.path}: its tasks were drawn with --seed {drawn}, not {seed}",
-                fix=f"go on with --seed {drawn}, or begin anew with another folder: -o FOLDER",
-            )
-        return {ORDER_SEED: seed}
+    def _answers_there(self, journal: Journal) -> State:
+        """Read what the folder holds, the answers that no judge has seen included."""
+        state = self._state(journal)
+        return self._state(journal) if self._move_unjudged(state, journal) else state
+
+    def _move_unjudged(self, state: State, journal: Journal) -> int:
+        """Move answers that wait for judges into the journal; return how many there were."""
+
+        def is_done(record: Mapping[str, Any]) -> bool:
+            system, number = state.place_of(record)
+            return state.calls[system][number] == DONE
+
+        return self._unjudged.move_into(journal, is_done)
+
+    def _note_imports(self) -> None:
+        """Note the modules that systems import in ways that cannot be seen in the source."""
+        known = {**self._manifest["files"], **self._manifest[IMPORTED]}
+        found = hash_imported(self._of.suite, self._of.base)
+        if more := {name: each for name, each in found.items() if name not in known}:
+            self._manifest.note({IMPORTED: {**self._manifest[IMPORTED], **more}})
+
+    def _changed_meanwhile(self, new: int) -> Iterator[str]:
+        """Yield which code under test has changed while it was called."""
+        before = self._manifest["files"]
+        now = hash_code(self._of.suite, self._of.base) if new else {}
+        changed = [name for name, digest in now.items() if before.get(name, digest) != digest]
+        if changed:
+            yield f"{', '.join(changed)} has changed during the run: run again to call it anew"
 
     def _say(self, notice: str) -> None:
         if notice not in self._notices:
             self._notices.append(notice)
 
-    def _note(self, changed: dict[str, Any]) -> None:
-        self._manifest |= changed
-        self._folder.write_json(MANIFEST, self._manifest)
-
     def _state(self, journal: Journal) -> State:
         """What the journal holds; what was replaced stays spent."""
         state = State(self._of.plan, journal)
         if state.replaced_calls:
-            self._note({name: self._manifest[name] + getattr(state, name) for name in REPLACED})
+            self._manifest.note(
+                {name: self._manifest[name] + getattr(state, name) for name in REPLACED}
+            )
         return state
 
-    def _all_made(self, journal: Journal) -> tuple[State, str | None]:
+    def _all_made(self, state: State, journal: Journal) -> tuple[State, str | None]:
         """Judge what a judge failed on, then make the calls that are open; say why some are left.
 
         What was made anew has replaced its line, so that the journal is read again.
         """
-        state, stopped = self._state(journal), None
+        stopped = None
         if state.unjudged:
             stopped = self._judged_anew(state, journal)
             state = self._state(journal)
         if stopped is None:
             failed_before = state.tally.errors
             stopped = self._calls_made(state, journal)
-            state = self._state(journal) if failed_before else state
+            moved = self._move_unjudged(state, journal)
+            state = self._state(journal) if failed_before or moved else state
         return state, stopped
 
     def _judged_anew(self, state: State, journal: Journal) -> str | None:
@@ -229,9 +216,10 @@ class _Run:
 
         async def calls() -> None:
             async with (
-                open_systems(of.suite, of.base, self._say) as systems,
+                open_systems(of.suite, of.base, self._say, fresh=self._is_fresh) as systems,
                 self._open_judges() as judges,
             ):
+                self._note_imports()
                 calling = Calling(
                     of.plan,
                     systems,
@@ -242,6 +230,7 @@ class _Run:
                     prices=of.prices,
                     mask=mask_of(of.suite),
                     judged=partial(judged, judges),
+                    unjudged=self._unjudged if judges else None,
                 )
                 await calling.all()
 
@@ -270,7 +259,7 @@ class _Run:
             return INTERRUPTED
         finally:
             if self._of.suite.budget_usd is not None:
-                self._note({"spent_usd": budget.spent_usd})
+                self._manifest.note({"spent_usd": budget.spent_usd})
         return SPENT if budget.is_spent else None
 
     def _course(self, state: State, journal: Journal) -> Course:
@@ -293,16 +282,10 @@ class _Run:
             ),
             mask=mask_of(suite),
             say=self._say,
-            cache=None if suite.cache is None else self._of.base / suite.cache,
+            cache=None if suite.cache is None or self._is_fresh else self._of.base / suite.cache,
         )
 
 
-def unjudged_notice(state: State) -> Iterator[str]:
-    """Say how many answers a judge owes a judgement to."""
-    if count := len(state.unjudged):
-        what = (
-            "1 answer: run again to have it"
-            if count == 1
-            else f"{count:,} answers: run again to have these"
-        )
-        yield f"judges failed on {what} judged, and only judged"
+def _answers(state: State) -> int:
+    """Return how many calls have a record that is no error."""
+    return state.tally.done - state.tally.errors

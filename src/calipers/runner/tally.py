@@ -13,6 +13,7 @@ from typing import Any
 from calipers.runner.judges import judging_cost
 
 _NUMBER = re.compile(r"[+-]?(?:(?:\d+|\d{1,3}(?:,\d{3})+)(?:\.\d*)?|\.\d+)", re.ASCII)
+_MOST_TEXTS = 1_000  # of errors that are told apart; further ones count only by their kind
 _TOKENS = ("prompt_tokens", "completion_tokens", "cache_read_tokens", "cache_write_tokens")
 
 
@@ -32,7 +33,7 @@ class Tally:
     began: float = field(default_factory=monotonic)
     done_before: int = 0
     _failed: Counter[tuple[str, str]] = field(default_factory=Counter)  # by model and kind
-    _messages: dict[tuple[str, str], str] = field(default_factory=dict)  # the first of each
+    _messages: dict[tuple[str, str], Counter[str]] = field(default_factory=dict)  # of each
 
     def judge(self, cost_usd: float) -> None:
         """Count what judges cost beside the call."""
@@ -47,7 +48,9 @@ class Tally:
             model, error = str(record.get("model")), str(record["error"])
             way = (model, error.partition(":")[0])
             self._failed[way] += sign
-            self._messages.setdefault(way, f"{model}: {error}")
+            texts = self._messages.setdefault(way, Counter())
+            if error in texts or len(texts) < _MOST_TEXTS:
+                texts[error] += sign
         self.tokens += sign * sum(_number(record.get(name)) for name in _TOKENS)
         judging = judging_cost(record)
         if record.get("cost_usd") is not None or judging:
@@ -65,8 +68,12 @@ class Tally:
 
     @property
     def failures(self) -> tuple[tuple[int, str], ...]:
-        """How many calls of a system failed in each way, and how the first of them did."""
-        return tuple((n, self._messages[way]) for way, n in self._failed.most_common() if n > 0)
+        """Return how many calls of a system failed in each way, with the most frequent text."""
+        return tuple(
+            (n, f"{way[0]}: {self._messages[way].most_common(1)[0][0]}")
+            for way, n in self._failed.most_common()
+            if n > 0
+        )
 
     def begin(self) -> None:
         """From here on speed is measured."""

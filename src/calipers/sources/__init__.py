@@ -12,6 +12,7 @@ from typing import Any
 import polars as pl
 
 from calipers.errors import DataError, UsageError
+from calipers.result_folder import RECORDS, result_folder
 from calipers.sources.batch import CHECK, BadRow, Batch, Chunk, Source, UnusualRows, Wanted
 from calipers.sources.json_array import JsonArray, is_array
 from calipers.sources.jsonl import JsonLines, PipedJsonLines
@@ -139,9 +140,10 @@ def _of_file(path: Path) -> Source:
         raise DataError(f"{path}: no such file", fix=there)
     if path.is_dir():
         if not parquet_parts(path):
+            run = result_folder(path)
+            files = f"'{path}/*{_commonest(path)}'" if run is None else str(run / RECORDS)
             raise DataError(
-                f"{path}: a folder without Parquet parts",
-                fix=f"name the files: '{path}/*{_commonest(path)}'",
+                f"{path}: a folder without Parquet parts", fix=f"name the files: {files}"
             )
         return ParquetFolder(path)
     reader = _READERS.get(_suffix(path))

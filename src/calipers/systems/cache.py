@@ -24,20 +24,29 @@ class Cached:
     """
 
     def __init__(
-        self, system: System, folder: Path, of: Mapping[str, Any], mask: Mask, say: Say
+        self,
+        system: System,
+        folder: Path,
+        of: Mapping[str, Any],
+        mask: Mask,
+        say: Say,
+        *,
+        reads: bool = True,
     ) -> None:
         self._system = system
         self._folder = folder
         self._of = of
         self._mask = mask
         self._say = say
+        self._reads = reads
         self._is_writable = True
 
     async def __call__(self, call: Call) -> Reply:
         """The reply that is kept, or a new one, which then is."""
         path = self._path(call)
-        with contextlib.suppress(OSError, ValueError, TypeError):
-            return Reply(**json.loads(path.read_bytes()))
+        if self._reads:
+            with contextlib.suppress(OSError, ValueError, TypeError):
+                return Reply(**json.loads(path.read_bytes()))
         began = perf_counter()
         reply = await self._system(call)
         self._keep(path, reply, perf_counter() - began)

@@ -17,8 +17,10 @@ from calipers.errors import UsageError, nearest
 from calipers.systems.cache import Say
 from calipers.systems.calls import Call, Fault, Reply
 from calipers.systems.own_loop import OwnLoop, Raised
+from calipers.systems.reloading import fresh_modules
+from calipers.systems.signatures import takes_text
 
-Function = Callable[[dict[str, Any]], Any]
+Function = Callable[[Any], Any]
 
 _BLOCKED = (
     "an async function blocks its event loop, and the calls beside it wait: "
@@ -27,7 +29,7 @@ _BLOCKED = (
 
 
 class PythonFunction:
-    """Calls a function with a record of its own."""
+    """Calls a function with a record of its own, or with the prompt where it takes a text."""
 
     def __init__(self, function: Function, loop: OwnLoop, say: Say) -> None:
         self._function = function
@@ -35,12 +37,12 @@ class PythonFunction:
         self._say = say
         target = function if inspect.isroutine(function) else type(function).__call__
         self._is_async = inspect.iscoroutinefunction(target)
+        self._takes_text = takes_text(function)
 
     async def __call__(self, call: Call) -> Reply:
         """What the function returns, or a fault of what it raised."""
-        record = deepcopy(dict(call.record))
         try:
-            given = await self._given(record)
+            given = await self._given(self._argument(call))
         except asyncio.CancelledError:
             if self._loop.is_blocked:
                 self._say(_BLOCKED)
@@ -49,10 +51,18 @@ class PythonFunction:
             raise _fault(raised.error) from raised.error
         return given_reply(given)
 
-    async def _given(self, record: dict[str, Any]) -> Any:
+    def _argument(self, call: Call) -> str | dict[str, Any]:
+        """Return what the function is called with."""
+        if not self._takes_text:
+            return deepcopy(dict(call.record))
+        if not call.prompt:
+            raise Fault("bad_request", "the function takes a text, and the task has no input")
+        return call.prompt
+
+    async def _given(self, argument: str | dict[str, Any]) -> Any:
         if self._is_async:
-            return await self._loop.result(lambda: self._function(record))
-        given = await _in_thread(self._function, record)
+            return await self._loop.result(lambda: self._function(argument))
+        given = await _in_thread(self._function, argument)
         if inspect.isawaitable(given):
             return await self._loop.result(lambda: given)
         return given
@@ -83,7 +93,7 @@ def _fault(error: BaseException) -> Fault:
     return Fault("exception", said)
 
 
-async def _in_thread(function: Function, record: dict[str, Any]) -> Any:
+async def _in_thread(function: Function, argument: str | dict[str, Any]) -> Any:
     """What a thread of its own comes to; one that hangs is left behind, and ends with us.
 
     `Raised` with what it raised.
@@ -102,7 +112,7 @@ async def _in_thread(function: Function, record: dict[str, Any]) -> Any:
     def work() -> None:
         result, raised = None, None
         try:
-            result = function(record)
+            result = function(argument)
         except BaseException as error:  # noqa: BLE001 (goes to the caller)
             raised = error
         with contextlib.suppress(RuntimeError):  # the run is over
@@ -118,7 +128,7 @@ def load_function(reference: str, folder: Path) -> Function:
     path = (folder / file).resolve()
     if not path.is_file():
         raise UsageError(f"{path}: no such file", fix="the path is relative to the suite")
-    module = _module(path)
+    module = _module(path, folder.resolve())
     function = getattr(module, name, None)
     if not callable(function):
         known = [each for each, value in vars(module).items() if inspect.isfunction(value)]
@@ -126,17 +136,19 @@ def load_function(reference: str, folder: Path) -> Function:
     return function  # type: ignore[no-any-return]
 
 
-def _module(path: Path) -> Any:
+def _module(path: Path, folder: Path) -> Any:
     name = f"calipers_system_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise UsageError(f"{path}: no Python file", fix="for example solver.py:answer")
     module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # dataclasses look their module up
-    if str(path.parent) not in sys.path:
-        sys.path.insert(0, str(path.parent))
+    if str(path.parent) in sys.path:  # another suite's folder may stand before it
+        sys.path.remove(str(path.parent))
+    sys.path.insert(0, str(path.parent))
     try:
-        spec.loader.exec_module(module)
+        with fresh_modules(path, folder):
+            sys.modules[name] = module  # dataclasses look their module up
+            spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
         raise UsageError(
             f"{path}: it cannot be loaded: {type(error).__name__}: {error}",

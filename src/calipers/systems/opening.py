@@ -17,6 +17,7 @@ from calipers.systems.commands import Command
 from calipers.systems.leash import Leash, held
 from calipers.systems.own_loop import OwnLoop
 from calipers.systems.secrets import key_of, mask_of
+from calipers.systems.servers import hash_servers
 from calipers.systems.wire import open_session
 
 if TYPE_CHECKING:
@@ -35,8 +36,17 @@ class _Shared:
 
 
 @asynccontextmanager
-async def open_systems(suite: Suite, folder: Path, say: Say) -> AsyncIterator[list[System]]:
-    """The suite's systems, in order; paths are relative to `folder`; `say` hears of troubles."""
+async def open_systems(
+    suite: Suite, folder: Path, say: Say, *, fresh: bool = False
+) -> AsyncIterator[list[System]]:
+    """Open the suite's systems, in order.
+
+    Args:
+        suite: The suite.
+        folder: What its paths are relative to.
+        say: Hears of troubles.
+        fresh: Whether every call is made, also where the suite's cache has a reply.
+    """
     async with AsyncExitStack() as stack:
         shared = _Shared()
         if any(each.model or each.http for each in suite.systems):
@@ -46,7 +56,9 @@ async def open_systems(suite: Suite, folder: Path, say: Say) -> AsyncIterator[li
         if any(each.python for each in suite.systems):
             shared.loop = stack.enter_context(OwnLoop())
         yield [
-            _cached(_opened(each, suite, folder, shared, say), each, suite, folder, say)
+            _cached(
+                _opened(each, suite, folder, shared, say), each, suite, folder, say, fresh=fresh
+            )
             for each in suite.systems
         ]
 
@@ -58,13 +70,16 @@ async def open_models(judges: Sequence[Judge]) -> AsyncIterator[list[System]]:
         yield [_model(each.model, each, session, logprobs=False) for each in judges]
 
 
-def _cached(system: System, of: SuiteSystem, suite: Suite, folder: Path, say: Say) -> System:
+def _cached(
+    system: System, of: SuiteSystem, suite: Suite, folder: Path, say: Say, *, fresh: bool
+) -> System:
     """Models are asked once for the same, where the suite names a cache."""
     if suite.cache is None or of.model is None:
         return system
     weighed = suite.confidence is not None and suite.confidence.logprobs
     asked = {"model": of.model, "base_url": of.base_url, "logprobs": weighed}
-    return Cached(system, folder / suite.cache, asked, mask_of(suite), say)
+    asked |= hash_servers([of])
+    return Cached(system, folder / suite.cache, asked, mask_of(suite), say, reads=not fresh)
 
 
 def _opened(system: SuiteSystem, suite: Suite, folder: Path, shared: _Shared, say: Say) -> System:

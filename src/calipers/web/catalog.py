@@ -132,7 +132,7 @@ def _found(root: Path) -> Iterator[Entry]:
     for place, folders, files in islice(os.walk(root), MOST_FOLDERS):
         here = Path(place)
         if is_run_folder(here, root):
-            folders.clear()
+            folders[:] = sorted(name for name in folders if is_run_folder(here / name, root))
             yield _entry(root, here / RECORDS, folder=here)
             continue
         if here != root and _is_one_table(here, folders, files):
