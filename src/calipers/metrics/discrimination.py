@@ -120,7 +120,7 @@ class _LogitDelta:
             return UNKNOWN
         if value in (0, 1):
             rarer = min(totals["auroc__right"], totals["auroc__wrong"])
-            size = max(1, floor(rarer * clusters / totals["auroc__n"]))
+            size = max(1, floor(rarer * clusters.count / totals["auroc__n"]))
             return replace(wilson(value, size, 0.0, size, confidence), stderr=stderr)
         odds = log(value / (1 - value))
         reach = t_quantile(clusters, confidence) * stderr / (value * (1 - value))

@@ -11,7 +11,7 @@ import polars as pl
 
 from calipers.metrics.accuracy import DECIDABLE, correct
 from calipers.metrics.declaration import GROUP, RUNS, TASK, Aggregate, Frame, Metric, TaskValues
-from calipers.metrics.intervals import StudentT, Wilson
+from calipers.metrics.intervals import Bounded, StudentT, Wilson
 from calipers.metrics.normalize import answer_key
 
 _AT_LEAST = 2
@@ -112,7 +112,7 @@ determinism_index = Metric(
     value=lambda totals: totals["most_common_share__sum"] / totals["repeats__tasks"],
     empty=_NO_REPEATS,
     work="{most_common_share__sum} / {repeats__tasks}, the sum of the tasks' shares over the tasks",
-    interval=StudentT("most_common_share", of_shares=True),
+    interval=Bounded("most_common_share"),
     averaged="most_common_share",
     weight=answer_entropy.weight,
 )
