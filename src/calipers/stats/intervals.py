@@ -18,6 +18,7 @@ _TIGHT = 0.02  # of the way to a bound: values that spread less may hide rare on
 
 ONE_ROW = "one row does not tell how far others lie"
 ONE_CLUSTER = "one cluster does not tell where the next would lie"
+NO_BOUND = "the data are too few for it"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
