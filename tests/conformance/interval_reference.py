@@ -6,7 +6,7 @@ bisection; binomial tails are summed in fractions. Student's t comes from scipy.
 >>> rows = [{"latency_ms": ms} for ms in (1.0, 2.0, 3.0)]
 >>> [found] = possible_intervals("latency_mean_ms", rows, Asked())
 >>> round(found.stderr, 6), round(found.low, 4), round(found.high, 4)
-(0.57735, -0.4841, 4.4841)
+(0.57735, 0.5776, 6.9255)
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ from tests.conformance.reference import (
 )
 
 BY_WILSON = {"accuracy", "usr", "error_rate", "self_correction_rate"}
-BOUNDED = {"brier", "math_usr", "determinism_index"}
+BOUNDED = {"brier", "math_usr", "determinism_index", "answer_entropy"}
 OVER_TASKS = {"answer_entropy", "determinism_index", "mode_accuracy", "stability"}
 METHODS = {
-    **dict.fromkeys(REFERENCES, "t"),
+    **dict.fromkeys(REFERENCES, "log t"),
     **dict.fromkeys([*BY_WILSON, "mode_accuracy", "stability"], "wilson"),
     **dict.fromkeys(BOUNDED, "logit t"),
     **dict.fromkeys(["sce", "sce_normalized", "ece", "auroc"], "delta"),
@@ -119,13 +119,27 @@ def _over_tasks(name: str, records: list[Record], asked: Asked) -> Iterator[Boun
             tasks[task].append(row)
             known = None if asked.cluster is None else _text(row, asked.cluster)
             choices[task] |= set() if known is None else {known}
-    values = {task: REFERENCES[name](rows, asked.options).value for task, rows in tasks.items()}
-    used = [task for task, value in values.items() if value is not None]
+    every = {task: REFERENCES[name](rows, asked.options).value for task, rows in tasks.items()}
+    values = {task: value for task, value in every.items() if value is not None}
+    used = list(values)
     for chosen in product(*(choices[task] or {("task", task)} for task in used)):
+        # The entropy of r runs is at most ln r: a share of that.
+        most = 1.0
+        if name == "answer_entropy":
+            runs = sum(REFERENCES[name](tasks[task], asked.options).n for task in used)
+            mean = math.fsum(values[task] for task in used) / len(used)
+            most = max(mean, math.log(runs / len(used)))
         rows: list[Row] = [
-            (values[task], cluster) for task, cluster in zip(used, chosen, strict=True)
+            (values[task] / most, cluster) for task, cluster in zip(used, chosen, strict=True)
         ]
-        yield _method(name)(rows, asked)
+        yield _times(most, _method(name)(rows, asked))
+
+
+def _times(unit: float, found: Bounds) -> Bounds:
+    low, high, stderr = (
+        None if each is None else unit * each for each in (found.low, found.high, found.stderr)
+    )
+    return Bounds(low, high, stderr, found.slack * unit)
 
 
 # --- Standard errors ---
@@ -213,14 +227,22 @@ def _slack(values: Sequence[float]) -> float:
 # --- Means and shares ---
 
 
-def _t(rows: list[Row], asked: Asked) -> Bounds:
+def _log_t(rows: list[Row], asked: Asked) -> Bounds:
+    """On the scale of the logarithm; values without any spread do not tell how far others lie."""
     if _clusters(rows) < 2:
         return NOTHING
     values = [float(value) for value, _ in rows]
     mean = math.fsum(values) / len(values)
     stderr = math.sqrt(_variance([value - mean for value in values], rows))
-    reach = _student(rows, asked) * stderr
-    return Bounds(mean - reach, mean + reach, stderr, _slack(values))
+    if mean == 0 or stderr <= 1e-9 * mean:
+        return Bounds(None, None, stderr, _slack(values))
+    if stderr < 2e-7 * mean:
+        raise UncertainError
+    reach = _student(rows, asked) * stderr / mean
+    if reach > 50:
+        raise UncertainError
+    factor = math.exp(reach)
+    return Bounds(mean / factor, mean * factor, stderr, _slack(values) * factor)
 
 
 def _logit_t(rows: list[Row], asked: Asked) -> Bounds:
@@ -480,7 +502,7 @@ def _auroc(rows: list[Row], asked: Asked) -> Bounds:
 
 
 _METHODS: dict[str, Callable[[list[Row], Asked], Bounds]] = {
-    "t": _t,
+    "log t": _log_t,
     "logit t": _logit_t,
     "wilson": _wilson,
     "order statistics": _order_statistics,

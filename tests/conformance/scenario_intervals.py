@@ -152,7 +152,7 @@ def _partial(rows: list[Row], asked: Asked) -> Bounds:
     worst = seen = 1 / _kish(shares)
     if share * (1 - share) > 1e-12:
         seen = variance * (n - 1) / n / (share * (1 - share))
-    unlike = _kish(shares) * min(share, 1 - share)
+    unlike = n * min(share, 1 - share) * _kish(shares) / len(shares)
     size = 1 / (seen + max(0.0, worst - seen) / (unlike + 1))
     t = float(stats.t.ppf((1 + asked.confidence) / 2, _degrees(shares)))
     return Bounds(

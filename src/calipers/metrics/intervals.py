@@ -12,7 +12,7 @@ from calipers.stats.intervals import (
     Interval,
     bounded_interval,
     normal_quantile,
-    t_interval,
+    positive_interval,
     wilson,
 )
 
@@ -34,16 +34,16 @@ class Wilson:
 
 
 @dataclass(frozen=True)
-class StudentT:
-    """For means of values without an end."""
+class LogT:
+    """For means of values that start at 0 and have no end."""
 
     spread: str
-    name: str = "t"
+    name: str = "log t"
 
     def interval(self, value: float, totals: Totals, confidence: float) -> Interval:
-        """The value ± t standard errors."""
+        """The value times or over e to so many standard errors."""
         spread, clusters = spread_of(self.spread, totals)
-        return _said(t_interval(value, spread, clusters, confidence), clusters)
+        return _said(positive_interval(value, spread, clusters, confidence), self.spread, totals)
 
 
 @dataclass(frozen=True)
@@ -52,23 +52,26 @@ class Bounded:
 
     spread: str
     ends: tuple[float, float] = (0.0, 1.0)
+    unit: str = "row"
     name: str = "logit t"
 
     def interval(self, value: float, totals: Totals, confidence: float) -> Interval:
         """The value ± t standard errors on the scale of the log odds, and what is unseen."""
         spread, clusters = spread_of(self.spread, totals)
         around = bounded_interval(value, spread, clusters, confidence, ends=self.ends)
-        return _said(around, clusters)
+        return _said(around, self.spread, totals, self.unit)
 
 
-def of_mean(spread: str, ends: tuple[float, float]) -> Bounded | StudentT:
+def of_mean(spread: str, ends: tuple[float, float]) -> Bounded | LogT:
     """The way for means of values that lie between these ends, one of which may be infinite."""
-    return Bounded(spread, ends) if all(map(isfinite, ends)) else StudentT(spread)
+    return Bounded(spread, ends) if all(map(isfinite, ends)) else LogT(spread)
 
 
-def _said(around: Interval, clusters: Clusters) -> Interval:
-    """The interval, or why one row has none."""
-    return replace(around, reason=ONE_ROW) if around.reason and clusters.count else around
+def _said(around: Interval, spread: str, totals: Totals, unit: str = "row") -> Interval:
+    """The interval, or why one row, or one task, has none."""
+    if not clusters_of(spread, totals).too_few or totals.get(f"{spread}__size", 1) > 1:
+        return around
+    return replace(around, reason=ONE_ROW.replace("row", unit))
 
 
 @dataclass(frozen=True)

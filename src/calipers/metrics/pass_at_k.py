@@ -85,7 +85,7 @@ def pass_metric(kind: str, k: int) -> Metric:
         value=lambda totals: totals[f"pass_{kind}_{k}__sum"] / totals[f"tries_{k}__tasks"],
         empty="no task has a run that is known to pass or fail",
         work=f"{{pass_{kind}_{k}__sum}} / {{tries_{k}__tasks}}, the tasks' chances over the tasks",
-        interval=Bounded(f"pass_{kind}_{k}"),
+        interval=Bounded(f"pass_{kind}_{k}", unit="task"),
         refused=partial(_too_short, k=k),
         optional="unless named",
         averaged=f"pass_{kind}_{k}",

@@ -13,11 +13,13 @@ from math import ceil, exp, floor, hypot, inf, sqrt
 from calipers.stats.clusters import Clusters
 
 _ROUNDING = 1e-9
+_STEEPEST = 700.0  # the largest exponent of e that is a number
 _NO_INFLUENCE = 1e-12  # per row, squared: what rounding leaves of 0
 _TIGHT = 0.02  # of the way to a bound: values that spread less may hide rare ones far off
 
 ONE_ROW = "one row does not tell how far others lie"
 ONE_CLUSTER = "one cluster does not tell where the next would lie"
+NO_SPREAD = "all values are equal: they do not tell how far others lie"
 NO_BOUND = "the data are too few for it"
 
 
@@ -69,6 +71,23 @@ def t_interval(
     return Interval(low=value - reach, high=value + reach, stderr=stderr)
 
 
+def positive_interval(
+    value: float, spread: float, clusters: int | Clusters, confidence: float
+) -> Interval:
+    """The interval of a mean or ratio that cannot fall below 0 and has no upper end.
+
+    ± t standard errors on the scale of the logarithm: such values mostly have a long upper tail.
+    Values without any spread do not tell how far others lie: then both bounds are null.
+    """
+    stderr = standard_error(spread, clusters)
+    if stderr is None:
+        return UNKNOWN
+    if value <= 0 or stderr <= _ROUNDING * value:
+        return Interval(low=None, high=None, stderr=stderr, reason=NO_SPREAD)
+    factor = exp(min(t_quantile(clusters, confidence) * stderr / value, _STEEPEST))
+    return Interval(low=value / factor, high=value * factor, stderr=stderr)
+
+
 def bounded_interval(
     value: float,
     spread: float,
@@ -113,7 +132,7 @@ def _on_log_odds(mean: float, reach: float) -> tuple[float, float]:
     possible = mean * (1 - mean)
     if possible < _NO_INFLUENCE or not reach:
         return mean, mean
-    odds, factor = mean / (1 - mean), exp(min(reach / possible, 700.0))
+    odds, factor = mean / (1 - mean), exp(min(reach / possible, _STEEPEST))
     return odds / (odds + factor), odds / (odds + 1 / factor)
 
 
@@ -202,7 +221,7 @@ def partial_wilson(
     worst = seen = 1 / clusters.worth
     if possible > _NO_INFLUENCE:
         seen = spread * clusters.inflation * (n - 1) / n / possible
-    unlike = clusters.worth * min(share, 1 - share)
+    unlike = n * min(share, 1 - share) * clusters.worth / clusters.count
     size = 1 / (seen + max(0.0, worst - seen) / (unlike + 1))
     z = t_quantile(clusters, confidence)
     return _score_interval(share, size, z, standard_error(spread, clusters), confidence)
