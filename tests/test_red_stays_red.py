@@ -7,30 +7,25 @@ from __future__ import annotations
 
 import json
 import re
+import signal
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-import calipers as cal
-from calipers.gating.result import GateResult
-from tests.commands import run
-from tests.engines_at_hand import ENGINES
-from tests.files import write_lines
-from tests.runner.suites_at_hand import suite_folder
-
-Row = dict[str, Any]
-import signal
-import time
-from pathlib import Path
-
-import pytest
 from click.testing import Result
 
+import calipers as cal
 from benchmarks.model_server import ModelServer
+from calipers.gating.result import GateResult
+from tests.commands import run
 from tests.commands import run as calipers
+from tests.engines_at_hand import ENGINES
+from tests.files import write_lines
 from tests.judge.test_suites import judge_in
 from tests.runner.suites_at_hand import SuiteFolder, suite_folder, sums
+
+Row = dict[str, Any]
 
 # --- Gate: verdicts ---------------------------------------------------------------------------
 

@@ -99,7 +99,7 @@ def corrected(
     if measured.stderr is None:
         return Corrected(value=None, n=rated.n, reason="the judged mean has no standard error")
     around = prediction_powered(
-        measured.value, measured.stderr, clusters, rated, confidence=confidence
+        measured.value, measured.stderr, clusters.count, rated, confidence=confidence
     )
     return _within(metric, around)
 

@@ -50,6 +50,9 @@ class Measured:
     high: float | None = None
     stderr: float | None = None
     interval: str | None = None
+    interval_reason: str | None = None  # why it lacks a bound
+    scope: str | None = None  # what alone the interval holds for, where not for further tasks
+    worth: float | None = None  # of a share: as many independent rows would say as much
     extras: Mapping[str, float | str | None] = field(default_factory=dict)
     corrected: Corrected | None = None  # without the judge's error, where a calibration allows it
 
@@ -68,6 +71,8 @@ class Measured:
             "n": self.n,
             "missing": self.missing,
             "reason": self.reason,
+            **({"interval_reason": self.interval_reason} if self.interval_reason else {}),
+            **({"scope": self.scope} if self.scope else {}),
             **self.extras,
             **({} if self.corrected is None else {"corrected": asdict(self.corrected)}),
         }

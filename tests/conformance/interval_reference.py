@@ -6,7 +6,7 @@ bisection; binomial tails are summed in fractions. Student's t comes from scipy.
 >>> rows = [{"latency_ms": ms} for ms in (1.0, 2.0, 3.0)]
 >>> [found] = possible_intervals("latency_mean_ms", rows, Asked())
 >>> round(found.stderr, 6), round(found.low, 4), round(found.high, 4)
-(0.57735, -0.4841, 4.4841)
+(0.57735, 0.5776, 6.9255)
 """
 
 from __future__ import annotations
@@ -35,11 +35,12 @@ from tests.conformance.reference import (
 )
 
 BY_WILSON = {"accuracy", "usr", "error_rate", "self_correction_rate"}
-SHARES_BY_T = {"brier", "math_usr", "determinism_index"}
+BOUNDED = {"brier", "math_usr", "determinism_index", "answer_entropy"}
 OVER_TASKS = {"answer_entropy", "determinism_index", "mode_accuracy", "stability"}
 METHODS = {
-    **dict.fromkeys(REFERENCES, "t"),
+    **dict.fromkeys(REFERENCES, "log t"),
     **dict.fromkeys([*BY_WILSON, "mode_accuracy", "stability"], "wilson"),
+    **dict.fromkeys(BOUNDED, "logit t"),
     **dict.fromkeys(["sce", "sce_normalized", "ece", "auroc"], "delta"),
     "latency_p95_ms": "order statistics",
 }
@@ -84,15 +85,15 @@ def possible_intervals(name: str, records: list[Record], asked: Asked) -> Iterat
     rows = _called(records)
     clusters = [_cluster(row, number, asked) for number, row in enumerate(rows)]
     if name in {"sce", "sce_normalized"}:
-        answers = [_answer(row, asked.options) for row in rows]
-        yield _entropy(_known(answers, clusters), asked, normalized=name == "sce_normalized")
+        answers = _apart(_known([_answer(row, asked.options) for row in rows], clusters))
+        yield _entropy(answers, asked, normalized=name == "sce_normalized")
     elif name in {"ece", "auroc"}:
-        forecasts = _known([_forecast(row, asked) for row in rows], clusters)
+        forecasts = _apart(_known([_forecast(row, asked) for row in rows], clusters))
         yield (_ece if name == "ece" else _auroc)(forecasts, asked)
     else:
         # The mean of one row is what the row counts for.
         values = [REFERENCES[name]([row], asked.options).value for row in rows]
-        yield _method(name)(_known(values, clusters), asked)
+        yield _method(name)(_apart(_known(values, clusters)), asked)
 
 
 def _cluster(row: Record, number: int, asked: Asked) -> Hashable:
@@ -118,13 +119,27 @@ def _over_tasks(name: str, records: list[Record], asked: Asked) -> Iterator[Boun
             tasks[task].append(row)
             known = None if asked.cluster is None else _text(row, asked.cluster)
             choices[task] |= set() if known is None else {known}
-    values = {task: REFERENCES[name](rows, asked.options).value for task, rows in tasks.items()}
-    used = [task for task, value in values.items() if value is not None]
+    every = {task: REFERENCES[name](rows, asked.options).value for task, rows in tasks.items()}
+    values = {task: value for task, value in every.items() if value is not None}
+    used = list(values)
     for chosen in product(*(choices[task] or {("task", task)} for task in used)):
+        # The entropy of r runs is at most ln r: a share of that.
+        most = 1.0
+        if name == "answer_entropy":
+            runs = sum(REFERENCES[name](tasks[task], asked.options).n for task in used)
+            mean = math.fsum(values[task] for task in used) / len(used)
+            most = max(mean, math.log(runs / len(used)))
         rows: list[Row] = [
-            (values[task], cluster) for task, cluster in zip(used, chosen, strict=True)
+            (values[task] / most, cluster) for task, cluster in zip(used, chosen, strict=True)
         ]
-        yield _method(name)(rows, asked)
+        yield _times(most, _method(name)(rows, asked))
+
+
+def _times(unit: float, found: Bounds) -> Bounds:
+    low, high, stderr = (
+        None if each is None else unit * each for each in (found.low, found.high, found.stderr)
+    )
+    return Bounds(low, high, stderr, found.slack * unit)
 
 
 # --- Standard errors ---
@@ -139,14 +154,50 @@ def _sums(effects: Sequence[float], rows: Sequence[Row]) -> list[float]:
 
 
 def _variance(effects: Sequence[float], rows: Sequence[Row]) -> float:
-    """C/(C−1) · Σ_c (Σ_i effect)² / n², an effect being x − mean: Miller (2024)."""
+    """C/(C−1) · Σ_c (Σ_i effect)² / n², an effect being x − mean: Miller (2024).
+
+    More than C/(C−1) where clusters are of unequal size: then the squares lack more.
+    """
     sums = _sums(effects, rows)
-    clusters = len(sums)
-    return clusters / (clusters - 1) * math.fsum(each**2 for each in sums) / len(rows) ** 2
+    return _inflation(_shares(rows)) * math.fsum(each**2 for each in sums) / len(rows) ** 2
+
+
+def _shares(rows: Sequence[Row]) -> list[float]:
+    """Each cluster's share of the rows."""
+    counts = Counter(cluster for _, cluster in rows)
+    return [count / len(rows) for count in counts.values()]
+
+
+def _inflation(shares: Sequence[float]) -> float:
+    """One over what the clusters' squares hold of the variance.
+
+    A cluster's mean, with a variance of 1, lies off the mean of all by a square of
+    (1 − share)² + Σ others' share² on average.
+    """
+    together = math.fsum(share**2 for share in shares)
+    kept = math.fsum(share**2 * ((1 - share) ** 2 + together - share**2) for share in shares)
+    return together / max(kept, 1e-9 * together)
+
+
+def _kish(shares: Sequence[float]) -> float:
+    return 1 / math.fsum(share**2 for share in shares)
+
+
+def _degrees(shares: Sequence[float]) -> float:
+    """Of a sum of squares with the weights share² (Satterthwaite), less one for the mean."""
+    weights = [share**2 for share in shares]
+    return max(1.0, math.fsum(weights) ** 2 / math.fsum(each**2 for each in weights) - 1)
 
 
 def _clusters(rows: Sequence[Row]) -> int:
     return len({cluster for _, cluster in rows})
+
+
+def _apart(rows: list[Row]) -> list[Row]:
+    """Rows that are all of one cluster stand for themselves."""
+    if _clusters(rows) > 1:
+        return rows
+    return [(value, number) for number, (value, _) in enumerate(rows)]
 
 
 def _design_effect(effects: Sequence[float], rows: Sequence[Row], *, unlike: float) -> float:
@@ -156,15 +207,16 @@ def _design_effect(effects: Sequence[float], rows: Sequence[Row], *, unlike: flo
     """
     n, clusters = len(rows), _clusters(rows)
     independent = math.fsum(effect**2 for effect in effects) / (n * (n - 1))
-    worst = seen = n / clusters
+    worth = _kish(_shares(rows))
+    worst = seen = n / worth
     if independent * (n - 1) > 1e-12:
         seen = max(1.0, _variance(effects, rows) / independent)
-    share = 1 / (unlike + 1)
+    share = 1 / (unlike * worth / clusters + 1)
     return (1 - share) * seen + share * max(seen, worst)
 
 
 def _student(rows: Sequence[Row], asked: Asked) -> float:
-    return float(stats.t.ppf((1 + asked.confidence) / 2, _clusters(rows) - 1))
+    return float(stats.t.ppf((1 + asked.confidence) / 2, _degrees(_shares(rows))))
 
 
 def _slack(values: Sequence[float]) -> float:
@@ -175,23 +227,50 @@ def _slack(values: Sequence[float]) -> float:
 # --- Means and shares ---
 
 
-def _t(rows: list[Row], asked: Asked) -> Bounds:
+def _log_t(rows: list[Row], asked: Asked) -> Bounds:
+    """On the scale of the logarithm; values without any spread do not tell how far others lie."""
     if _clusters(rows) < 2:
         return NOTHING
     values = [float(value) for value, _ in rows]
     mean = math.fsum(values) / len(values)
     stderr = math.sqrt(_variance([value - mean for value in values], rows))
-    reach = _student(rows, asked) * stderr
-    return Bounds(mean - reach, mean + reach, stderr, _slack(values))
+    if mean == 0 or stderr <= 1e-9 * mean:
+        return Bounds(None, None, stderr, _slack(values))
+    if stderr < 2e-7 * mean:
+        raise UncertainError
+    reach = _student(rows, asked) * stderr / mean
+    if reach > 50:
+        raise UncertainError
+    factor = math.exp(reach)
+    return Bounds(mean / factor, mean * factor, stderr, _slack(values) * factor)
 
 
-def _t_of_shares(rows: list[Row], asked: Asked) -> Bounds:
-    """Where all are 0, or all are 1, a share of the clusters."""
-    values = {float(value) for value, _ in rows}
-    if _clusters(rows) > 1 and values in ({0.0}, {1.0}):
-        [value] = values
-        return _wilson([(value, cluster) for cluster in {cluster for _, cluster in rows}], asked)
-    return _t(rows, asked)
+def _logit_t(rows: list[Row], asked: Asked) -> Bounds:
+    """t on the scale of the log odds, and as much of the unseen as the values leave room for."""
+    if _clusters(rows) < 2:
+        return NOTHING
+    values = [float(value) for value, _ in rows]
+    mean = math.fsum(values) / len(values)
+    stderr = math.sqrt(_variance([value - mean for value in values], rows))
+    worth = _kish(_shares(rows))
+    # Wilson's bound of a share of which nothing was seen: p with p² = z² p (1 − p) / worth.
+    z = NormalDist().inv_cdf((1 + asked.confidence) / 2)
+    unseen = 1 - 1 / (1 + z**2 / worth)
+    possible = mean * (1 - mean)
+    ends = []
+    for sign, distance in ((-1, mean), (1, 1 - mean)):
+        of_spread = 0.0
+        if possible > 1e-12:
+            log_odds = math.log(mean / (1 - mean))
+            log_odds += sign * min(_student(rows, asked) * stderr / possible, 700)
+            of_spread = abs(1 / (1 + math.exp(-log_odds)) - mean)
+        of_unseen = 0.0
+        if distance > 0:
+            spread = stderr * math.sqrt(worth) / distance
+            of_unseen = unseen * distance / (1 + (spread / 0.02) ** 2)
+        ends.append(mean + sign * math.hypot(of_spread, of_unseen))
+    steepness = max(1.0, 0.25 / max(possible, 1e-12))
+    return Bounds(ends[0], ends[1], stderr, _slack(values) * min(steepness, 1e4))
 
 
 def _wilson(rows: list[Row], asked: Asked) -> Bounds:
@@ -208,12 +287,22 @@ def _wilson(rows: list[Row], asked: Asked) -> Bounds:
     else:
         return NOTHING
 
+    return Bounds(*_score_bounds(share, size, z, asked), stderr, _slack(values))
+
+
+def _score_bounds(share: float, size: float, z: float, asked: Asked) -> tuple[float, float]:
+    """Wilson's bounds, or those of the exact interval that misses twice as often, if further."""
+
     def is_inside(p: float) -> bool:
         return (share - p) ** 2 <= z**2 * p * (1 - p) / size
 
-    return Bounds(
-        _last(is_inside, share, 0.0), _last(is_inside, share, 1.0), stderr, _slack(values)
-    )
+    low, high = _last(is_inside, share, 0.0), _last(is_inside, share, 1.0)
+    tail = min(0.5, 1 - asked.confidence)
+    if share > 0:
+        low = min(low, float(stats.beta.ppf(tail, share * size, (1 - share) * size + 1)))
+    if share < 1:
+        high = max(high, float(stats.beta.ppf(1 - tail, share * size + 1, (1 - share) * size)))
+    return low, high
 
 
 def _last(holds: Callable[[float], bool], start: float, end: float) -> float:
@@ -243,10 +332,14 @@ def _order_statistics(rows: list[Row], asked: Asked) -> Bounds:
         of_rows = n * 0.95 * 0.05
         added = math.fsum(each**2 for each in _sums(effects, rows))
         added -= math.fsum(effect**2 for effect in effects)
-        variance = clusters / (clusters - 1) * max(0.0, of_rows + added) / n**2
+        shares = _shares(rows)
+        variance = _inflation(shares) * max(0.0, of_rows + added) / n**2
         seen = max(1.0, variance / (of_rows / (n * (n - 1))))
-        weight = 1 / (0.05 * n + 1)
-        size = math.floor(n / ((1 - weight) * seen + weight * max(seen, n / clusters)) + 1e-9)
+        weight = 1 / (0.05 * n * _kish(shares) / clusters + 1)
+        worst = n / _kish(shares)
+        size = math.floor(n / ((1 - weight) * seen + weight * max(seen, worst)) + 1e-9)
+        if size < 1:
+            return NOTHING
     tail = Fraction((1 - asked.confidence) / 2)
     from_below = _most(size, share, tail) * n // size
     from_above = _most(size, 1 - share, tail) * n // size
@@ -353,7 +446,13 @@ def _ece(rows: list[Row], asked: Asked) -> Bounds:
         strays = math.sqrt(math.fsum(error**2 for error in each))
         if abs(math.fsum(each)) < 1.96 * math.sqrt(inflated) * strays:
             noise += math.sqrt(2 / math.pi) * math.sqrt(design) * strays / n
-    reach = _student(rows, asked) * stderr
+    # One more cluster in each bin, as large as they are worth, as far off its gap as can be.
+    size = n / _kish(_shares(rows))
+    unseen = math.fsum(
+        (size * (1 - abs(math.fsum(each)) / len(each))) ** 2 * len(each) / (len(each) + 1)
+        for each in errors.values()
+    )
+    reach = _student(rows, asked) * math.sqrt(stderr**2 + unseen / n**2)
     return Bounds(value - reach - noise, value + reach, stderr, _slack([1.0] * n))
 
 
@@ -382,18 +481,33 @@ def _auroc(rows: list[Row], asked: Asked) -> Bounds:
         alike: list[Row] = [(value, number) for number in range(size)]
         of_rows = _wilson(alike, asked)
         return Bounds(of_rows.low, of_rows.high, stderr, slack)
+    # Each kind's rows by themselves, with half a row more that lies anywhere.
+    effects = _derivatives(area, n)
+    independent = math.fsum(effect**2 for effect in effects) / (n * (n - 1))
+    design = max(1.0, stderr**2 / independent) if independent > 1e-18 else 1.0
+    kinds, freedom = [], []
+    for kind in (True, False):
+        own = [effects[number] / n for number, _, right in numbered if right == kind]
+        others = max(1, len(own) - 1)
+        unseen = value * (1 - value) / 2 * (n / _kish(_shares(rows)) / len(own)) ** 2
+        squares = math.fsum(effect**2 for effect in own)
+        kinds.append(squares * len(own) / others * design + unseen)
+        freedom.append(kinds[-1] ** 2 / others)
+    degrees = max(1.0, min(_degrees(_shares(rows)), sum(kinds) ** 2 / sum(freedom)))
+    t = float(stats.t.ppf((1 + asked.confidence) / 2, degrees))
     # On the scale of the log odds, whose derivative is 1 / (p (1 − p)).
-    reach = _student(rows, asked) * stderr / (value * (1 - value))
+    reach = t * math.sqrt(sum(kinds)) / (value * (1 - value))
     low, high = (1 / (1 + (1 - value) / value * math.exp(-sign * reach)) for sign in (-1, 1))
     return Bounds(low, high, stderr, slack)
 
 
 _METHODS: dict[str, Callable[[list[Row], Asked], Bounds]] = {
-    "t": _t,
+    "log t": _log_t,
+    "logit t": _logit_t,
     "wilson": _wilson,
     "order statistics": _order_statistics,
 }
 
 
 def _method(name: str) -> Callable[[list[Row], Asked], Bounds]:
-    return _t_of_shares if name in SHARES_BY_T else _METHODS[METHODS[name]]
+    return _METHODS[METHODS[name]]

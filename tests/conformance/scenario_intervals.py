@@ -9,19 +9,27 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterator, Sequence
 
+from scipy import stats
+
 from tests.conformance.interval_reference import (
     NOTHING,
     Asked,
     Bounds,
     Row,
+    _apart,
     _cluster,
     _clusters,
+    _degrees,
     _derivatives,
+    _inflation,
+    _kish,
     _known,
-    _last,
+    _logit_t,
     _order_statistics,
+    _score_bounds,
     _slack,
     _student,
+    _sums,
     _variance,
     _wilson,
 )
@@ -45,9 +53,10 @@ from tests.conformance.scenarios_reference import (
 METHODS = {
     **dict.fromkeys(
         "pass_rate weighted_pass_rate accuracy precision recall safety_rate "
-        "behavior_coverage behavior_coverage_pooled".split(),
+        "behavior_coverage_pooled".split(),
         "wilson",
     ),
+    "behavior_coverage": "logit t",
     "latency_p95_ms": "order statistics",
     "token_efficiency": "delta of logarithm",
     "final_score": "MOVER",
@@ -60,12 +69,12 @@ def interval(name: str, records: list[Record], asked: Asked, options: Options) -
     clusters = [_cluster(row, number, asked) for number, row in enumerate(rows)]
 
     def known(value: Callable[[Record], object]) -> list[Row]:
-        return _known([value(row) for row in rows], clusters)
+        return _apart(_known([value(row) for row in rows], clusters))
 
     if name == "weighted_pass_rate":
         return _weighted(known(lambda row: _weighed(row, options)), asked)
     if name == "behavior_coverage":
-        return _partial([((each, 1.0), cluster) for each, cluster in known(score)], asked)
+        return _logit_t(known(score), asked)
     if name == "behavior_coverage_pooled":
         return _partial(known(found_and_expected), asked)
     if name == "token_efficiency":
@@ -133,23 +142,21 @@ def _partial(rows: list[Row], asked: Asked) -> Bounds:
     if _clusters(rows) < 2:
         return NOTHING
     share, effects = _ratio(rows)
-    variance = _variance(effects, rows)
     of_cluster: dict[Hashable, float] = defaultdict(float)
     for (_, whole), cluster in rows:
         of_cluster[cluster] += whole
     whole = math.fsum(of_cluster.values())
-    worst = seen = math.fsum((each / whole) ** 2 for each in of_cluster.values())
+    shares = [each / whole for each in of_cluster.values()]
+    squares = math.fsum(each**2 for each in _sums(effects, rows)) / n**2
+    variance = _inflation(shares) * squares
+    worst = seen = 1 / _kish(shares)
     if share * (1 - share) > 1e-12:
         seen = variance * (n - 1) / n / (share * (1 - share))
-    size = 1 / (seen + max(0.0, worst - seen) / (n * min(share, 1 - share) + 1))
-    t = _student(rows, asked)
-
-    def is_inside(p: float) -> bool:
-        return (share - p) ** 2 <= t**2 * p * (1 - p) / size
-
+    unlike = n * min(share, 1 - share) * _kish(shares) / len(shares)
+    size = 1 / (seen + max(0.0, worst - seen) / (unlike + 1))
+    t = float(stats.t.ppf((1 + asked.confidence) / 2, _degrees(shares)))
     return Bounds(
-        _last(is_inside, share, 0.0),
-        _last(is_inside, share, 1.0),
+        *_score_bounds(share, size, t, asked),
         math.sqrt(variance),
         _slack([each * n / whole for each in of_cluster.values()]),
     )
@@ -182,6 +189,7 @@ def _final(rows: list[Record], clusters: list[Hashable], asked: Asked, options: 
         for values, cluster in zip(zip(*parts.values(), strict=True), clusters, strict=True)
         if any(value is not None for value in values)
     ]
+    shared = _apart(shared)
     if _clusters(shared) < 2:
         return NOTHING
 
@@ -205,7 +213,7 @@ def _final(rows: list[Record], clusters: list[Hashable], asked: Asked, options: 
         above.append((share * (around.high - value)) ** 2)
         apart.append((share * (around.stderr or 0.0)) ** 2)
     inflation = max(1.0, joint**2 / math.fsum(apart)) if math.fsum(apart) > 1e-15 else 1.0
-    times = _known([normalized_latency(row, options) for row in rows], clusters)
+    times = _apart(_known([normalized_latency(row, options) for row in rows], clusters))
     latency = p95([value for value, _ in times])
     around = _order_statistics(times, asked)
     low, high = around.low or 0.0, 1.0 if around.high is None else around.high
@@ -224,9 +232,9 @@ def _parts(
 ) -> Iterator[tuple[float, Bounds, float]]:
     """Each part's share of the score, its own interval and its value."""
     for share, values in parts.items():
-        rows = _known(values, clusters)
+        rows = _apart(_known(values, clusters))
         mean = math.fsum(float(value) for value, _ in rows) / len(rows)
         if share == 0.2:
-            yield share, _partial([((value, 1.0), cluster) for value, cluster in rows], asked), mean
+            yield share, _logit_t(rows, asked), mean
         else:
             yield share, _wilson(rows, asked), mean

@@ -190,19 +190,38 @@ def test_how_rows_are_split_changes_nothing(
 
 
 @pytest.mark.parametrize("cluster", [None, PASSAGE])
-def test_one_cluster_says_nothing_of_the_next(cluster: str | None) -> None:
-    rows = [_ROW | {PASSAGE: "p", "answer": answer} for answer in ("7", "7", "8")]
+def test_one_cluster_speaks_of_its_own_rows_alone(cluster: str | None) -> None:
+    """Runs of one task have an interval that holds for that task, and says so; or a reason."""
+    scope = "runs of one task" if cluster is None else f"rows of one {cluster}"
+    rows = [
+        _ROW | {PASSAGE: "p", "answer": answer, "latency_ms": ms}
+        for answer, ms in (("7", 4.0), ("7", 5.0), ("8", 9.0))
+    ]
+    alone = [row | {"id": str(number), PASSAGE: str(number)} for number, row in enumerate(rows)]
+    independent = cal.score(alone, cluster=cluster).groups[0].metrics
+    over_tasks = {"mode_accuracy", "stability", "answer_entropy", "determinism_index"}
     for name, found in cal.score(rows, cluster=cluster).groups[0].metrics.items():
-        of_one_task = name in {"mode_accuracy", "stability"}  # one task: a share of one
         assert found.value is not None
-        if not of_one_task:
-            assert (found.low, found.high, found.stderr, found.interval) == (None,) * 4, name
+        if name in over_tasks:
+            continue
+        same = independent[name]
+        assert (found.low, found.high, found.stderr) == (same.low, same.high, same.stderr), name
+        assert found.scope == (None if found.interval is None else scope), name
+        assert (found.interval_reason is None) == (None not in (found.low, found.high)), name
 
 
-def test_one_cluster_gives_no_quantile_at_any_confidence() -> None:
+def test_one_task_gives_no_interval_over_tasks_and_says_why() -> None:
+    found = cal.score([_ROW, _ROW], metrics=["determinism_index"]).groups[0]
+    measured = found.metrics["determinism_index"]
+    assert (measured.low, measured.high) == (None, None)
+    assert measured.to_dict()["interval_reason"] == "one task does not tell how far others lie"
+
+
+def test_one_cluster_has_a_quantile_of_its_own_rows() -> None:
     rows = [_ROW | {"latency_ms": float(ms)} for ms in range(40)]
     score = cal.score(rows, metrics=["latency_p95_ms"], confidence=0.5)
-    assert score.groups[0].metrics["latency_p95_ms"].low is None
+    found = score.groups[0].metrics["latency_p95_ms"].to_dict()
+    assert (found["low"], found["high"], found["scope"]) == (36.0, 39.0, "runs of one task")
 
 
 def test_one_row() -> None:
@@ -217,11 +236,15 @@ def test_one_row() -> None:
 
 
 def test_equal_values() -> None:
-    """No spread, no width; but a share of 1 and an entropy of 0 are not known for sure."""
+    """No spread does not make a value sure: what has an end allows for the unseen, else none."""
     rows = [_ROW | {"id": str(number)} for number in range(30)]
     metrics = cal.score(rows).groups[0].metrics
     mean = metrics["latency_mean_ms"]
-    assert (mean.low, mean.value, mean.high, mean.stderr) == (5.0, 5.0, 5.0, 0.0)
+    assert (mean.low, mean.value, mean.high, mean.stderr) == (None, 5.0, None, 0.0)
+    assert mean.interval_reason == "all values are equal: they do not tell how far others lie"
+    brier = metrics["brier"]
+    assert (brier.value, brier.stderr) == (pytest.approx(0.01), pytest.approx(0, abs=1e-9))
+    assert brier.high == pytest.approx(0.01 + 0.99 * 1.959964**2 / (30 + 1.959964**2))
     accuracy, entropy = metrics["accuracy"], metrics["sce"]
     assert accuracy.low == pytest.approx(30 / (30 + 1.959964**2))
     assert (accuracy.high, accuracy.stderr) == (1.0, 0.0)

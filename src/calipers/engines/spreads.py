@@ -21,6 +21,7 @@ from calipers.metrics.declaration import (
     centre_column,
     total_column,
 )
+from calipers.metrics.intervals import SIZES, one_cluster, size_total
 
 JoinTable = Callable[[Frame, "pl.DataFrame | Frame", Sequence[str]], Frame]
 """Joins rows with a table of totals: all rows stay, in their order."""
@@ -74,22 +75,32 @@ def beside_rows(table: Frame, aggregate: Aggregate, wanted: Sequence[Influence])
 def per_cluster(rows: Frame, wanted: Sequence[Influence]) -> Frame:
     """The effect of each cluster, the squares of its rows' effects, and how many there are."""
     names = [each.name for each in wanted]
+    powers = {
+        _row_power(each.name, power): nw.col(each.name) ** power
+        for each in wanted
+        for power in (SIZES if each.powers else SIZES[:1])
+    }
     totals = [
-        *(nw.col(name).sum() for name in names),
-        *(nw.col(_squares(name)).sum() for name in names),
+        *(nw.col(name).sum() for name in (*names, *powers)),
         *(nw.col(name).count().cast(nw.Int64).alias(_count(name)) for name in names),
     ]
-    squares = {_squares(name): nw.col(name) * nw.col(name) for name in names}
-    return within_groups(rows.with_columns(**squares), CLUSTER, totals=totals)
+    return within_groups(rows.with_columns(**powers), CLUSTER, totals=totals)
 
 
 def beyond_rows(clusters: Frame, wanted: Sequence[Influence]) -> Frame:
-    """What clusters add to the squares of their rows, and how many rows are not the first."""
+    """What clusters add to the squares of their rows, and how many rows are not the first.
+
+    And what they add to the powers of the sizes: a row by itself is of size 1, or as it weighs.
+    """
     added: dict[str, nw.Expr] = {}
     for each in wanted:
         effect, count = nw.col(each.name), nw.col(_count(each.name))
-        added[_added(each.name)] = effect * effect - nw.col(_squares(each.name))
+        added[_added(each.name)] = effect * effect - nw.col(_row_power(each.name, 2))
         added[_further(each.name)] = nw.when(count > 1).then(count - 1).otherwise(0)
+        size = effect if each.powers else count.cast(nw.Float64)
+        for power in SIZES:
+            alone = nw.col(_row_power(each.name, power)) if each.powers else size
+            added[_added_size(each.name, power)] = size**power - alone
     return (
         clusters.with_columns(**added).group_by(GROUP).agg(*(nw.col(name).sum() for name in added))
     )
@@ -101,14 +112,33 @@ def add_spreads(groups: GroupTotals, wanted: Sequence[Influence]) -> None:
         for each in wanted:
             n = totals.get(each.rows, 0)
             if n:
-                squares = each.squares(totals) + totals.get(_added(each.name), 0.0)
-                per = totals[each.per] if each.per else n
-                totals[f"{each.name}__spread"] = max(0.0, squares) / (per * per) if per else 0.0
-                totals[f"{each.name}__clusters"] = n - totals.get(_further(each.name), 0)
+                _add_spread(totals, each, int(n))
 
 
-def _squares(name: str) -> str:
-    return f"{name}__row_squares"
+def _add_spread(totals: dict[str, float], each: Influence, n: int) -> None:
+    """Where all rows are of one cluster each stands for itself: nothing else is there to go by."""
+    name, squares = each.name, each.squares(totals)
+    clusters = n - int(totals.get(_further(name), 0))
+    together = clusters > 1 or n == 1
+    if together:
+        squares += totals.get(_added(name), 0.0)
+    per = totals[each.per] if each.per else n
+    totals[f"{name}__spread"] = max(0.0, squares) / (per * per) if per else 0.0
+    totals[f"{name}__clusters"] = clusters if together else n
+    totals[one_cluster(name)] = not together
+    totals[f"{name}__size"] = per if each.powers else n
+    for number, power in enumerate(SIZES):
+        alone = totals[each.powers[number]] if each.powers else n
+        added = totals.get(_added_size(name, power), 0.0) if together else 0.0
+        totals[size_total(name, power)] = alone + added
+
+
+def _row_power(name: str, power: int) -> str:
+    return f"{name}__row_power_{power}"
+
+
+def _added_size(name: str, power: int) -> str:
+    return f"{name}__added_size_{power}"
 
 
 def _count(name: str) -> str:

@@ -24,7 +24,7 @@ from calipers.metrics.declaration import (
     kept_total,
 )
 from calipers.metrics.description import positions
-from calipers.metrics.intervals import spread_of
+from calipers.metrics.intervals import SIZES, size_total, spread_of
 from calipers.stats.intervals import effective_size, quantile_ranks
 
 RECORDS = "records"
@@ -241,7 +241,7 @@ def task_steps(values: TaskValues) -> tuple[Step, Step]:
         columns = {
             f"{values.name}__rows": nw.col(RUNS),
             f"{values.name}__tasks": size,
-            f"{values.name}__task_squares": size * size,
+            **{size_total(values.name, power): size**power for power in SIZES},
             f"{values.name}__clusters": nw.lit(1),
             **squares,
         }
@@ -266,11 +266,14 @@ def add_task_spreads(groups: GroupTotals, plan: Plan) -> None:
                 squares = (
                     totals[f"{name}__squares"]
                     - 2 * mean * totals[f"{name}__cross"]
-                    + mean * mean * totals[f"{values.name}__task_squares"]
+                    + mean * mean * totals[size_total(values.name, 2)]
                 )
                 rounding = 1e-14 * totals[f"{name}__squares"]
                 totals[f"{name}__spread"] = squares / tasks**2 if squares > rounding else 0.0
                 totals[f"{name}__clusters"] = totals[f"{values.name}__clusters"]
+                totals[f"{name}__size"] = tasks
+                for power in SIZES:
+                    totals[size_total(name, power)] = totals[size_total(values.name, power)]
 
 
 def rank_positions(
@@ -291,7 +294,7 @@ def clustered_positions(
     found: list[tuple[str, str, int]] = []
     for group, count in value_counts(groups, rank.feature).items():
         spread, clusters = spread_of(rank.influence.name, groups[group])
-        if clusters < count:
+        if clusters.count < count:
             for name in (rank.low_name, rank.high_name):
                 groups[group].pop(name, None)
             size = effective_size(rank.percent / 100, count, spread, clusters)

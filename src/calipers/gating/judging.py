@@ -113,11 +113,13 @@ class Judge:
 
     def _estimate(self, measured: Measured, value: float) -> Estimate:
         called = max(1, self.run.records - self.run.errors)
+        further = measured.scope is None  # an interval of one task's runs says nothing of others
         return Estimate(
             value=value,
-            low=measured.low,
-            high=measured.high,
-            stderr=measured.stderr,
+            low=measured.low if further else None,
+            high=measured.high if further else None,
+            stderr=measured.stderr if further else None,
+            worth=measured.worth if further else None,
             scenarios=round(measured.n * self.run.scenarios / called),
             is_share=measured.interval == "wilson",
         )

@@ -22,6 +22,7 @@ class Estimate:
     high: float | None = None
     stderr: float | None = None
     scenarios: int = 0
+    worth: float | None = None  # of a share: as many independent rows would say as much
     is_share: bool = False  # of rows that are right or wrong: it varies most in the middle
 
 
@@ -44,11 +45,16 @@ def cautious(threshold: Threshold, estimate: Estimate, confidence: float = 0.95)
 
 
 def _worth(estimate: Estimate) -> float:
-    """How many independent rows would vary as much; of rows all alike, one per scenario."""
+    """How many independent rows would vary as much; of rows all alike, one per scenario.
+
+    Scenarios with many runs beside others with few are worth less than their number.
+    """
     possible = estimate.value * (1 - estimate.value)
     if not estimate.stderr or not possible:
-        return float(estimate.scenarios)
-    return possible / estimate.stderr**2 + 1
+        seen = float(estimate.scenarios)
+    else:
+        seen = possible / estimate.stderr**2 + 1
+    return seen if estimate.worth is None else min(seen, estimate.worth)
 
 
 def judged(threshold: Threshold, estimate: Estimate, evidence: Evidence) -> Verdict:

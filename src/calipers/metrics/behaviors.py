@@ -5,12 +5,11 @@ A list of names is a set: a name that is there twice counts once, and names are 
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import narwhals as nw
 import polars as pl
 
 from calipers.metrics.declaration import Aggregate, Feature, Influence, Metric, Totals, centre
+from calipers.metrics.intervals import SIZES
 from calipers.metrics.means import mean
 from calipers.metrics.shares import PartialWilson, weight_influence
 
@@ -85,30 +84,19 @@ ruled_passed = Feature(
 )
 """Whether a scenario passed by its lists alone; null where these decide nothing."""
 
-behavior_coverage = replace(
-    mean(
-        scenario_score,
-        name="behavior_coverage",
-        says="How much of the expected behavior a scenario shows: nothing on any violation.",
-        formula="mean(score), score = 0 on any violation, else |observed ∩ expected| / |expected|",
-        spec="S 1.6",
-        profiles=PROFILES,
-        needs=BEHAVIORS,
-        nulls="a scenario without a violation is left out where nothing was expected, or where "
-        "something was and what was observed is unknown",
-        range=(0, 1),
-        better="higher",
-        empty="no record has a violation, or expected and observed behaviors",
-    ),
-    interval=PartialWilson("scenario_score", "scenario_score__weight", "scenario_score__n"),
-    further=(
-        weight_influence(
-            "scenario_score__weight",
-            nw.when(~nw.col("scenario_score").is_null()).then(1.0),
-            rows="scenario_score__n",
-            squares=lambda totals: totals["scenario_score__n"],
-        ),
-    ),
+behavior_coverage = mean(
+    scenario_score,
+    name="behavior_coverage",
+    says="How much of the expected behavior a scenario shows: nothing on any violation.",
+    formula="mean(score), score = 0 on any violation, else |observed ∩ expected| / |expected|",
+    spec="S 1.6",
+    profiles=PROFILES,
+    needs=BEHAVIORS,
+    nulls="a scenario without a violation is left out where nothing was expected, or where "
+    "something was and what was observed is unknown",
+    range=(0, 1),
+    better="higher",
+    empty="no record has a violation, or expected and observed behaviors",
 )
 
 
@@ -133,6 +121,7 @@ def _pooled_squares(totals: Totals) -> float:
     )
 
 
+_WANTED = ("behaviors__wanted_squares", "behaviors__wanted_cubes", "behaviors__wanted_fourths")
 _found, _wanted = (nw.col(each.name) for each in (behaviors_observed, behaviors_expected))
 
 behavior_coverage_pooled = Metric(
@@ -154,7 +143,7 @@ behavior_coverage_pooled = Metric(
             "behaviors__wanted": _pooled(_wanted).sum(),
             "behaviors__found_squares": _pooled(_found * _found).sum(),
             "behaviors__found_wanted": _pooled(_found * _wanted).sum(),
-            "behaviors__wanted_squares": _pooled(_wanted * _wanted).sum(),
+            **dict(zip(_WANTED, (_pooled(_wanted**power).sum() for power in SIZES), strict=True)),
         },
     ),
     rows="behaviors__n",
@@ -179,7 +168,7 @@ behavior_coverage_pooled = Metric(
             "behavior_coverage_pooled__weight",
             _pooled(_wanted.cast(nw.Float64)),
             rows="behaviors__n",
-            squares=lambda totals: totals["behaviors__wanted_squares"],
+            powers=_WANTED,
             per="behaviors__wanted",
         ),
     ),

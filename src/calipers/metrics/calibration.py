@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import pi, sqrt
+from math import hypot, pi, sqrt
 
 import narwhals as nw
 import polars as pl
@@ -23,7 +23,14 @@ from calipers.metrics.declaration import (
 from calipers.metrics.intervals import spread_of
 from calipers.metrics.means import mean
 from calipers.metrics.settings import Settings
-from calipers.stats.intervals import Interval, design_effect, t_interval
+from calipers.stats.intervals import (
+    ONE_ROW,
+    UNKNOWN,
+    Interval,
+    design_effect,
+    standard_error,
+    t_quantile,
+)
 
 _SURE = 1.96  # standard errors from 0: a bin's gap is there, and its sign known
 _DESIGNS = (1, 2, 4, 8, 16, 32, 64)  # how many times larger clusters may make the variance
@@ -83,17 +90,20 @@ def _gaps(bins: Frame) -> Frame:
     """
     gap = (nw.col("bin_confidence") - nw.col("bin_right")).abs()
     noise = nw.col("bin_squares").sqrt()
+    rows = nw.col("bin_n")
+    unseen = (1 - gap / rows) ** 2 * rows / (rows + 1)
     unsure = {
         _noise(design): nw.when(gap < _SURE * sqrt(design) * noise).then(noise).otherwise(0.0)
         for design in _DESIGNS
     }
     return (
-        bins.with_columns(gap=gap, **unsure)
+        bins.with_columns(gap=gap, unseen=unseen, **unsure)
         .group_by(GROUP)
         .agg(
             nw.col("bin_n").sum().alias("ece__n"),
             nw.col("gap").sum().alias("ece__gap"),
             nw.col("bin_squares").sum().alias("ece__squares"),
+            nw.col("unseen").sum().alias("ece__unseen"),
             *(nw.col(name).sum() for name in unsure),
         )
     )
@@ -146,7 +156,8 @@ class _BinnedDelta:
     """The delta method on the gaps' signs; the lower bound allows for gaps that are but noise.
 
     A sum of absolute gaps is too large when the true gaps are small: a bin whose gap is 0 shows,
-    on average, √(2/π) standard errors.
+    on average, √(2/π) standard errors. Rows that are all right do not show that none is wrong: each
+    bin varies as if one more cluster of rows lay as far off its gap as can be.
     """
 
     name: str = "delta"
@@ -154,13 +165,16 @@ class _BinnedDelta:
     def interval(self, value: float, totals: Totals, confidence: float) -> Interval:
         n = int(totals["ece__n"])
         spread, clusters = spread_of("ece", totals)
-        around = t_interval(value, spread, clusters, confidence)
-        if around.low is None:
-            return around
+        stderr = standard_error(spread, clusters)
+        if stderr is None:
+            return replace(UNKNOWN, reason=ONE_ROW)
+        unseen = sqrt(totals["ece__unseen"]) / clusters.worth
+        reach = t_quantile(clusters, confidence) * hypot(stderr, unseen)
         design = design_effect(spread, _gap_influence.squares(totals), n, clusters)
         known = next((each for each in _DESIGNS if design <= each + _ROUNDING), _DESIGNS[-1])
         noise = totals[_noise(known)] * sqrt(design) / n
-        return replace(around, low=around.low - _MEAN_OF_FOLDED * noise)
+        low = value - reach - _MEAN_OF_FOLDED * noise
+        return Interval(low=low, high=value + reach, stderr=stderr)
 
 
 ece = Metric(

@@ -148,6 +148,7 @@ class Influence:
     # Further numbers of the group's in the effect, each read as its `centre(name)`.
     numbers: Mapping[str, Callable[[Totals], float]] = field(default_factory=dict)
     per: str | None = None  # the total that divides the effects, if not the number of rows
+    powers: tuple[str, str, str] | None = None  # of a weight: totals of its squares, cubes, fourths
     feature: Feature | None = None  # for a mean: `{feature}__squares` is wanted among the totals
     keyed: Aggregate | None = None  # the aggregate whose totals per key are in the effect
     keyed_step: Step | None = None  # what is made of these first

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import floor, log
+from math import floor, log, sqrt
 
 import narwhals as nw
 import polars as pl
@@ -13,6 +13,7 @@ from calipers.metrics.accuracy import DECIDABLE, correct
 from calipers.metrics.calibration import UNUSED, confidence, confidence_bin
 from calipers.metrics.declaration import GROUP, Aggregate, Frame, Influence, Metric, Totals, total
 from calipers.metrics.intervals import spread_of
+from calipers.stats.clusters import Clusters
 from calipers.stats.intervals import UNKNOWN, Interval, standard_error, t_quantile, wilson
 
 
@@ -76,12 +77,16 @@ def _area(totals: Totals) -> float:
     return totals["auroc__sum"] / totals["auroc__right"]
 
 
-def _squares(totals: Totals) -> float:
-    """The variance of DeLong et al. (1988), as a sum over rows."""
+def _variances(totals: Totals) -> tuple[float, float]:
+    """What right and wrong rows add to the variance of DeLong et al. (1988)."""
     right, wrong, area = totals["auroc__right"], totals["auroc__wrong"], _area(totals)
     of_right = (totals["auroc__right_squares"] - right * area**2) / right**2
     of_wrong = (totals["auroc__wrong_squares"] - wrong * area**2) / wrong**2
-    return max(0.0, of_right + of_wrong) * totals["auroc__n"] ** 2
+    return max(0.0, of_right), max(0.0, of_wrong)
+
+
+def _squares(totals: Totals) -> float:
+    return sum(_variances(totals)) * totals["auroc__n"] ** 2
 
 
 def _effect() -> nw.Expr:
@@ -103,10 +108,29 @@ _influence = Influence(
 )
 
 
+def _of_few(totals: Totals, seen: float, clusters: Clusters) -> tuple[float, Clusters]:
+    """The variance with each kind's rows by themselves, and the degrees of freedom it has."""
+    n, area = totals["auroc__n"], _area(totals)
+    of_rows = _variances(totals)
+    independent = sum(of_rows) * n / (n - 1)
+    design = max(1.0, seen / independent) if independent else 1.0
+    variance = degrees = 0.0
+    for own, kind in zip(of_rows, ("auroc__right", "auroc__wrong"), strict=True):
+        others = max(1.0, totals[kind] - 1)
+        unseen = area * (1 - area) / 2 * (n / clusters.worth / totals[kind]) ** 2
+        of_kind = own * totals[kind] / others * design + unseen
+        variance += of_kind
+        degrees += of_kind**2 / others
+    degrees = variance**2 / degrees if degrees else clusters.degrees
+    return variance, replace(clusters, degrees=max(1.0, min(clusters.degrees, degrees)))
+
+
 @dataclass(frozen=True)
 class _LogitDelta:
     """The delta method on the log odds of the area: near 1 the area itself is too skewed.
 
+    Few rows of a kind tell little of how they vary: they count with a variance of their own, as if
+    half a row more lay anywhere, and with as many degrees of freedom as they have.
     Where every right row lies above every wrong one, or none does, nothing spreads: then Wilson's
     bound for as many rows as there are clusters of the rarer kind.
     """
@@ -118,12 +142,14 @@ class _LogitDelta:
         stderr = standard_error(spread, clusters)
         if stderr is None:
             return UNKNOWN
+        n = totals["auroc__n"]
         if value in (0, 1):
             rarer = min(totals["auroc__right"], totals["auroc__wrong"])
-            size = max(1, floor(rarer * clusters / totals["auroc__n"]))
+            size = max(1, floor(rarer * clusters.count / n))
             return replace(wilson(value, size, 0.0, size, confidence), stderr=stderr)
         odds = log(value / (1 - value))
-        reach = t_quantile(clusters, confidence) * stderr / (value * (1 - value))
+        variance, clusters = _of_few(totals, spread * clusters.inflation, clusters)
+        reach = t_quantile(clusters, confidence) * sqrt(variance) / (value * (1 - value))
         return Interval(
             low=float(special.expit(odds - reach)),
             high=float(special.expit(odds + reach)),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import hypot, log
 from typing import Any
 
@@ -23,6 +23,7 @@ from calipers.metrics.declaration import (
 from calipers.metrics.intervals import spread_of
 from calipers.metrics.normalize import answer_key
 from calipers.stats.intervals import (
+    ONE_ROW,
     UNKNOWN,
     Interval,
     design_effect,
@@ -31,6 +32,7 @@ from calipers.stats.intervals import (
 )
 
 _ROWS_PER_ANSWER = 5  # the fewest, on average: as a chi-square test asks for
+_FEW_ROWS = f"fewer than {_ROWS_PER_ANSWER} rows for each distinct answer: others may be unseen"
 _ROUNDING = 1e-9
 
 
@@ -114,7 +116,7 @@ class _EntropyDelta:
         spread, clusters = spread_of("answers", totals)
         stderr = standard_error(spread, clusters)
         if stderr is None:
-            return UNKNOWN
+            return replace(UNKNOWN, reason=ONE_ROW)
         scale = log(max(2, distinct)) if self.normalized else 1.0
         nats = value * scale
         unlike = n - totals["answers__most"]
@@ -124,12 +126,12 @@ class _EntropyDelta:
         low = middle - t * stderr - t * t / (2 * size)
         unseen = max(0.0, log(size + 1) - nats) / size
         high = middle + t * hypot(stderr, unseen)
+        few = distinct * _ROWS_PER_ANSWER > size + _ROUNDING
         return Interval(
             low=min(nats, low) / scale,
-            high=max(nats, high) / scale
-            if distinct * _ROWS_PER_ANSWER <= size + _ROUNDING
-            else None,
+            high=None if few else max(nats, high) / scale,
             stderr=stderr / scale,
+            reason=_FEW_ROWS if few else None,
         )
 
 

@@ -19,7 +19,7 @@ from calipers.metrics.declaration import (
     Totals,
     centre,
 )
-from calipers.metrics.intervals import StudentT, Wilson
+from calipers.metrics.intervals import Wilson, of_mean
 
 
 def sums(feature: Feature) -> Aggregate:
@@ -77,7 +77,6 @@ def mean(
         return (pl.col(feature.name).cast(pl.Float64) - totals[summed] / totals[count]).abs()
 
     influence = mean_influence(feature)
-    by_t = StudentT(influence.name, of_shares=range == (0, 1))
     by_wilson = feature.dtype == pl.Boolean
 
     return Metric(
@@ -96,7 +95,7 @@ def mean(
         value=value,
         empty=empty or f"no record has {' and '.join(map(str, needs))}",
         work=f"{'1 − ' if complement else ''}{{{summed}}} / {{{count}}}",
-        interval=Wilson(influence.name, count) if by_wilson else by_t,
+        interval=Wilson(influence.name, count) if by_wilson else of_mean(influence.name, range),
         extras=extras or {},
         averaged=feature,
         complement=complement,

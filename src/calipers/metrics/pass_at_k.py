@@ -13,7 +13,7 @@ from operator import mul
 import narwhals as nw
 
 from calipers.metrics.declaration import RUNS, TASK, Aggregate, Frame, Metric, TaskValues, Totals
-from calipers.metrics.intervals import StudentT
+from calipers.metrics.intervals import Bounded
 from calipers.metrics.passing import PASSED, VERSION, passed
 from calipers.metrics.tiers import PROFILES
 
@@ -85,7 +85,7 @@ def pass_metric(kind: str, k: int) -> Metric:
         value=lambda totals: totals[f"pass_{kind}_{k}__sum"] / totals[f"tries_{k}__tasks"],
         empty="no task has a run that is known to pass or fail",
         work=f"{{pass_{kind}_{k}__sum}} / {{tries_{k}__tasks}}, the tasks' chances over the tasks",
-        interval=StudentT(f"pass_{kind}_{k}", of_shares=True),
+        interval=Bounded(f"pass_{kind}_{k}", unit="task"),
         refused=partial(_too_short, k=k),
         optional="unless named",
         averaged=f"pass_{kind}_{k}",

@@ -6,13 +6,26 @@ Each metric is averaged over the tasks with at least two runs that it can use. R
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from math import log
+
 import narwhals as nw
 import polars as pl
 
 from calipers.metrics.accuracy import DECIDABLE, correct
-from calipers.metrics.declaration import GROUP, RUNS, TASK, Aggregate, Frame, Metric, TaskValues
-from calipers.metrics.intervals import StudentT, Wilson
+from calipers.metrics.declaration import (
+    GROUP,
+    RUNS,
+    TASK,
+    Aggregate,
+    Frame,
+    Metric,
+    TaskValues,
+    Totals,
+)
+from calipers.metrics.intervals import Bounded, Wilson
 from calipers.metrics.normalize import answer_key
+from calipers.stats.intervals import Interval
 
 _AT_LEAST = 2
 _COUNT = nw.len().cast(nw.Int64)
@@ -75,6 +88,22 @@ ANSWERS = Aggregate(
 _NO_REPEATS = "no task has two runs with an answer"
 _ANSWER_NULLS = "a row without an answer is left out, and a task with fewer than two runs left"
 
+
+@dataclass(frozen=True)
+class _WithinRuns:
+    """The entropy of r runs is at most ln r: an interval between 0 and that of as many as usual."""
+
+    name: str = "logit t"
+
+    def interval(self, value: float, totals: Totals, confidence: float) -> Interval:
+        """The interval of a mean between two ends."""
+        runs = totals["repeats__rows"] / totals["repeats__tasks"]
+        most = max(value, log(runs))
+        return Bounded("answer_entropy", (0.0, most), unit="task").interval(
+            value, totals, confidence
+        )
+
+
 answer_entropy = Metric(
     name="answer_entropy",
     says="How much the answers to one task vary over its runs, in nats; 0 when all agree.",
@@ -91,7 +120,7 @@ answer_entropy = Metric(
     value=lambda totals: totals["answer_entropy__sum"] / totals["repeats__tasks"],
     empty=_NO_REPEATS,
     work="{answer_entropy__sum} / {repeats__tasks}, the sum of the tasks' entropies over the tasks",
-    interval=StudentT("answer_entropy"),
+    interval=_WithinRuns(),
     averaged="answer_entropy",
     weight=lambda _: 1 / pl.col("n"),
 )
@@ -112,7 +141,7 @@ determinism_index = Metric(
     value=lambda totals: totals["most_common_share__sum"] / totals["repeats__tasks"],
     empty=_NO_REPEATS,
     work="{most_common_share__sum} / {repeats__tasks}, the sum of the tasks' shares over the tasks",
-    interval=StudentT("most_common_share", of_shares=True),
+    interval=Bounded("most_common_share", unit="task"),
     averaged="most_common_share",
     weight=answer_entropy.weight,
 )

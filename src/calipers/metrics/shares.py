@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import narwhals as nw
 
 from calipers.metrics.declaration import Influence, Totals
-from calipers.metrics.intervals import spread_of
+from calipers.metrics.intervals import clusters_of, spread_of
 from calipers.stats.intervals import Interval, partial_wilson
 
 
@@ -23,9 +22,9 @@ class PartialWilson:
 
     def interval(self, value: float, totals: Totals, confidence: float) -> Interval:
         """Wilson's score interval of that size."""
-        spread, clusters = spread_of(self.spread, totals)
-        worst, _ = spread_of(self.weights, totals)
-        return partial_wilson(value, int(totals[self.count]), spread, clusters, worst, confidence)
+        spread, _ = spread_of(self.spread, totals)
+        clusters = clusters_of(self.weights, totals)
+        return partial_wilson(value, int(totals[self.count]), spread, clusters, confidence)
 
 
 def weight_influence(
@@ -33,10 +32,19 @@ def weight_influence(
     weight: nw.Expr,
     *,
     rows: str,
-    squares: Callable[[Totals], float],
-    per: str | None = None,
+    powers: tuple[str, str, str],
+    per: str,
 ) -> Influence:
-    """How much each row weighs; its spread is one over the size that unequal clusters are worth."""
+    """How much each row weighs: of clusters it tells what their unequal weights leave of them.
+
+    `powers` are the totals that hold the sums of the weights' squares, cubes and fourth powers.
+    """
     return Influence(
-        name=name, rows=rows, centre=lambda _: 0.0, effect=weight, squares=squares, per=per
+        name=name,
+        rows=rows,
+        centre=lambda _: 0.0,
+        effect=weight,
+        squares=lambda totals: totals[powers[0]],
+        per=per,
+        powers=powers,
     )

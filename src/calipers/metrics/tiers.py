@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import exp, inf
+from math import inf
 from typing import Any
 
 import narwhals as nw
@@ -25,7 +25,7 @@ from calipers.metrics.judgments import judged_impl_rate
 from calipers.metrics.means import mean
 from calipers.metrics.passing import PASSED, VERSION, passed
 from calipers.metrics.settings import Settings
-from calipers.stats.intervals import Interval, standard_error, t_quantile, wilson
+from calipers.stats.intervals import Interval, positive_interval, wilson
 
 PROFILES = ("tiers",)
 RATED = OneOf((("impl_rate",), ("judgments",)))
@@ -189,11 +189,7 @@ class _RatioDelta:
             most = wilson(0.0, n, 0.0, clusters, confidence).high
             low = None if most is None else totals["cost_of_pass__cost"] / n / most
             return Interval(low=low, high=inf, stderr=None)
-        stderr = standard_error(spread, clusters)
-        if stderr is None or not value:
-            return Interval(low=None, high=None, stderr=stderr)
-        factor = exp(t_quantile(clusters, confidence) * stderr / value)
-        return Interval(low=value / factor, high=value * factor, stderr=stderr)
+        return positive_interval(value, spread, clusters, confidence)
 
 
 cost_of_pass_ratio = Metric(

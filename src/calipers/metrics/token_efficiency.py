@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from math import exp, inf
+from math import inf
 from typing import Any
 
 import narwhals as nw
@@ -32,7 +32,7 @@ from calipers.metrics.declaration import (
 from calipers.metrics.efficiency import total_tokens
 from calipers.metrics.intervals import spread_of
 from calipers.metrics.tiers import RATED, impl_rate
-from calipers.stats.intervals import Interval, standard_error, t_quantile, wilson
+from calipers.stats.intervals import Interval, positive_interval, standard_error, wilson
 
 KINDS = (impl_rate, scenario_score, correct)  # the first is kind 1
 QUALITY = OneOf((*RATED.choices, BEHAVIORS, *DECIDABLE.choices))
@@ -166,10 +166,7 @@ class _RatioDelta:
             most = wilson(0.0, n, 0.0, clusters, confidence).high
             high = None if most is None else most * n / totals[_TOKENS]
             return Interval(low=None if high is None else 0.0, high=high, stderr=stderr)
-        if stderr is None:
-            return Interval(low=None, high=None, stderr=None)
-        factor = exp(t_quantile(clusters, confidence) * stderr / value)
-        return Interval(low=value / factor, high=value * factor, stderr=stderr)
+        return positive_interval(value, spread, clusters, confidence)
 
 
 def _effect() -> nw.Expr:

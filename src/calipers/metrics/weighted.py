@@ -26,7 +26,10 @@ from calipers.stats.intervals import Interval, wilson
 
 _ROUNDING = 1e-9
 _N, _ALL, _PASSED = (f"weighted_pass_rate__{each}" for each in ("n", "weight", "passed"))
-_SQUARES, _PASSED_SQUARES = (f"weighted_pass_rate__{each}_squares" for each in ("weight", "passed"))
+_PASSED_SQUARES = "weighted_pass_rate__passed_squares"
+_SQUARES = "weighted_pass_rate__weight_squares"
+_CUBES = "weighted_pass_rate__weight_cubes"
+_FOURTHS = "weighted_pass_rate__weight_fourths"
 
 
 def _weight(settings: Settings) -> pl.Expr:
@@ -112,7 +115,9 @@ weighted_pass_rate = Metric(
             _N: nw.col("passed").count(),
             _ALL: nw.when(_known).then(_w).sum(),
             _PASSED: nw.when(nw.col("passed")).then(_w).sum(),
-            _SQUARES: nw.when(_known).then(_w * _w).sum(),
+            _SQUARES: nw.when(_known).then(_w**2).sum(),
+            _CUBES: nw.when(_known).then(_w**3).sum(),
+            _FOURTHS: nw.when(_known).then(_w**4).sum(),
             _PASSED_SQUARES: nw.when(nw.col("passed")).then(_w * _w).sum(),
         },
     ),
@@ -139,7 +144,7 @@ weighted_pass_rate = Metric(
             "weighted_pass_rate__weight",
             nw.when(_known).then(_w),
             rows=_N,
-            squares=lambda totals: totals[_SQUARES],
+            powers=(_SQUARES, _CUBES, _FOURTHS),
             per=_ALL,
         ),
     ),

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from calipers.results import Group, Measured
 
@@ -77,15 +77,35 @@ def printable(value: object) -> str:
 
 def reasons(groups: Sequence[Group]) -> list[str]:
     """Why values are null: one line per metric and reason, with the groups it holds for."""
+    return [
+        *_notes(groups, lambda measured: measured.reason),
+        *_together(groups, lambda measured: measured.interval_reason, "a bound is unknown:"),
+        *_together(groups, lambda measured: measured.scope, "the interval holds only for the"),
+    ]
+
+
+def _notes(groups: Sequence[Group], note: Callable[[Measured], str | None]) -> list[str]:
     found: dict[tuple[str, str], list[str]] = {}
     for group in groups:
         for name, measured in group.metrics.items():
-            if measured.reason is not None:
-                found.setdefault((name, measured.reason), []).append(group_name(group.by))
+            if (said := note(measured)) is not None:
+                found.setdefault((name, said), []).append(group_name(group.by))
     return [
-        f"{name}: {reason}" + ("" if len(names) == len(groups) else f" ({_some(names)})")
-        for (name, reason), names in found.items()
+        f"{name}: {said}" + ("" if len(names) == len(groups) else f" ({_some(names)})")
+        for (name, said), names in found.items()
     ]
+
+
+def _together(
+    groups: Sequence[Group], note: Callable[[Measured], str | None], head: str
+) -> list[str]:
+    """One line per note, with the metrics it holds for in some group."""
+    found: dict[str, dict[str, None]] = {}
+    for group in groups:
+        for name, measured in group.metrics.items():
+            if (said := note(measured)) is not None:
+                found.setdefault(said, {})[name] = None
+    return [f"{_some(list(names))}: {head} {said}" for said, names in found.items()]
 
 
 def _some(names: Sequence[str]) -> str:

@@ -13,12 +13,13 @@ from calipers.engines.totals import ERRORS, RECORDS
 from calipers.metrics import Metric
 from calipers.metrics.declaration import Totals
 from calipers.metrics.description import described
+from calipers.metrics.intervals import is_of_one_cluster
 from calipers.metrics.judges import JUDGED_BY
 from calipers.picturing import histograms_of, reliability_of_group
 from calipers.results import ALL_FAILED, Group, Measured
 from calipers.scoring.keys import sorted_keys
 from calipers.scoring.options import Options
-from calipers.stats.intervals import Interval
+from calipers.stats.intervals import NO_BOUND, Interval
 from calipers.tiering import grade
 
 
@@ -80,7 +81,7 @@ def _group(
         errors=errors,
         metrics={
             metric.name: _measured(
-                metric, totals, records - errors, plan.confidence, resampled.get(metric.name)
+                metric, totals, records - errors, plan, resampled.get(metric.name)
             )
             for metric in metrics
         },
@@ -92,7 +93,7 @@ def _group(
 
 
 def _measured(
-    metric: Metric, totals: Totals, called: int, confidence: float, resampled: Interval | None
+    metric: Metric, totals: Totals, called: int, plan: Plan, resampled: Interval | None
 ) -> Measured:
     n = int(totals.get(metric.rows, 0))
     about = called if metric.about is None else int(totals.get(metric.about, 0))
@@ -105,9 +106,10 @@ def _measured(
         reason = (refused or metric.empty) if called else ALL_FAILED
         return Measured(value=None, n=0, missing=about, reason=reason, extras=extras)
     value = float(metric.value(totals))
-    around = resampled or metric.interval.interval(value, totals, confidence)
+    around = resampled or metric.interval.interval(value, totals, plan.confidence)
     method = metric.interval.name if resampled is None else "BCa bootstrap"
     known = around.low is not None or around.high is not None
+    alone = resampled is None and metric.influence is not None and known
     return Measured(
         value=value,
         n=n,
@@ -116,8 +118,26 @@ def _measured(
         high=_within(metric, around.high),
         stderr=around.stderr,
         interval=method if known else None,
+        interval_reason=_lacking(around),
+        scope=_scope(metric, totals, plan) if alone else None,
+        worth=around.worth,
         extras=extras,
     )
+
+
+def _lacking(around: Interval) -> str | None:
+    """Why a bound is null; None where both are there."""
+    if around.low is not None and around.high is not None:
+        return None
+    return around.reason or NO_BOUND
+
+
+def _scope(metric: Metric, totals: Totals, plan: Plan) -> str | None:
+    """What alone the interval holds for; None where it holds for further tasks too."""
+    assert metric.influence is not None
+    if not is_of_one_cluster(metric.influence.name, totals):
+        return None
+    return "runs of one task" if plan.cluster is None else f"rows of one {plan.cluster}"
 
 
 def _within(metric: Metric, bound: float | None) -> float | None:

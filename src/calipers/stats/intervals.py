@@ -2,33 +2,48 @@
 
 `spread` is the sum over clusters of the square of the cluster's influence on the value: for a mean
 of n rows, Σ_c (Σ_i (x_ic − mean))² / n². With a cluster per row this is the textbook's variance.
+Clusters are given as `Clusters`, or as a bare number where all are of one size.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import ceil, floor, inf, sqrt
+from math import ceil, exp, floor, hypot, inf, sqrt
 
-_TOO_FEW = 2  # clusters: one alone says nothing of how far the next may lie
+from calipers.stats.clusters import Clusters
+
 _ROUNDING = 1e-9
+_STEEPEST = 700.0  # the largest exponent of e that is a number
 _NO_INFLUENCE = 1e-12  # per row, squared: what rounding leaves of 0
+_TIGHT = 0.02  # of the way to a bound: values that spread less may hide rare ones far off
+
+ONE_ROW = "one row does not tell how far others lie"
+ONE_CLUSTER = "one cluster does not tell where the next would lie"
+NO_SPREAD = "all values are equal: they do not tell how far others lie"
+NO_BOUND = "the data are too few for it"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interval:
-    """Where the value may lie; a bound that the data cannot give is null."""
+    """Where the value may lie; a bound that the data cannot give is null, with the reason."""
 
     low: float | None
     high: float | None
     stderr: float | None
+    reason: str | None = None
+    worth: float | None = None  # of a share: as many independent rows would say as much
 
 
-UNKNOWN = Interval(low=None, high=None, stderr=None)
+UNKNOWN = Interval(low=None, high=None, stderr=None, reason=ONE_CLUSTER)
 
 
-def standard_error(spread: float, clusters: int) -> float | None:
-    """The square root of C/(C−1) times the spread (Miller 2024, arXiv 2411.00640)."""
-    return sqrt(spread * clusters / (clusters - 1)) if clusters >= _TOO_FEW else None
+def standard_error(spread: float, clusters: int | Clusters) -> float | None:
+    """The square root of C/(C−1) times the spread (Miller 2024, arXiv 2411.00640).
+
+    Where clusters are of unequal size the factor is larger; None where there are fewer than two.
+    """
+    clusters = Clusters.of(clusters)
+    return None if clusters.too_few else sqrt(spread * clusters.inflation)
 
 
 def normal_quantile(confidence: float) -> float:
@@ -38,14 +53,16 @@ def normal_quantile(confidence: float) -> float:
     return float(special.ndtri((1 + confidence) / 2))
 
 
-def t_quantile(clusters: int, confidence: float) -> float:
-    """How many standard errors the interval reaches, by Student's t with C − 1 degrees."""
+def t_quantile(clusters: int | Clusters, confidence: float) -> float:
+    """How many standard errors the interval reaches, by Student's t: C − 1 degrees if equal."""
     from scipy import special  # noqa: PLC0415 (slow to load)
 
-    return float(special.stdtrit(clusters - 1, (1 + confidence) / 2))
+    return float(special.stdtrit(Clusters.of(clusters).degrees, (1 + confidence) / 2))
 
 
-def t_interval(value: float, spread: float, clusters: int, confidence: float) -> Interval:
+def t_interval(
+    value: float, spread: float, clusters: int | Clusters, confidence: float
+) -> Interval:
     """The value ± t standard errors."""
     stderr = standard_error(spread, clusters)
     if stderr is None:
@@ -54,30 +71,117 @@ def t_interval(value: float, spread: float, clusters: int, confidence: float) ->
     return Interval(low=value - reach, high=value + reach, stderr=stderr)
 
 
-def wilson(share: float, n: int, spread: float, clusters: int, confidence: float) -> Interval:
+def positive_interval(
+    value: float, spread: float, clusters: int | Clusters, confidence: float
+) -> Interval:
+    """The interval of a mean or ratio that cannot fall below 0 and has no upper end.
+
+    ± t standard errors on the scale of the logarithm: such values mostly have a long upper tail.
+    Values without any spread do not tell how far others lie: then both bounds are null.
+    """
+    stderr = standard_error(spread, clusters)
+    if stderr is None:
+        return UNKNOWN
+    if value <= 0 or stderr <= _ROUNDING * value:
+        return Interval(low=None, high=None, stderr=stderr, reason=NO_SPREAD)
+    factor = exp(min(t_quantile(clusters, confidence) * stderr / value, _STEEPEST))
+    return Interval(low=value / factor, high=value * factor, stderr=stderr)
+
+
+def bounded_interval(
+    value: float,
+    spread: float,
+    clusters: int | Clusters,
+    confidence: float,
+    *,
+    ends: tuple[float, float] = (0.0, 1.0),
+) -> Interval:
+    """The interval of a mean of values that cannot leave `ends`: it never has no width.
+
+    ± t standard errors on the scale of the log odds. Values that all lie close together do not
+    show that none lies far off: as many of the clusters as Wilson's interval allows for, seeing
+    none of them, may lie at the end. That counts in full where the values do not spread at all,
+    and fades as they do.
+
+    >>> alike = bounded_interval(0.0001, 0.0, 20, 0.95)
+    >>> round(alike.low, 4), round(alike.high, 4)
+    (0.0001, 0.1612)
+    """
+    clusters = Clusters.of(clusters)
+    stderr = standard_error(spread, clusters)
+    if stderr is None:
+        return UNKNOWN
+    lowest, highest = ends
+    width = highest - lowest
+    mean = min(1.0, max(0.0, (value - lowest) / width))
+    low, high = _on_log_odds(mean, t_quantile(clusters, confidence) * stderr / width)
+    z = normal_quantile(confidence)
+    unseen = z * z / (clusters.worth + z * z)
+    variance = (stderr / width) ** 2 * clusters.worth
+    below = hypot(mean - low, unseen * mean * _fading(variance, mean))
+    above = hypot(high - mean, unseen * (1 - mean) * _fading(variance, 1 - mean))
+    return Interval(
+        low=lowest + width * max(0.0, mean - below),
+        high=lowest + width * min(1.0, mean + above),
+        stderr=stderr,
+    )
+
+
+def _on_log_odds(mean: float, reach: float) -> tuple[float, float]:
+    """The bounds that lie `reach`, divided by the slope, from the mean on the log odds' scale."""
+    possible = mean * (1 - mean)
+    if possible < _NO_INFLUENCE or not reach:
+        return mean, mean
+    odds, factor = mean / (1 - mean), exp(min(reach / possible, _STEEPEST))
+    return odds / (odds + factor), odds / (odds + 1 / factor)
+
+
+def _fading(variance: float, distance: float) -> float:
+    """How far the unseen counts: 1 where nothing spreads, ½ at `_TIGHT` of the way to the end."""
+    tight = (_TIGHT * distance) ** 2
+    return tight / (tight + variance) if tight else 0.0
+
+
+def wilson(
+    share: float, n: int, spread: float, clusters: int | Clusters, confidence: float
+) -> Interval:
     """Wilson's score interval (1927) of a share of n rows.
 
     Where rows come in clusters, with as many rows as would be worth as much if they were
     independent, and with Student's t for the normal quantile.
     """
+    clusters = Clusters.of(clusters)
     z = normal_quantile(confidence)
     size = float(n)
-    if clusters < n:
-        if clusters < _TOO_FEW:
+    if clusters.count < n:
+        if clusters.too_few:
             return UNKNOWN
         z = t_quantile(clusters, confidence)
         size = effective_size(share, n, spread, clusters)
-    return _score_interval(share, size, z, standard_error(spread, clusters))
+    return _score_interval(share, size, z, standard_error(spread, clusters), confidence)
 
 
-def _score_interval(share: float, size: float, z: float, stderr: float | None) -> Interval:
-    """All shares that lie within z of their own standard errors for so many rows."""
+def _score_interval(
+    share: float,
+    size: float,
+    z: float,
+    stderr: float | None,
+    confidence: float,
+) -> Interval:
+    """All shares that lie within z of their own standard errors for so many rows.
+
+    Where few rows are unlike the others that is too tight on their side: by itself it would hold
+    84 % near 0 and 1. There the bound is that of the exact interval which misses twice as often.
+    """
+    worth = size * (normal_quantile(confidence) / z) ** 2
     middle = (share + z * z / (2 * size)) / (1 + z * z / size)
     reach = z / (1 + z * z / size) * sqrt(share * (1 - share) / size + (z / (2 * size)) ** 2)
+    low, high = exact_share(share, size, max(0.0, 2 * confidence - 1))
     return Interval(
-        low=0.0 if share == 0 else max(0.0, middle - reach),
-        high=1.0 if share == 1 else min(1.0, middle + reach),
+        low=0.0 if share == 0 else max(0.0, min(low, middle - reach)),
+        high=1.0 if share == 1 else min(1.0, max(high, middle + reach)),
         stderr=stderr,
+        worth=worth,
     )
 
 
@@ -102,54 +206,59 @@ def exact_share(share: float, size: float, confidence: float) -> tuple[float, fl
 
 
 def partial_wilson(
-    share: float, n: int, spread: float, clusters: int, worst: float, confidence: float
+    share: float, n: int, spread: float, clusters: Clusters, confidence: float
 ) -> Interval:
     """Wilson's interval of a share to which rows add in part, or with weights of their own.
 
     The size is that of as many rows of one weight, each right or wrong, as would vary as much.
-    `worst` is one over the size if all of a cluster were right or wrong together, Σ over clusters
-    of its share of the weight, squared (Kish 1965, Survey Sampling, 11.7). It counts as if one more
-    row had told it, and is all there is to go by where all rows are alike.
+    What the clusters are worth by their weights is the size if all of a cluster were right or wrong
+    together (Kish 1965, Survey Sampling, 11.7). It counts as if one more row had told it, and is
+    all there is to go by where all rows are alike.
     """
-    if clusters < _TOO_FEW:
+    if clusters.too_few:
         return UNKNOWN
     possible = share * (1 - share)
-    seen = worst
+    worst = seen = 1 / clusters.worth
     if possible > _NO_INFLUENCE:
-        seen = spread * clusters / (clusters - 1) * (n - 1) / n / possible
-    unlike = n * min(share, 1 - share)
+        seen = spread * clusters.inflation * (n - 1) / n / possible
+    unlike = n * min(share, 1 - share) * clusters.worth / clusters.count
     size = 1 / (seen + max(0.0, worst - seen) / (unlike + 1))
     z = t_quantile(clusters, confidence)
-    return _score_interval(share, size, z, standard_error(spread, clusters))
+    return _score_interval(share, size, z, standard_error(spread, clusters), confidence)
 
 
-def rows_worth(share: float, n: int, spread: float, clusters: int) -> float:
+def rows_worth(share: float, n: int, spread: float, clusters: int | Clusters) -> float:
     """As many as there are where each is its own cluster, else their effective size."""
-    return float(n) if clusters == n else effective_size(share, n, spread, clusters)
+    clusters = Clusters.of(clusters)
+    return float(n) if clusters.count == n else effective_size(share, n, spread, clusters)
 
 
-def effective_size(share: float, n: int, spread: float, clusters: int) -> float:
+def effective_size(share: float, n: int, spread: float, clusters: int | Clusters) -> float:
     """How many independent rows would say as much of a share as n rows in clusters do."""
-    if clusters < _TOO_FEW:
+    clusters = Clusters.of(clusters)
+    if clusters.too_few:
         return 0.0
     rarer = n * min(share, 1 - share)
     return n / design_effect(spread, n * share * (1 - share), n, clusters, rarer)
 
 
 def design_effect(
-    spread: float, squares: float, n: int, clusters: int, unlike: float = inf
+    spread: float, squares: float, n: int, clusters: int | Clusters, unlike: float = inf
 ) -> float:
     """How many times the variance is that of as many independent rows; at least 1.
 
     `squares` is the sum over the rows of their squared influence, each times n. Few rows unlike the
     others tell little of how far those of a cluster depend on each other: as if one more had told
-    the worst, that all the rows of a cluster are alike.
+    the worst, that all the rows of a cluster are alike. The more a few clusters hold of all rows,
+    the less those unlike the others tell.
     """
-    worst = n / clusters
+    clusters = Clusters.of(clusters)
+    worst = n / clusters.worth
     seen = worst
     if squares > _NO_INFLUENCE * n:
-        of_clusters = spread * n**2 * clusters / (clusters - 1)
+        of_clusters = spread * n**2 * clusters.inflation
         seen = max(1.0, of_clusters / (squares * n / (n - 1)))
+    unlike *= clusters.worth / clusters.count
     return seen + max(0.0, worst - seen) / (unlike + 1)
 
 

@@ -96,6 +96,8 @@ def _measured(found: Mapping[str, Any]) -> Measured:
         missing=found["missing"],
         reason=found["reason"],
         interval=found["interval"],
+        interval_reason=found.get("interval_reason"),
+        scope=found.get("scope"),
         extras={name: value for name, value in found.items() if name not in _MEASURED},
         corrected=None if corrected is None else Corrected(**corrected),
     )
