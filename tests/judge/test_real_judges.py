@@ -184,7 +184,8 @@ def test_scyllas_three_judges_may_not_block(tmp_path: Path) -> None:
         "calibrations": [str(tmp_path / "calibration.json")],
         "people": [first],
     }
-    again = calipers.gate(runs, policy=policy)
+    anew = [{**run, "answer": "another"} for run in runs]
+    again = calipers.gate(anew, policy=policy)
     assert "agrees too little with people" in (again.checks[0].reason or "")
 
 
@@ -259,11 +260,11 @@ def test_peerreads_reviewers_calibrate_a_review_judge(tmp_path: Path) -> None:
         assert own["bias"].value is not None
         assert kind_one["bias"].low is not None
         assert kind_one["bias"].low > own["bias"].value + 0.4
-    truth = fmean(row["passed"] for row in human)
-    calibration = tmp_path / "calibration.json"  # of the kind judge
-    score = calipers.score(
-        tmp_path / "biased.jsonl", metrics=["pass_rate"], calibration=calibration
-    )
+    half = len(rows) // 2  # of the kind judge
+    calibrated(tmp_path, rows[:half], human[:half])
+    truth = fmean(row["passed"] for row in human[half:])
+    calibration = tmp_path / "calibration.json"
+    score = calipers.score(rows[half:], metrics=["pass_rate"], calibration=calibration)
     share = score.groups[0].metrics["pass_rate"]
     assert share.low is not None
     assert share.low > truth
