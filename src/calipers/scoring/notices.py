@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from calipers.calibrations import CALIBRATE
 from calipers.engines.outcome import OTHERS, TEXT, Outcome
 from calipers.engines.totals import RECORDS, REPEATED
 from calipers.errors import nearest
@@ -43,6 +44,7 @@ def notices(sources: Sequence[Source], outcome: Outcome, options: Options) -> It
     yield from tool_notices(outcome.groups.values(), options.settings)
     yield from message_notices(outcome.groups.values())
     yield from _weights_of_nothing(outcome, options)
+    yield from _unhashed(options)
     yield from overruled_notice(outcome.groups.values())
     yield from judged_notices(outcome.groups.values())
     yield from composite_notices(outcome.groups.values(), options.settings)
@@ -60,6 +62,16 @@ def _weights_of_nothing(outcome: Outcome, options: Options) -> Iterator[str]:
             if name not in found:
                 fix = nearest(name, found) if found else f"no record has a {field}"
                 yield f"weights.by_{field}: no record is of the {field} {name!r}; {fix}"
+
+
+def _unhashed(options: Options) -> Iterator[str]:
+    """Name the calibrations that cannot be told from the records at hand."""
+    known = options.calibrations or options.licences
+    for source in dict.fromkeys(each.source for each in known if each.n and not each.records):
+        yield (
+            f"{source or 'the calibration'} has no hashes of its records, so that nobody can tell "
+            f"whether these are among them: make it anew: {CALIBRATE}"
+        )
 
 
 def nothing_measured(groups: Sequence[Group], sources: Sequence[Source]) -> Iterator[str]:
