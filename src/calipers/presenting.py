@@ -77,6 +77,8 @@ def report_data(
         gate = _decided(records, asked.policy, options)
     elif gate is None and folder is not None and (stored := stored_json(folder / GATE)):
         gate = stored_gate(stored)
+    stale = tuple(_stale(gate, score))
+    gate = None if stale else gate
     return Report(
         title=asked.title or _title(score, manifest),
         facts=dict(_facts(score, table, manifest, records)),
@@ -87,8 +89,18 @@ def report_data(
         failures=tuple(table.failures()),
         samples=table.samples(),
         kinds=table.kinds(),
-        notices=score.notices,
+        notices=(*stale, *score.notices),
     )
+
+
+def _stale(gate: GateResult | None, score: Score) -> Iterator[str]:
+    """Say that a stored verdict is of other records than these, and is not shown."""
+    errors = sum(group.errors for group in score.groups)
+    if gate is not None and (gate.records, gate.errors) != (score.records, errors):
+        yield (
+            f"{GATE} was decided on {gate.records:,} records, {gate.errors:,} of them failed; now "
+            f"there are {score.records:,} and {errors:,}: decide anew with calipers run or gate"
+        )
 
 
 def _lacking(manifest: Mapping[str, Any], score: Score) -> str | None:
