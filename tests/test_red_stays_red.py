@@ -123,6 +123,23 @@ def test_a_right_answer_does_not_pass_an_undecided_scenario(open_: Row) -> None:
     ).passed
 
 
+def test_a_report_does_not_show_the_verdict_of_other_records(tmp_path: Path) -> None:
+    (tmp_path / "system.py").write_text("def answer(record):\n    return {'answer': '4'}\n")
+    (tmp_path / "policy.json").write_text(json.dumps(blocking(accuracy=90)), encoding="utf-8")
+    system = {"name": "s", "python": "system.py:answer"}
+    tasks = [{"id": "a", "input": "2 + 2", "target": "4"}]
+    folder = suite_folder(tmp_path, tasks, [system], policy="policy.json")
+    assert folder.run().exit_code == 0
+    told = cal.report(folder.results)
+    assert told.gate is not None
+    [record] = folder.records()
+    wrong = {**record, "id": "b", "answer": "5"}
+    write_lines(folder.results / "records.jsonl", [record, wrong])
+    told = cal.report(folder.results)
+    assert told.gate is None
+    assert any("gate.json was decided on 1 records" in notice for notice in told.notices)
+
+
 def test_a_lost_list_of_expectations_is_undecided() -> None:
     """Else a field that is spelled wrong would pass every scenario."""
     lost = {"expected_behaviours": ["refuse"], "observed_behaviors": [], "violations": []}
@@ -297,6 +314,18 @@ def test_a_calibration_is_no_licence_for_its_own_records(tmp_path: Path, engine:
     assert corrected is not None
     assert corrected.value is None
     assert "was made from these very records" in str(corrected.reason)
+
+
+def test_a_calibration_without_hashes_is_named(tmp_path: Path) -> None:
+    rows, people = judged_rows(100)
+    path = calibration_of(tmp_path, rows, people)
+    old = json.loads(path.read_text())
+    for judge in old["judges"]:
+        del judge["records"]
+    path.write_text(json.dumps(old))
+    policy = {**blocking(pass_rate=30), "judges": {"calibrations": [str(path)]}}
+    for found in (cal.gate(rows, policy=policy), cal.score(rows, calibration=path)):
+        assert any("has no hashes of its records" in notice for notice in found.notices)
 
 
 def test_few_records_are_called_few(tmp_path: Path) -> None:
