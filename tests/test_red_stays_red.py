@@ -24,6 +24,7 @@ from tests.engines_at_hand import ENGINES
 from tests.files import write_lines
 from tests.judge.test_suites import judge_in
 from tests.runner.suites_at_hand import SuiteFolder, suite_folder, sums
+from tests.runner.test_resuming import comes_true
 
 Row = dict[str, Any]
 
@@ -445,8 +446,7 @@ def answer(record):
         judge = judge_in(url, price={"input": 1, "output": 1})
         suite = suite_folder(tmp_path, sums(4), systems, judges=[judge], concurrency=4)
         process = suite.start()
-        while server.in_flight < 4:
-            time.sleep(0.01)
+        assert comes_true(lambda: server.in_flight == 4, 60)
         time.sleep(0.5)
         process.send_signal(signal.SIGKILL)
         process.communicate()

@@ -211,7 +211,7 @@ def test_answers_that_a_judge_has_not_seen_are_kept_when_interrupted(tmp_path: P
         system = {"name": "s", "python": "system.py:answer"}
         suite = suite_folder(tmp_path, sums(9), [system], judges=[judge], concurrency=3)
         process = suite.start()
-        assert comes_true(lambda: server.in_flight == 3)
+        assert comes_true(lambda: server.in_flight == 3, 60)
         process.send_signal(signal.SIGINT)
         _, said = process.communicate(timeout=30)
         assert process.returncode == 3, said
