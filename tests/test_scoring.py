@@ -457,7 +457,7 @@ class InBlocks(JsonLines):
 
     def _blocks(self) -> Iterator[tuple[Block, float]]:
         assert self.path is not None
-        return file_blocks(Path(self.path), self._size)
+        return file_blocks(Path(self.path), size=self._size)
 
 
 def totals(*sources: Source) -> dict[str, dict[str, float]]:

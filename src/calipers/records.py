@@ -161,6 +161,11 @@ def _json(value: Any) -> str:
         raise BadValue("nested too deep") from None
 
 
+def json_text(value: Any) -> str:
+    """Return a value as JSON text, its numbers as they were written."""
+    return _json(value)
+
+
 def _json_text(text: str) -> str:
     """A text that is JSON itself, as tables hold what is nested."""
     try:

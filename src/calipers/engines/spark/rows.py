@@ -17,10 +17,11 @@ from calipers.engines.spark.session import declared
 from calipers.errors import UsageError
 from calipers.sources import BadRow, Chunk, Source, Wanted
 from calipers.sources.batch import Decoded
-from calipers.sources.bytestream import HeldBlock
+from calipers.sources.bytestream import Block
 from calipers.sources.columns import conformed
+from calipers.sources.csv_file import Csv
 from calipers.sources.jsonl import JsonLines, JsonLinesChunk, MadeLines, PipedJsonLines
-from calipers.sources.tables import Csv, Rows, Table
+from calipers.sources.tables import Rows, Table
 
 SOURCE = "_source"
 BAD = {"_bad_row": pl.Int64(), "_bad_problem": pl.String(), "_bad_content": pl.String()}
@@ -76,7 +77,7 @@ def _lines_chunk(
     rows: pl.DataFrame, *, name: str, wanted: Wanted, scalars: dict[str, pl.DataType]
 ) -> Chunk:
     data = rows.to_series().str.join("\n").cast(pl.Binary).item() or b""
-    return JsonLinesChunk(HeldBlock(data, 0), name, wanted, scalars)
+    return JsonLinesChunk(Block(data, 0), name, wanted, scalars)
 
 
 def _rows_chunk(rows: pl.DataFrame, *, name: str, wanted: Wanted, parse: bool) -> Chunk:
