@@ -189,7 +189,8 @@ def _encoded(value: Any) -> str:
 
 
 def _shown(value: Any) -> str:
-    text = _json(value)
+    # Of a list of millions, the first elements are enough to see what it is.
+    text = _json(value[:_SHOWN] if isinstance(value, list | tuple) else value)
     return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
 
 

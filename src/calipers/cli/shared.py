@@ -61,7 +61,7 @@ def limit_options(command: F) -> F:
     """Add the limits on what is held in memory, which every command that reads files has."""
     for name, metavar, text in (
         ("--max-expansion", "N", "Refuse compressed data that expands more than N times [200]."),
-        ("--max-record-mb", "MB", "Refuse a line, row or sample of more than MB megabytes [64]."),
+        ("--max-record-mb", "MB", "Refuse a line, row or sample of more than MB megabytes [32]."),
     ):
         option = click.option(
             name, type=float, metavar=metavar, callback=_limit, expose_value=False, help=text

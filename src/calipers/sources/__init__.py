@@ -151,12 +151,14 @@ def _of_file(path: Path) -> Source:
         raise DataError(f"{path}: no such file", fix=there)
     if path.is_dir():
         if not parquet_parts(path):
-            run = result_folder(path)
-            files = f"'{path}/*{_commonest(path)}'" if run is None else str(run / RECORDS)
-            raise DataError(
-                f"{path}: a folder without Parquet parts", fix=f"name the files: {files}"
-            )
+            raise _no_parts(path)
         return ParquetFolder(path)
+    if path.is_fifo():
+        from calipers.sources.pipes import open_pipe  # noqa: PLC0415 (only where there are pipes)
+
+        return PipedJsonLines(open_pipe(path), str(path))
+    if not path.is_file():
+        raise UsageError(f"{path}: not a file", fix="name a file, a glob, a folder, or - for stdin")
     reader = _READERS.get(_suffix(path))
     if reader is None:
         raise UsageError(
@@ -202,10 +204,23 @@ def _json_type(value: Any) -> str:
     return kinds.get(type(value), "value")
 
 
-def _commonest(folder: Path) -> str:
-    """The suffix that most files in the folder have, of those that are read."""
+def _no_parts(folder: Path) -> DataError:
+    """Return what to say of a folder that is no table: the files in it to name, if any."""
+    run = result_folder(folder)
+    if run is not None:
+        return DataError(
+            f"{folder}: a folder without Parquet parts", fix=f"name the files: {run / RECORDS}"
+        )
     counts = Counter(_suffix(each) for each in folder.iterdir() if is_readable(each))
-    return counts.most_common(1)[0][0] if counts else ".jsonl"
+    if not counts:
+        return DataError(
+            f"{folder}: a folder without any file of records",
+            fix=f"name the files themselves; known are {', '.join(_READERS)}",
+        )
+    return DataError(
+        f"{folder}: a folder without Parquet parts",
+        fix=f"name the files: '{folder}/*{counts.most_common(1)[0][0]}'",
+    )
 
 
 def _refuse_unreachable(path: Path) -> None:

@@ -24,7 +24,7 @@ from calipers.errors import DataError
 from calipers.records import USUAL_NAMES, BadValue, Field, Kind, Number, field_named
 from calipers.sources.batch import CHECK, Batch, Chunk, UnusualRows, Wanted, column_type
 from calipers.sources.bytestream import Block, decompressed, file_blocks, stream_blocks
-from calipers.sources.limits import BLOCK_BYTES, Limits, current_limits
+from calipers.sources.limits import Limits, current_limits
 from calipers.sources.rows import Numbered, checked, scalar_types, telling_rows
 from calipers.traces.decode import AS_READ
 
@@ -46,6 +46,9 @@ _ESCAPED_KEY = re.compile(rb'\\["nr/](?:[^"\\]|\\.){0,999}"\s*:')
 # The start of an array of objects; a line such as `[INFO] started` is just a bad row.
 _ARRAY = re.compile(rb"\s*\[\s*(?:\{|$)")
 _LONG_LINE = RLock()
+_STRETCH = 1 << 20
+_MARKS = (b",", b"[", b"{")  # there is one before every value but the first
+_DENSE = 1_000_000  # values in a block with a long line
 
 
 @dataclass(frozen=True)
@@ -70,11 +73,13 @@ class JsonLinesChunk:
 
     def _alone(self) -> AbstractContextManager[Any]:
         """Return a lock for a block of a very long line: several at once may fill the memory."""
-        return _LONG_LINE if len(self._data) > 2 * BLOCK_BYTES else nullcontext()
+        return _LONG_LINE if _has_long_line(self._data) else nullcontext()
 
     def _read(self) -> pl.LazyFrame:
         if not self._data or self._data.isspace():
             return self.exact().frame.lazy()
+        if _has_long_line(self._data) and sum(map(self._data.count, _MARKS)) > _DENSE:
+            raise UnusualRows  # a line of many small values: Polars would take a gigabyte for it
         if self._has_nested() and _ESCAPED_KEY.search(self._data):
             raise UnusualRows
         types = {name: self._type(name) for name in self.wanted.fields}
@@ -125,6 +130,12 @@ class JsonLinesChunk:
         with self._alone():
             rows = numbered_rows(self._data, self.block.first + 1)
             return checked(rows, self.wanted, self.source, self.scalars)
+
+
+def _has_long_line(data: bytes) -> bool:
+    """Say whether there is a line of megabytes: one of two fills a stretch of one."""
+    starts = range(0, len(data) - _STRETCH + 1, _STRETCH)
+    return any(data.find(b"\n", start, start + _STRETCH) < 0 for start in starts)
 
 
 def _check(field: Field, column: pl.Expr, dtype: pl.DataType) -> pl.Expr | None:

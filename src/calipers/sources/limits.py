@@ -17,8 +17,8 @@ BLOCK_BYTES = 16 << 20  # what is read at a time, whatever the limits are
 FREE_EXPANSION = 256 << 20  # a compressed file may always expand to this many bytes
 
 _MB = 1 << 20
-_DOCUMENT = 4  # a JSON document may be this many times as large as a record
-_BYTES_PER_VALUE = 8  # dense JSON: token log probabilities. A value takes about 100 bytes of memory
+_DOCUMENT = 8  # a JSON document may be this many times as large as a record
+_BYTES_PER_VALUE = 4  # half of what dense JSON has; a value takes about 100 bytes of memory
 _MARKS = ",[{"  # there is one before every value but the first
 
 
@@ -26,7 +26,7 @@ _MARKS = ",[{"  # there is one before every value but the first
 class Limits:
     """The largest record, and how far compressed data may expand."""
 
-    max_record_mb: float = 64
+    max_record_mb: float = 32
     max_expansion: float = 200
 
     def __post_init__(self) -> None:
@@ -90,10 +90,11 @@ class Limits:
         """Raise DataError where compressed data has become implausibly large."""
         if expanded > max(FREE_EXPANSION, self.max_expansion * packed):
             ratio = expanded / max(packed, 1)
+            enough = _rounded_up(2 * ratio)
             raise DataError(
                 f"{where}: {packed:,} compressed bytes expand to {expanded // _MB:,} MB and more "
                 f"({ratio:,.0f} times; the limit is {self.max_expansion:g})",
-                fix=f"raise the limit if the file is right: --max-expansion {_rounded_up(2 * ratio)}",
+                fix=f"raise the limit if the file is right: --max-expansion {enough}",
             )
 
 
@@ -113,8 +114,8 @@ def limit_reading(
     """Change, for what is read inside, how much of a file may be held in memory.
 
     Args:
-        max_record_mb: The largest record (a line, a row, a sample of a log), in MB; 64 by default.
-            A JSON document that is no list of records may be four times as large.
+        max_record_mb: The largest record (a line, a row, a sample of a log), in MB; 32 by default.
+            A JSON document that is no list of records may be eight times as large.
         max_expansion: How many times as large as its file compressed data may become once it is
             beyond 256 MB; 200 by default.
 

@@ -16,10 +16,12 @@ from calipers.records import BadValue
 from calipers.sources.batch import Batch, Chunk, Decoded, Wanted
 from calipers.sources.bytestream import brief
 from calipers.sources.columns import conformed
+from calipers.sources.limits import current_limits
 from calipers.sources.rows import checked, scalar_types
 
 CHUNK_ROWS = 50_000
 _SNIFF_ROWS = 200
+_CELL_BYTES = 4  # at least, once it is read
 
 T = TypeVar("T")
 
@@ -31,6 +33,7 @@ class Table:
         self.name = name
         self.path = path
         self._frame = frame
+        self._limits = current_limits()
 
     def columns(self) -> list[str]:
         """The columns' names."""
@@ -42,10 +45,17 @@ class Table:
         theirs = dict.fromkeys(wanted.theirs(name) for name in wanted.fields)
         present = [name for name in theirs if name in names]
         total = self._guarded(lambda: self._frame.select(pl.len()).collect().item())
+        self._check_size(total * len(present))
         if not present:
             yield Decoded(partial(self._decode, pl.DataFrame(height=total), 1, wanted), 1.0)
             return
         yield from self._pieces(self._rows().select(present), total, wanted)
+
+    def _check_size(self, cells: int) -> None:
+        """Raise DataError where a small file claims very many cells: all alike, they pack well."""
+        if self.path is not None:
+            packed = Path(self.path).stat().st_size
+            self._limits.check_expansion(packed, cells * _CELL_BYTES, self.name)
 
     def _pieces(self, rows: pl.LazyFrame, total: int, wanted: Wanted) -> Iterator[Decoded]:
         """Slices that are read when they are decoded, so that nothing is read ahead and held."""

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812 (as everyone writes it)
 
 from calipers.engines.batches import measured_chunk
 from calipers.engines.outcome import Reading, Sinks
-from calipers.engines.plan import Plan
+from calipers.engines.plan import Plan, has
 from calipers.engines.spark.session import declared
 from calipers.errors import UsageError
 from calipers.sources import BadRow, Chunk, Source, Wanted
@@ -109,11 +109,12 @@ def readings(
 ) -> tuple[Reading, ...]:
     """How many rows each source gave; the first bad row stops, as on one machine."""
     counts = {
-        row[SOURCE]: Reading(row["rows"], row["bad"])
+        row[SOURCE]: Reading(row["rows"], row["bad"], row["with_id"])
         for row in rows.groupBy(SOURCE)
         .agg(
             F.count_if(F.col("_bad_problem").isNull()).alias("rows"),
             F.count("_bad_problem").alias("bad"),
+            F.count_if(F.col(has("id"))).alias("with_id"),
         )
         .collect()
     }
