@@ -156,7 +156,7 @@ def _of_file(path: Path) -> Source:
     if path.is_fifo():
         from calipers.sources.pipes import open_pipe  # noqa: PLC0415 (only where there are pipes)
 
-        return PipedJsonLines(open_pipe(path), str(path))
+        return PipedJsonLines(open_pipe(path), str(path), is_ours=True)
     if not path.is_file():
         raise UsageError(f"{path}: not a file", fix="name a file, a glob, a folder, or - for stdin")
     reader = _READERS.get(_suffix(path))

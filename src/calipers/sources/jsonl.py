@@ -300,12 +300,13 @@ class MadeLines(JsonLines):
 
 
 class PipedJsonLines(JsonLines):
-    """JSON lines that arrive on standard input; read once, never kept."""
+    """JSON lines that arrive on standard input or a pipe; read once, never kept."""
 
-    def __init__(self, stream: IO[bytes], name: str) -> None:
+    def __init__(self, stream: IO[bytes], name: str, *, is_ours: bool = False) -> None:
         self.path = None
         self.name = name
         self.limits = current_limits()
+        self._ours = stream if is_ours else None  # to be closed
         self._stream = stream_blocks(decompressed(stream, name), name)
         self._first = next(self._stream, None)
 
@@ -317,3 +318,5 @@ class PipedJsonLines(JsonLines):
             yield self._first, 0.0
         for block in self._stream:
             yield block, 0.0
+        if self._ours is not None:
+            self._ours.close()
