@@ -78,24 +78,24 @@ def stream_blocks(
             continue
         block = b"".join((*rest, memoryview(data)[:cut]))
         limits.check_record(block[:held], f"{name}:{first + 1}")
-        for piece in _cut_by_rows(Block(block, first)):
-            yield piece
-            first += piece.data.count(b"\n")
+        rows = block.count(b"\n")
+        if rows <= _MOST_ROWS:
+            yield Block(block, first)
+        else:
+            yield from _cut_by_rows(block, first)
+        first += rows
         rest, held = [data[cut:]], len(data) - cut
     if last := b"".join(rest):
         limits.check_record(last, f"{name}:{first + 1}")
         yield Block(last, first)
 
 
-def _cut_by_rows(block: Block) -> Iterator[Block]:
-    """Yield the block, or several of few enough rows where its lines are very short."""
-    if block.data.count(b"\n") <= _MOST_ROWS:
-        yield block
-        return
-    ends = np.flatnonzero(np.frombuffer(block.data, np.uint8) == ord("\n"))
+def _cut_by_rows(data: bytes, first: int) -> Iterator[Block]:
+    """Yield blocks of few enough rows, where lines are very short."""
+    ends = np.flatnonzero(np.frombuffer(data, np.uint8) == ord("\n"))
     start = 0
     for number, end in enumerate([*ends[_MOST_ROWS - 1 : -1 : _MOST_ROWS], ends[-1]]):
-        yield Block(block.data[start : end + 1], block.first + number * _MOST_ROWS)
+        yield Block(data[start : end + 1], first + number * _MOST_ROWS)
         start = int(end) + 1
 
 
