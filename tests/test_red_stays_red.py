@@ -5,19 +5,26 @@ Each test is one case, told as a user would meet it.
 
 from __future__ import annotations
 
+import gzip
 import json
+import os
 import re
 import signal
 import time
+import zipfile
 from pathlib import Path
+from threading import Timer
 from typing import Any
 
 import pytest
-from click.testing import Result
+from click.testing import CliRunner, Result
 
 import calipers as cal
 from benchmarks.model_server import ModelServer
+from calipers.cli import app
 from calipers.gating.result import GateResult
+from calipers.runner.journal import Journal
+from calipers.whole_files import whole
 from tests.commands import run
 from tests.commands import run as calipers
 from tests.engines_at_hand import ENGINES
@@ -26,20 +33,6 @@ from tests.judge.test_suites import judge_in
 from tests.runner.suites_at_hand import SuiteFolder, suite_folder, sums
 
 Row = dict[str, Any]
-import gzip
-import json
-import os
-import zipfile
-from pathlib import Path
-from threading import Timer
-
-import pytest
-from click.testing import CliRunner, Result
-
-import calipers as cal
-from calipers.cli import app
-from calipers.runner.journal import Journal
-from calipers.whole_files import whole
 
 # --- Gate: verdicts ---------------------------------------------------------------------------
 
