@@ -407,7 +407,7 @@ def test_an_empty_file_is_exit_code_3(command: tuple[str, ...], name: str, tmp_p
 def test_ids_in_some_rows_only(tmp_path: Path) -> None:
     path = write_lines(tmp_path / "a.jsonl", [{"id": "1", "answer": "a"}, {"answer": "b"}])
     assert refused("score", path) == (
-        "error: 1 of 2 records have no id, the others have one\n"
+        f"error: {path}: 1 of 2 records have no id, the others have one\n"
         "  give every record an id, or name the field that holds it: --map id=NAME\n"
     )
 

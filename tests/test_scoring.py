@@ -357,7 +357,7 @@ def test_without_ids_rows_are_numbered_with_a_notice(tmp_path: Path) -> None:
 def test_ids_in_some_records_only_are_a_data_error() -> None:
     with pytest.raises(cal.DataError) as refused:
         cal.score([{"id": "1", "answer": "a"}, {"answer": "a"}, {"id": None}])
-    assert refused.value.message == "2 of 3 records have no id, the others have one"
+    assert refused.value.message == "<records>: 2 of 3 records have no id, the others have one"
     assert "--map id=" in refused.value.fix
 
 
@@ -457,7 +457,7 @@ class InBlocks(JsonLines):
 
     def _blocks(self) -> Iterator[tuple[Block, float]]:
         assert self.path is not None
-        return file_blocks(Path(self.path), self._size)
+        return file_blocks(Path(self.path), size=self._size)
 
 
 def totals(*sources: Source) -> dict[str, dict[str, float]]:
@@ -538,12 +538,9 @@ def test_results_are_frozen() -> None:
 
 
 def test_records_that_no_metric_can_use_are_told_so() -> None:
-    score = cal.score([{"id": "1", "output": "4", "gold": "4"}])
-    assert score.groups[0].metrics == {}
-    (notice,) = score.notices
-    assert notice.startswith(
-        "no metric finds the fields it needs among gold, id, output: name them"
-    )
+    with pytest.raises(cal.DataError, match="among id, output, gold") as refused:
+        cal.score([{"id": "1", "output": "4", "gold": "4"}])
+    assert "--map answer=output --map target=gold" in refused.value.fix
     failed = cal.score([{"id": "1", "error": "timeout: 60 s"}])
     assert failed.notices == ()
 

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from calipers.reports import Report
     from calipers.results import Group, Measured, Score
     from calipers.runner.ending import RunResult
+    from calipers.sources.limits import limit_reading
     from calipers.timing import Timed, timed
 
 __all__ = [
@@ -74,6 +75,7 @@ __all__ = [
     "explain",
     "gate",
     "judge_records",
+    "limit_reading",
     "power",
     "read",
     "report",
@@ -100,6 +102,7 @@ _MODULES = {
     "calipers.reports": ("Report",),
     "calipers.results": ("Group", "Measured", "Score"),
     "calipers.runner.ending": ("RunResult",),
+    "calipers.sources.limits": ("limit_reading",),
     "calipers.timing": ("Timed", "timed"),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}

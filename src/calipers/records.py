@@ -161,6 +161,11 @@ def _json(value: Any) -> str:
         raise BadValue("nested too deep") from None
 
 
+def json_text(value: Any) -> str:
+    """Return a value as JSON text, its numbers as they were written."""
+    return _json(value)
+
+
 def _json_text(text: str) -> str:
     """A text that is JSON itself, as tables hold what is nested."""
     try:
@@ -184,7 +189,8 @@ def _encoded(value: Any) -> str:
 
 
 def _shown(value: Any) -> str:
-    text = _json(value)
+    # Of a list of millions, the first elements are enough to see what it is.
+    text = _json(value[:_SHOWN] if isinstance(value, list | tuple) else value)
     return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
 
 

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from uuid import uuid4
 
 from calipers.errors import unwritable
 
@@ -13,7 +14,7 @@ from calipers.errors import unwritable
 @contextmanager
 def whole(path: Path) -> Iterator[Path]:
     """A place beside `path` to write to, which takes its place at the end."""
-    beside = path.with_name(f".{path.stem}.{os.getpid()}.partial{path.suffix}")
+    beside = path.with_name(f".{path.stem}.{os.getpid()}-{uuid4().hex}.partial{path.suffix}")
     try:
         yield beside
         beside.replace(path)

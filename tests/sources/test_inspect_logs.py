@@ -212,10 +212,11 @@ def test_a_damaged_log_is_one_clear_message(tmp_path: Path, kept: int) -> None:
     assert "Traceback" not in result.output
 
 
-def test_a_member_that_is_a_bomb_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("calipers.sources.logs.inspect_ai._SAMPLE_BYTES", 1_000)
+def test_a_sample_that_is_too_large_is_refused(tmp_path: Path) -> None:
     path = inspect_log(tmp_path / "a.eval", [sample(1, note="x" * 10_000)])
-    with pytest.raises(DataError, match="more than a sample has"):
+    with (
+        cal.limit_reading(max_record_mb=0.005),
+        pytest.raises(DataError, match=r"more than 0\.005 MB") as caught,
+    ):
         cal.read(path)
+    assert "--max-record-mb" in caught.value.fix

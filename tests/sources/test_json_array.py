@@ -95,7 +95,7 @@ def test_a_bad_element_is_named_by_its_number(tmp_path: Path) -> None:
         ('[{"id": "a"}', 1),
         ('[{"id": "a"}\n{"id": "b"}]', 2),
         ('[{"id": "a"},\n{"id": ]', 2),
-        ('[{"id": "a"}]\n{"id": "b"}', 1),
+        ('[{"id": "a"}]\n{"id": "b"}', 2),
         ('[{"id": "a"},]', 1),
         ("[" + '{"a":' * 100_000, 1),
     ],

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import calipers as cal
 from calipers.sources import CHECK, UnusualRows, Wanted
-from calipers.sources.bytestream import HeldBlock, file_blocks
+from calipers.sources.bytestream import Block, file_blocks
 from calipers.sources.jsonl import JsonLines, JsonLinesChunk, numbered_rows
 
 FIELDS = (
@@ -27,7 +27,7 @@ SCALARS: dict[str, pl.DataType] = {"run": pl.Float64(), "tag": pl.String()}
 
 def chunk(data: bytes, strings: tuple[str, ...] = (), **renames: str) -> JsonLinesChunk:
     wanted = Wanted(FIELDS, renames)
-    return JsonLinesChunk(HeldBlock(data, 0), "data", wanted, SCALARS, frozenset(strings))
+    return JsonLinesChunk(Block(data, 0), "data", wanted, SCALARS, frozenset(strings))
 
 
 def fast(block: JsonLinesChunk) -> pl.DataFrame | None:
@@ -53,7 +53,7 @@ _judgments = st.recursive(
 def test_lists_and_objects_stay_what_they_are(value: list[Any], *, ascii_only: bool) -> None:
     data = json.dumps({"judgments": value}, ensure_ascii=ascii_only).encode()
     wanted = Wanted(("judgments",), as_is=("judgments",))
-    block = JsonLinesChunk(HeldBlock(data, 0), "data", wanted, {})
+    block = JsonLinesChunk(Block(data, 0), "data", wanted, {})
     for frame in (fast(block), block.exact().frame):
         assert frame is None or json.loads(frame["judgments"][0]) == value
 
@@ -178,7 +178,7 @@ def test_texts_in_nested_fields_come_through(judgments: list[dict[str, str]]) ->
     """Polars leaves backslashes and control characters in them as they are, which is no JSON."""
     row = {"judgments": judgments, "cot": "\\alpha\t"}
     block = JsonLinesChunk(
-        HeldBlock(json.dumps(row).encode(), 0), "data", Wanted(("judgments", "cot")), {}
+        Block(json.dumps(row).encode(), 0), "data", Wanted(("judgments", "cot")), {}
     )
     quick = fast(block)
     found = block.exact().frame if quick is None else quick
@@ -189,10 +189,10 @@ def test_texts_in_nested_fields_come_through(judgments: list[dict[str, str]]) ->
 def test_nested_fields_with_ordinary_texts_take_the_fast_way() -> None:
     row = {"judgments": [{"reason": 'two\nlines, "quoted"'}], "cot": "\\alpha\t"}
     data = json.dumps(row).encode()
-    block = JsonLinesChunk(HeldBlock(data, 0), "data", Wanted(("judgments",)), {})
+    block = JsonLinesChunk(Block(data, 0), "data", Wanted(("judgments",)), {})
     assert fast(block) is None  # the backslash might be in the nested field
     plain = json.dumps(row | {"cot": "alpha"}).encode()
-    assert fast(JsonLinesChunk(HeldBlock(plain, 0), "data", Wanted(("judgments",)), {})) is not None
+    assert fast(JsonLinesChunk(Block(plain, 0), "data", Wanted(("judgments",)), {})) is not None
 
 
 @pytest.mark.parametrize("error", ['"x"', "1.0", "0", "true", '{"code": 429}', "[]"])
@@ -376,9 +376,9 @@ def test_blocks_are_whole_lines_and_lose_nothing(
     path.write_bytes(packed(varied, suffix))
     seen = b""
     for block, done in file_blocks(path, size=size):
-        data = block.load()
+        data = block.data
         assert data
-        assert block.lines_before() == seen.count(b"\n")
+        assert block.first == seen.count(b"\n")
         seen += data
         assert data.endswith(b"\n") or seen == varied
         assert 0 < done <= 1
@@ -404,7 +404,7 @@ def test_lines_longer_than_what_is_looked_at_at_a_time(tmp_path: Path) -> None:
     long = [{"id": str(n), "answer": str(n) * 200_000} for n in range(3)]
     path.write_text("".join(f"{json.dumps(row)}\n" for row in long))
     blocks = [block for block, _ in file_blocks(path, size=1000)]
-    assert [json.loads(block.load()) for block in blocks] == long
+    assert [json.loads(block.data) for block in blocks] == long
 
 
 def test_rows_are_numbered_from_the_line_given() -> None:

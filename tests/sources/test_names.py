@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import calipers as cal
 from calipers.sources import CHECK, Wanted
-from calipers.sources.bytestream import HeldBlock
+from calipers.sources.bytestream import Block
 from calipers.sources.jsonl import JsonLinesChunk
 from tests.files import write_lines
 
@@ -153,7 +153,7 @@ def test_the_fast_reader_gives_what_the_exact_one_gives(
 ) -> None:
     lines = (json.dumps({FIELD: value}, ensure_ascii=ascii_only) for value in values)
     data = "\n".join(lines).encode("utf-8", "replace")
-    chunk = JsonLinesChunk(HeldBlock(data, 0), "data", Wanted((FIELD,)), {})
+    chunk = JsonLinesChunk(Block(data, 0), "data", Wanted((FIELD,)), {})
     try:
         frame = chunk.lazy().collect()
     except pl.exceptions.PolarsError:

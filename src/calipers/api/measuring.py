@@ -76,6 +76,7 @@ def score(
         resamples=resamples,
         seed=seed,
         calibrations=_calibrations(calibration),
+        must_measure=True,
     )
     measured = score_data(data, with_choices(options, choices, policy), progress)
     if options.figures is None or not measured.records:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from calipers.cli.output import Renderers, output_options, put
-from calipers.cli.shared import say_empty
+from calipers.cli.shared import limit_options, say_empty
 
 if TYPE_CHECKING:
     from calipers.agreeing import Agreement
@@ -21,6 +21,7 @@ def _names(_: click.Context, __: click.Parameter, text: str | None) -> tuple[str
 
 @click.command()
 @click.argument("files", nargs=-1, required=True, metavar="FILES…")
+@limit_options
 @click.option(
     "--raters",
     callback=_names,

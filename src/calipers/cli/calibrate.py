@@ -7,12 +7,13 @@ from pathlib import Path
 
 import click
 
-from calipers.cli.shared import console, write
+from calipers.cli.shared import console, limit_options, write
 
 
 @click.command()
 @click.argument("judged", metavar="JUDGED")
 @click.argument("human", metavar="HUMAN")
+@limit_options
 @click.option(
     "-o",
     "--output",

@@ -7,7 +7,14 @@ from typing import Any
 
 import click
 
-from calipers.cli.shared import map_option, on_bad_option, progress, say_empty, say_notices
+from calipers.cli.shared import (
+    limit_options,
+    map_option,
+    on_bad_option,
+    progress,
+    say_empty,
+    say_notices,
+)
 
 
 @click.command()
@@ -21,6 +28,7 @@ from calipers.cli.shared import map_option, on_bad_option, progress, say_empty, 
     help="Where to write the records: a .parquet or .jsonl file.",
 )
 @map_option
+@limit_options
 @on_bad_option
 @click.option(
     "--bad-rows",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from calipers.cli.shared import console, map_option, on_bad_option, say_notices
+from calipers.cli.shared import console, limit_options, map_option, on_bad_option, say_notices
 
 if TYPE_CHECKING:
     from calipers.runner.judged import JudgedFiles
@@ -94,6 +94,7 @@ if TYPE_CHECKING:
 )
 @click.option("--dry-run", is_flag=True, help="Say how many calls are left and what they may cost.")
 @map_option
+@limit_options
 @on_bad_option
 def files(files: tuple[str, ...], output: Path | None, *, dry_run: bool, **options: Any) -> None:
     """Judge the records in FILES by a rubric, in one call each, and write them with judgements.

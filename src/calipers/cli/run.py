@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from calipers.cli.shared import console, say_notices
+from calipers.cli.shared import console, limit_options, say_notices
 from calipers.errors import EXIT_INCOMPLETE
 from calipers.result_folder import RECORDS, REPORT
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("suite", type=click.Path(path_type=Path))
+@limit_options
 @click.option(
     "-o",
     "--output",

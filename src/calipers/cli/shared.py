@@ -49,9 +49,30 @@ on_bad_option = click.option(
 )
 
 
+def _limit(ctx: click.Context, option: click.Parameter, value: float | None) -> None:
+    if value is not None:
+        from calipers.sources.limits import limit_reading  # noqa: PLC0415 (loads Polars)
+
+        assert option.name is not None
+        ctx.with_resource(limit_reading(**{option.name: value}))
+
+
+def limit_options(command: F) -> F:
+    """Add the limits on what is held in memory, which every command that reads files has."""
+    for name, metavar, text in (
+        ("--max-expansion", "N", "Refuse compressed data that expands more than N times [200]."),
+        ("--max-record-mb", "MB", "Refuse a line, row or sample of more than MB megabytes [32]."),
+    ):
+        option = click.option(
+            name, type=float, metavar=metavar, callback=_limit, expose_value=False, help=text
+        )
+        command = option(command)
+    return command
+
+
 def record_options(command: F) -> F:
     """The options of every command that reads records."""
-    return _BY(map_option(on_bad_option(command)))
+    return _BY(map_option(on_bad_option(limit_options(command))))
 
 
 def engine_option(command: F) -> F:

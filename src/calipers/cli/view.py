@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from calipers.cli.shared import map_option
+from calipers.cli.shared import limit_options, map_option
 from calipers.errors import UsageError, need_extra
 
 DEFAULT_PORT = 7575
@@ -31,6 +31,7 @@ _NEEDED = ("fastapi", "uvicorn", "jinja2", "altair", "vl_convert", "js_lib_htmx"
     help="Another address lets others in: the printed URL then holds a token.",
 )
 @map_option
+@limit_options
 @click.option("--no-open", is_flag=True, help="Print the URL, and open no browser.")
 def view(folder: Path, port: int, host: str, rename: dict[str, str], *, no_open: bool) -> None:
     """Look at the results in FOLDER, or at any file that `score` reads, in a browser.

@@ -24,6 +24,7 @@ class Reading:
 
     rows: int = 0
     skipped: int = 0
+    with_id: int = 0
 
 
 @dataclass(frozen=True)

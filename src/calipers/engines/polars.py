@@ -111,6 +111,7 @@ def run(sources: Sequence[Source], wanted: Wanted, plan: Plan, sinks: Sinks) -> 
                 sinks.bad_rows(batch.bad)
                 reading.rows += batch.rows.height
                 reading.skipped += len(batch.bad)
+                reading.with_id += int(batch.rows[has("id")].sum())
                 store.add(batch.rows.select(*schema))
                 for name in plan.watched:
                     having[name] += int(batch.rows[has(name)].sum())

@@ -102,7 +102,7 @@ def progressive_read(table: Any) -> Progressive:
     if release is not None:
         table = {key: row for key, row in table.items() if key != RELEASE}
     rows = _by_name(table, lambda _, row: rules_read(row))
-    if release is not None and release not in rows:
+    if release is not None and (isinstance(release, list | dict) or release not in rows):
         refuse(
             f"release is {shown(release)}, and no row is called so",
             fix=nearest(str(release), rows),

@@ -97,7 +97,7 @@ def _json_rows(path: Path) -> Iterator[tuple[int, Any]]:
     source.columns()  # says what is wrong with a file that is none of JSON lines
     first = 1
     for block, _ in source._blocks():  # noqa: SLF001
-        content = block.load()
+        content = block.data
         for number, _, row in numbered_rows(content, first):
             yield number, row
         first += content.count(b"\n")

@@ -34,7 +34,8 @@ class Journal:
         at = 0
         with _told(self.path), self.path.open("rb") as file:
             for number, line in enumerate(file, 1):
-                yield at, at + len(line), _record(line, f"{self.path}:{number}")
+                if line.strip():
+                    yield at, at + len(line), _record(line, f"{self.path}:{number}")
                 at += len(line)
 
     def append(self, line: bytes) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from calipers.calibrations import CALIBRATE
 from calipers.engines.outcome import OTHERS, TEXT, Outcome
 from calipers.engines.totals import RECORDS, REPEATED
-from calipers.errors import nearest
+from calipers.errors import DataError, nearest
 from calipers.metrics.agent_composite import composite_notices
 from calipers.metrics.coordination import message_notices
 from calipers.metrics.cost import price_notices
@@ -20,9 +20,11 @@ from calipers.metrics.weighted import WEIGHTED_BY
 from calipers.results import Group
 from calipers.scoring.options import Options
 from calipers.sources import Source
+from calipers.sources.foreign import suggested_maps, tool_of
 from calipers.sources.logs import log_notices
 
 _SHOWN_NAMES = 12  # of the data's fields
+_LONGEST = 40  # characters of a name
 
 
 def notices(sources: Sequence[Source], outcome: Outcome, options: Options) -> Iterator[str]:
@@ -74,13 +76,40 @@ def _unhashed(options: Options) -> Iterator[str]:
         )
 
 
+def refuse_unmeasured(groups: Sequence[Group], sources: Sequence[Source]) -> None:
+    """Raise DataError where records were read and no metric finds the fields it needs."""
+    if not _is_unmeasured(groups):
+        return
+    columns = _columns(sources)
+    tool, maps = tool_of(columns), suggested_maps(columns)
+    told = f"; this looks like {tool}" if tool else ""
+    raise DataError(
+        f"{', '.join(source.name for source in sources[:3])}{', …' if sources[3:] else ''}: "
+        f"nothing can be measured, no metric finds its fields among {_shown(columns)}{told}",
+        fix=f"say which fields are the record's: {' '.join(maps) or '--map FIELD=NAME'}; "
+        "calipers metrics says what each metric needs",
+    )
+
+
 def nothing_measured(groups: Sequence[Group], sources: Sequence[Source]) -> Iterator[str]:
     """Why a table is empty: mostly fields under names of the user's own."""
-    if any(group.metrics for group in groups) or all(g.records == g.errors for g in groups):
-        return
-    names = sorted({column for source in sources for column in source.columns()})
-    shown = f"{', '.join(names[:_SHOWN_NAMES])}{', …' if len(names) > _SHOWN_NAMES else ''}"
-    yield (
-        f"no metric finds the fields it needs among {shown or 'none'}: "
-        "name them with --map FIELD=NAME; calipers metrics says what each needs"
-    )
+    if _is_unmeasured(groups):
+        yield (
+            f"no metric finds the fields it needs among {_shown(_columns(sources))}: "
+            "name them with --map FIELD=NAME; calipers metrics says what each needs"
+        )
+
+
+def _is_unmeasured(groups: Sequence[Group]) -> bool:
+    """Say whether there are records, not all of failed calls, and nothing else."""
+    return not any(g.metrics for g in groups) and any(g.records > g.errors for g in groups)
+
+
+def _columns(sources: Sequence[Source]) -> list[str]:
+    return list(dict.fromkeys(column for source in sources for column in source.columns()))
+
+
+def _shown(columns: Sequence[str]) -> str:
+    names = [name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…" for name in columns]
+    more = f", … ({len(names)} fields)" if len(names) > _SHOWN_NAMES else ""
+    return f"{', '.join(names[:_SHOWN_NAMES])}{more}" if names else "none"

@@ -58,6 +58,7 @@ class Options:
     seed: int = 0
     calibrations: tuple[Calibration, ...] = ()  # of judges: judged means are corrected by them
     licences: tuple[Calibration, ...] = ()  # the same of a gate that does not correct
+    must_measure: bool = False  # whether records of which nothing can be measured are an error
     who_judged: bool = False  # whether each group says who made its judged values
 
     def __post_init__(self) -> None:

@@ -18,7 +18,7 @@ from calipers.metrics.declaration import GROUP
 from calipers.results import FlakyTask, Frontier, Input, PerTask, Score, need_figures
 from calipers.scoring.groups import measured_groups
 from calipers.scoring.keys import sorted_keys
-from calipers.scoring.notices import nothing_measured, notices
+from calipers.scoring.notices import nothing_measured, notices, refuse_unmeasured
 from calipers.scoring.options import Options
 from calipers.sinks import Watch, check_folder, open_sinks
 from calipers.sources import Source, Wanted, open_sources
@@ -47,10 +47,12 @@ def score_data(
         outcome = run_engine(sources, plan, options, progress, tasks, watch)
         if any(reading.rows for reading in outcome.readings):
             check_fields(outcome.present, plan, sources, options.renames)
-        _check_ids(outcome, options)
+        _check_ids(outcome, sources, options)
         if tasks is not None:
             tasks.write(sorted_keys(outcome.groups, plan.by))
     groups = measured_groups(outcome, plan, options)
+    if options.must_measure:
+        refuse_unmeasured(groups, sources)
     return Score(
         groups=tuple(groups),
         tiers=tuple(compared_tiers(groups, options.baseline)) if plan.described else (),
@@ -132,11 +134,17 @@ def check_fields(
             )
 
 
-def _check_ids(outcome: Outcome, options: Options) -> None:
+def _check_ids(outcome: Outcome, sources: Sequence[Source], options: Options) -> None:
     records, with_id = outcome.total(RECORDS), outcome.having["id"]
     if 0 < with_id < records:
+        name, reading = next(
+            (source.name, reading)
+            for source, reading in zip(sources, outcome.readings, strict=True)
+            if reading.with_id < reading.rows
+        )
         raise DataError(
-            f"{records - with_id} of {records} records have no id, the others have one",
+            f"{name}: {reading.rows - reading.with_id} of {reading.rows} records have no id, "
+            "the others have one",
             fix="give every record an id, or name the field that holds it: --map id=NAME",
         )
     if records and not with_id and options.per_task is not None:

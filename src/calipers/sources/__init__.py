@@ -14,11 +14,18 @@ import polars as pl
 from calipers.errors import DataError, UsageError
 from calipers.result_folder import RECORDS, result_folder
 from calipers.sources.batch import CHECK, BadRow, Batch, Chunk, Source, UnusualRows, Wanted
-from calipers.sources.json_array import JsonArray, is_array
+from calipers.sources.bytestream import brief
+from calipers.sources.csv_file import Csv
+from calipers.sources.foreign import refuse_foreign
+from calipers.sources.heads import read_head, refuse_no_text
+from calipers.sources.json_document import WrappedRecords, wrapped_list
+from calipers.sources.json_values import JsonArray, JsonObjects
 from calipers.sources.jsonl import JsonLines, PipedJsonLines
-from calipers.sources.logs import log_at
+from calipers.sources.limits import limit_reading
+from calipers.sources.logs import Log, log_at
+from calipers.sources.logs.inspect_ai import INSPECT
 from calipers.sources.parquet_folder import ParquetFolder, parquet_parts
-from calipers.sources.tables import Csv, Parquet, Rows, Table
+from calipers.sources.tables import Parquet, Rows, Table
 
 __all__ = [
     "CHECK",
@@ -29,12 +36,16 @@ __all__ = [
     "UnusualRows",
     "Wanted",
     "is_readable",
+    "limit_reading",
     "open_sources",
 ]
 
 STDIN = "-"
 _LEFT_IN_FOLDERS = ("*.eval", "samples_*.jsonl")
 _PACKED = (".gz", ".zst", ".zstd")
+_PACKED_LOG = ".eval"
+_ARRAY = ".json"
+_TEXT = (".jsonl", ".ndjson", ".json", ".csv")
 _READERS: dict[str, Callable[[Path], Source]] = {
     ".jsonl": JsonLines,
     ".ndjson": JsonLines,
@@ -88,7 +99,7 @@ def _as_polars(data: Any) -> pl.LazyFrame | None:
             return pl.DataFrame(data).lazy()
         except (TypeError, ValueError, NotImplementedError, pl.exceptions.PolarsError) as error:
             raise DataError(
-                f"<table>: cannot be read: {str(error).splitlines()[0]}",
+                f"<table>: cannot be read: {brief(error)}",
                 fix="give every column one type and a name of its own, "
                 "or hand over a list of dicts: df.to_dict('records')",
             ) from error
@@ -140,12 +151,14 @@ def _of_file(path: Path) -> Source:
         raise DataError(f"{path}: no such file", fix=there)
     if path.is_dir():
         if not parquet_parts(path):
-            run = result_folder(path)
-            files = f"'{path}/*{_commonest(path)}'" if run is None else str(run / RECORDS)
-            raise DataError(
-                f"{path}: a folder without Parquet parts", fix=f"name the files: {files}"
-            )
+            raise _no_parts(path)
         return ParquetFolder(path)
+    if path.is_fifo():
+        from calipers.sources.pipes import open_pipe  # noqa: PLC0415 (only where there are pipes)
+
+        return PipedJsonLines(open_pipe(path), str(path), is_ours=True)
+    if not path.is_file():
+        raise UsageError(f"{path}: not a file", fix="name a file, a glob, a folder, or - for stdin")
     reader = _READERS.get(_suffix(path))
     if reader is None:
         raise UsageError(
@@ -154,19 +167,60 @@ def _of_file(path: Path) -> Source:
             "or pipe JSON lines in: calipers score - < FILE",
         )
     _refuse_unreadable(path)
-    if reader is JsonLines:
-        return log_at(path, _suffix(path)) or _of_json(path)
-    return reader(path)
+    if _suffix(path) in _TEXT:
+        refuse_no_text(path)
+    return _of_json(path) if reader is JsonLines else reader(path)
 
 
 def _of_json(path: Path) -> Source:
-    return JsonArray(path) if _suffix(path) == ".json" and is_array(path) else JsonLines(path)
+    """Return the reader for a file of JSON: a tool's log, an array, one object, or lines."""
+    suffix = _suffix(path)
+    if suffix == _PACKED_LOG:
+        return Log(path, INSPECT)
+    head = read_head(path)
+    if isinstance(head.first, dict | list):
+        refuse_foreign(head.first, str(path))
+    if (log := log_at(path, suffix, head)) is not None:
+        return log
+    if suffix == _ARRAY and head.is_array:
+        return JsonArray(path)
+    if head.alone and not head.is_array and not isinstance(head.first, dict):
+        raise DataError(
+            f"{path}: one JSON {_json_type(head.first)}, not records",
+            fix="a record is a JSON object: write one per line, or a list of them",
+        )
+    is_one = head.alone or not head.is_whole
+    may_wrap = is_one and (suffix == _ARRAY or not head.on_one_line)
+    if may_wrap and (key := wrapped_list(head.first)) is not None:
+        return WrappedRecords(path, key, [name for name in head.first if name != key])
+    is_lines = head.on_one_line or head.is_array
+    return JsonLines(path) if is_lines else JsonObjects(path)
 
 
-def _commonest(folder: Path) -> str:
-    """The suffix that most files in the folder have, of those that are read."""
+def _json_type(value: Any) -> str:
+    if isinstance(value, list):
+        return "list of other things"
+    kinds = {str: "text", bool: "value", int: "number", float: "number"}
+    return kinds.get(type(value), "value")
+
+
+def _no_parts(folder: Path) -> DataError:
+    """Return what to say of a folder that is no table: the files in it to name, if any."""
+    run = result_folder(folder)
+    if run is not None:
+        return DataError(
+            f"{folder}: a folder without Parquet parts", fix=f"name the files: {run / RECORDS}"
+        )
     counts = Counter(_suffix(each) for each in folder.iterdir() if is_readable(each))
-    return counts.most_common(1)[0][0] if counts else ".jsonl"
+    if not counts:
+        return DataError(
+            f"{folder}: a folder without any file of records",
+            fix=f"name the files themselves; known are {', '.join(_READERS)}",
+        )
+    return DataError(
+        f"{folder}: a folder without Parquet parts",
+        fix=f"name the files: '{folder}/*{counts.most_common(1)[0][0]}'",
+    )
 
 
 def _refuse_unreachable(path: Path) -> None:

@@ -1,6 +1,8 @@
-"""Bytes to blocks that end at a line's end: plain files by range, gzip, zstd and pipes in order.
+"""Bytes to blocks that end at a line's end, in order: of plain files, gzip, zstd and pipes.
 
 Lines end at a line feed only: real strings hold U+2028 and more that `splitlines` breaks at.
+Memory is bounded: by the size of a block, by its rows, and by `limits` for a line and for what
+compressed data expands to.
 """
 
 from __future__ import annotations
@@ -11,63 +13,33 @@ import os
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import IO, Any, cast
 
+import numpy as np
 import zstandard
 
 from calipers.errors import DataError
+from calipers.sources.limits import BLOCK_BYTES, Limits, current_limits
 
-BLOCK_BYTES = 16 << 20
 _PEEK = 1 << 16
+_PIECE = 1 << 20
+_MOST_ROWS = 100_000  # of a block: the features of a row take up to a kilobyte
+_ZSTD_PIECE = 1 << 11  # zstd expands 4 bytes to 128 kB at most: this is 64 MB at a time
 _GZIP_MAGIC = b"\x1f\x8b"
 _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+_SHOWN = 200  # characters of what a decompressor says
 
 UNREADABLE = (EOFError, OSError, zlib.error, zstandard.ZstdError)
 
 
 @dataclass(frozen=True, slots=True)
-class FileRange:
-    """Some whole lines of a plain file, read when asked for."""
-
-    path: Path
-    start: int
-    end: int
-
-    def load(self) -> bytes:
-        """The bytes."""
-        with self.path.open("rb", buffering=0) as file:
-            file.seek(self.start)
-            return file.read(self.end - self.start)
-
-    def lines_before(self) -> int:
-        """How many lines stand before this range; counted only when an error must name a line."""
-        count = 0
-        with self.path.open("rb") as file:
-            left = self.start
-            while left and (data := file.read(min(left, BLOCK_BYTES))):
-                count += data.count(b"\n")
-                left -= len(data)
-        return count
-
-
-@dataclass(frozen=True, slots=True)
-class HeldBlock:
-    """Some whole lines of a stream that can be read only once."""
+class Block:
+    """Some whole lines, and how many lines came before them."""
 
     data: bytes
     first: int
-
-    def load(self) -> bytes:
-        """The bytes."""
-        return self.data
-
-    def lines_before(self) -> int:
-        """How many lines came before."""
-        return self.first
-
-
-Block = FileRange | HeldBlock
 
 
 def is_compressed(head: bytes) -> bool:
@@ -75,60 +47,164 @@ def is_compressed(head: bytes) -> bool:
     return head.startswith((_GZIP_MAGIC, _ZSTD_MAGIC))
 
 
-def file_blocks(path: Path, size: int = BLOCK_BYTES) -> Iterator[tuple[Block, float]]:
-    """The file's lines in blocks, each with the share of the file that is behind it."""
-    total = path.stat().st_size
+def file_blocks(
+    path: Path, limits: Limits | None = None, size: int = BLOCK_BYTES
+) -> Iterator[tuple[Block, float]]:
+    """Yield the file's lines in blocks, each with the share of the file that is behind it."""
+    limits = limits or current_limits()
+    refuse_bomb(path, limits)
+    total = max(path.stat().st_size, 1)
     with path.open("rb") as file:
-        if is_compressed(file.read(4)):
-            file.seek(0)
-            for block in stream_blocks(decompressed(file), str(path), size):
-                yield block, min(1.0, file.tell() / max(total, 1))
-            return
-        start = 0
-        while start < total:
-            end = _line_end(file, start + size, total)
-            yield FileRange(path, start, end), end / total
-            start = end
+        stream = decompressed(file, str(path), limits)
+        for block in stream_blocks(stream, str(path), limits, size):
+            yield block, min(1.0, file.tell() / total)
 
 
-def _line_end(file: IO[bytes], position: int, total: int) -> int:
-    """The first line's end at or behind `position`."""
-    position -= 1
-    while position < total:
-        file.seek(position)
-        window = file.read(_PEEK)
-        found = window.find(b"\n")
-        if found >= 0:
-            return position + found + 1
-        position += len(window)
-    return total
-
-
-def stream_blocks(stream: IO[bytes], name: str, size: int = BLOCK_BYTES) -> Iterator[HeldBlock]:
-    """A stream's lines in blocks; a torn archive is a clear error."""
-    first = 0
-    rest: list[bytes] = []
+def stream_blocks(
+    stream: IO[bytes], name: str, limits: Limits | None = None, size: int = BLOCK_BYTES
+) -> Iterator[Block]:
+    """Yield a stream's lines in blocks; raise DataError at a torn archive or an endless line."""
+    limits = limits or current_limits()
+    size = min(size, limits.record_bytes)  # no line within what is read at once is too long
+    first = held = 0
+    rest: list[bytes | memoryview] = []  # the start of a line whose end has not been read
     while data := _read(stream, size, name):
         cut = data.rfind(b"\n") + 1
+        held += data.find(b"\n") + 1 or len(data)
+        if held > limits.record_bytes:
+            raise limits.record_too_large(f"{name}:{first + 1}")
         if not cut:
             rest.append(data)
             continue
-        block = b"".join((*rest, data[:cut]))
-        yield HeldBlock(block, first)
-        first += block.count(b"\n")
-        rest = [data[cut:]]
+        block = b"".join((*rest, memoryview(data)[:cut]))
+        limits.check_record(block[:held], f"{name}:{first + 1}")
+        rows = block.count(b"\n")
+        if rows <= _MOST_ROWS:
+            yield Block(block, first)
+        else:
+            yield from _cut_by_rows(block, first)
+        first += rows
+        rest, held = [data[cut:]], len(data) - cut
     if last := b"".join(rest):
-        yield HeldBlock(last, first)
+        limits.check_record(last, f"{name}:{first + 1}")
+        yield Block(last, first)
 
 
-def decompressed(stream: IO[bytes]) -> IO[bytes]:
-    """The stream as it was before gzip or zstd; plain streams pass through."""
+def _cut_by_rows(data: bytes, first: int) -> Iterator[Block]:
+    """Yield blocks of few enough rows, where lines are very short."""
+    ends = np.flatnonzero(np.frombuffer(data, np.uint8) == ord("\n"))
+    start = 0
+    for number, end in enumerate([*ends[_MOST_ROWS - 1 : -1 : _MOST_ROWS], ends[-1]]):
+        yield Block(data[start : end + 1], first + number * _MOST_ROWS)
+        start = int(end) + 1
+
+
+def read_lines(stream: IO[bytes], name: str, limits: Limits | None = None) -> Iterator[bytes]:
+    """Yield the lines of a stream; raise DataError at one that is too long."""
+    limits = limits or current_limits()
+    number = 0
+    while line := stream.readline(limits.record_bytes + 1):
+        number += 1
+        limits.check_record(line, f"{name}:{number}")
+        yield line
+
+
+def read_document(stream: IO[bytes], name: str, limits: Limits | None = None) -> bytes:
+    """Return all bytes of a JSON document, which is held in memory; raise where it is too large."""
+    limits = limits or current_limits()
+    parts: list[bytes] = []
+    size = 0
+    while data := stream.read(_PIECE):
+        parts.append(data)
+        size += len(data)
+        if size > limits.document_bytes:
+            raise limits.document_too_large(name)
+    document = b"".join(parts)
+    limits.check_values(document, name)
+    return document
+
+
+def refuse_bomb(path: Path, limits: Limits | None = None) -> None:
+    """Raise DataError, before any work, where a compressed file expands implausibly from the start.
+
+    What is damaged is left to whoever reads it.
+    """
+    state = path.stat()
+    _look_at_start(path, limits or current_limits(), state.st_mtime_ns, state.st_size)
+
+
+@lru_cache(maxsize=1_000)
+def _look_at_start(path: Path, limits: Limits, *_: int) -> None:
+    with path.open("rb") as file:
+        if not is_compressed(file.read(4)):
+            return
+        file.seek(0)
+        stream = decompressed(file, str(path), limits)
+        expanded = 0
+        try:
+            while data := stream.read(_PIECE):
+                expanded += len(data)
+                consumed = file.tell() - 2 * _PEEK  # at least: some is read ahead
+                if expanded < limits.max_expansion * consumed:
+                    return
+        except UNREADABLE:
+            return
+
+
+def decompressed(stream: IO[bytes], name: str, limits: Limits | None = None) -> IO[bytes]:
+    """Return the stream as it was before gzip or zstd; plain streams pass through.
+
+    Reading raises DataError where the data expands implausibly.
+    """
     head, stream = _peek(stream)
+    if not is_compressed(head):
+        return stream
+    packed = _Counted(stream)
+    source = io.BufferedReader(packed, _PEEK)
+    unpacked: Any
     if head.startswith(_GZIP_MAGIC):
-        return cast("IO[bytes]", gzip.GzipFile(fileobj=stream))
-    if head.startswith(_ZSTD_MAGIC):
-        return io.BufferedReader(_ZstdFrames(stream))
-    return stream
+        unpacked = gzip.GzipFile(fileobj=source)
+    else:
+        unpacked = _ZstdFrames(source)
+    return io.BufferedReader(_Checked(unpacked, packed, name, limits or current_limits()), _PEEK)
+
+
+class _Counted(io.RawIOBase):
+    """A stream that counts what is read from it."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._stream: Any = stream
+        self.count = 0
+
+    def readable(self) -> bool:
+        """Say that it can be read from."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Fill the buffer; 0 at the end."""
+        count = self._stream.readinto(buffer) or 0
+        self.count += count
+        return count
+
+
+class _Checked(io.RawIOBase):
+    """Unpacked data, checked on its way against the size of what it came from."""
+
+    def __init__(self, unpacked: Any, packed: _Counted, name: str, limits: Limits) -> None:
+        self._unpacked, self._packed = unpacked, packed
+        self._name, self._limits = name, limits
+        self._count = 0
+
+    def readable(self) -> bool:
+        """Say that it can be read from."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Fill the buffer; 0 at the end. Raise DataError where the data expands implausibly."""
+        count: int = self._unpacked.readinto(buffer)
+        self._count += count
+        self._limits.check_expansion(self._packed.count, self._count, self._name)
+        return count
 
 
 class _ZstdFrames(io.RawIOBase):
@@ -136,7 +212,8 @@ class _ZstdFrames(io.RawIOBase):
 
     def __init__(self, stream: IO[bytes]) -> None:
         self._stream = stream
-        self._frame = zstandard.ZstdDecompressor().decompressobj()
+        self._unpacker = zstandard.ZstdDecompressor()
+        self._frame = self._unpacker.decompressobj()
         self._is_whole = True  # nothing of a frame has been read, or all of it
         self._packed = b""
         self._ready = memoryview(b"")
@@ -155,7 +232,7 @@ class _ZstdFrames(io.RawIOBase):
         return count
 
     def _fetch(self) -> bool:
-        self._packed = self._packed or self._stream.read(_PEEK)
+        self._packed = self._packed or self._stream.read(_ZSTD_PIECE)
         if not self._packed and not self._is_whole:
             raise EOFError("it ends inside a frame")
         return bool(self._packed)
@@ -164,7 +241,7 @@ class _ZstdFrames(io.RawIOBase):
         self._ready = memoryview(self._frame.decompress(self._packed))
         self._is_whole, self._packed = self._frame.eof, self._frame.unused_data
         if self._is_whole:
-            self._frame = zstandard.ZstdDecompressor().decompressobj()
+            self._frame = self._unpacker.decompressobj()
 
 
 def _peek(stream: IO[bytes]) -> tuple[bytes, IO[bytes]]:
@@ -184,8 +261,14 @@ def _read(stream: IO[bytes], size: int, name: str) -> bytes:
 
 
 def cut_short(name: str, error: Exception) -> DataError:
-    """What to say of a file that cannot be unpacked to its end."""
+    """Return what to say of a file that cannot be unpacked to its end."""
     return DataError(
-        f"{name}: the compressed data is damaged or cut short ({error})",
+        f"{name}: the compressed data is damaged or cut short ({brief(error)})",
         fix="get the file again, or decompress what is left of it by hand",
     )
+
+
+def brief(error: Exception) -> str:
+    """Return the first line of what a library says, cut: some put the data itself into it."""
+    said = (str(error) or type(error).__name__).splitlines()[0]
+    return said if len(said) <= _SHOWN else f"{said[: _SHOWN - 1]}…"

@@ -9,10 +9,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cache, cached_property, partial
 from math import nan
 from pathlib import Path
+from threading import RLock
 from typing import IO, Any
 
 import polars as pl
@@ -21,13 +23,8 @@ from pydantic_core import from_json
 from calipers.errors import DataError
 from calipers.records import USUAL_NAMES, BadValue, Field, Kind, Number, field_named
 from calipers.sources.batch import CHECK, Batch, Chunk, UnusualRows, Wanted, column_type
-from calipers.sources.bytestream import (
-    Block,
-    HeldBlock,
-    decompressed,
-    file_blocks,
-    stream_blocks,
-)
+from calipers.sources.bytestream import Block, decompressed, file_blocks, stream_blocks
+from calipers.sources.limits import Limits, current_limits
 from calipers.sources.rows import Numbered, checked, scalar_types, telling_rows
 from calipers.traces.decode import AS_READ
 
@@ -48,6 +45,10 @@ _HALF_PAIR = re.compile(rb"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])")
 _ESCAPED_KEY = re.compile(rb'\\["nr/](?:[^"\\]|\\.){0,999}"\s*:')
 # The start of an array of objects; a line such as `[INFO] started` is just a bad row.
 _ARRAY = re.compile(rb"\s*\[\s*(?:\{|$)")
+_LONG_LINE = RLock()
+_STRETCH = 1 << 20
+_MARKS = (b",", b"[", b"{")  # there is one before every value but the first
+_DENSE = 1_000_000  # values in a block with a long line
 
 
 @dataclass(frozen=True)
@@ -61,14 +62,24 @@ class JsonLinesChunk:
     strings: frozenset[str] = frozenset()  # text fields that hold nothing but JSON strings so far
     done: float = 0.0
 
-    @cached_property
+    @property
     def _data(self) -> bytes:
-        return self.block.load()
+        return self.block.data
 
     def lazy(self) -> pl.LazyFrame:
         """What Polars reads in one call."""
+        with self._alone():
+            return self._read()
+
+    def _alone(self) -> AbstractContextManager[Any]:
+        """Return a lock for a block of a very long line: several at once may fill the memory."""
+        return _LONG_LINE if _has_long_line(self._data) else nullcontext()
+
+    def _read(self) -> pl.LazyFrame:
         if not self._data or self._data.isspace():
             return self.exact().frame.lazy()
+        if _has_long_line(self._data) and sum(map(self._data.count, _MARKS)) > _DENSE:
+            raise UnusualRows  # a line of many small values: Polars would take a gigabyte for it
         if self._has_nested() and _ESCAPED_KEY.search(self._data):
             raise UnusualRows
         types = {name: self._type(name) for name in self.wanted.fields}
@@ -116,8 +127,15 @@ class JsonLinesChunk:
 
     def exact(self) -> Batch:
         """Row by row."""
-        rows = numbered_rows(self._data, self.block.lines_before() + 1)
-        return checked(rows, self.wanted, self.source, self.scalars)
+        with self._alone():
+            rows = numbered_rows(self._data, self.block.first + 1)
+            return checked(rows, self.wanted, self.source, self.scalars)
+
+
+def _has_long_line(data: bytes) -> bool:
+    """Say whether there is a line of megabytes: one of two fills a stretch of one."""
+    starts = range(0, len(data) - _STRETCH + 1, _STRETCH)
+    return any(data.find(b"\n", start, start + _STRETCH) < 0 for start in starts)
 
 
 def _check(field: Field, column: pl.Expr, dtype: pl.DataType) -> pl.Expr | None:
@@ -157,10 +175,11 @@ def numbered_rows(data: bytes, first_line: int) -> Iterator[Numbered]:
         data = data.removeprefix(_BOM)
     for number, line in enumerate(data.split(b"\n"), start=first_line):
         if line.strip():
-            yield number, *_parsed(line)
+            yield number, *load_row(line)
 
 
-def _parsed(line: bytes) -> tuple[str, Mapping[str, Any] | BadValue]:
+def load_row(line: bytes) -> tuple[str, Mapping[str, Any] | BadValue]:
+    """Return a line's text, and its fields with numbers as written, or what is wrong with it."""
     try:
         text = line.decode()
     except UnicodeDecodeError as error:
@@ -218,6 +237,7 @@ class JsonLines:
     def __init__(self, path: Path, name: str | None = None) -> None:
         self.path: str | None = str(path)
         self.name = name or str(path)
+        self.limits: Limits = current_limits()
 
     def columns(self) -> list[str]:
         """The keys seen in the first rows."""
@@ -225,7 +245,7 @@ class JsonLines:
 
     def look_through(self) -> None:
         """Read it all once for the fields and types that only later rows have."""
-        rows = (row for block, _ in self._blocks() for row in _objects(block.load()))
+        rows = (row for block, _ in self._blocks() for row in _objects(block.data))
         self._head = [*self._head, *telling_rows(rows)]
 
     def chunks(self, wanted: Wanted) -> Iterator[Chunk]:
@@ -247,13 +267,13 @@ class JsonLines:
 
     def _blocks(self) -> Iterator[tuple[Block, float]]:
         assert self.path is not None
-        return file_blocks(Path(self.path))
+        return file_blocks(Path(self.path), self.limits)
 
     @cached_property
     def _head(self) -> list[Mapping[str, Any]]:
         """The first rows, parsed once for all that are told by them."""
-        block, _ = next(iter(self._blocks()), (HeldBlock(b"", 0), 1.0))
-        data = block.load()
+        block, _ = next(iter(self._blocks()), (Block(b"", 0), 1.0))
+        data = block.data
         if _ARRAY.match(data.removeprefix(_BOM)):
             raise DataError(
                 f"{self.name}: a JSON array, not JSON lines (one object per line)",
@@ -261,7 +281,12 @@ class JsonLines:
             )
         head = b"\n".join(data.split(b"\n", _SNIFF_ROWS)[:_SNIFF_ROWS])
         rows = (row for _, _, row in numbered_rows(head, 1))
-        return [row for row in rows if not isinstance(row, BadValue)]
+        return [_outlined(row) for row in rows if not isinstance(row, BadValue)]
+
+
+def _outlined(row: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the row without what is inside its lists and objects, to be kept."""
+    return {name: [] if isinstance(each, list | dict) else each for name, each in row.items()}
 
 
 class MadeLines(JsonLines):
@@ -271,16 +296,18 @@ class MadeLines(JsonLines):
         """The lines themselves, for workers elsewhere."""
         del wanted
         for block, _ in self._blocks():
-            yield from block.load().decode().removesuffix("\n").split("\n")
+            yield from block.data.decode().removesuffix("\n").split("\n")
 
 
 class PipedJsonLines(JsonLines):
-    """JSON lines that arrive on standard input; read once, never kept."""
+    """JSON lines that arrive on standard input or a pipe; read once, never kept."""
 
-    def __init__(self, stream: IO[bytes], name: str) -> None:
+    def __init__(self, stream: IO[bytes], name: str, *, is_ours: bool = False) -> None:
         self.path = None
         self.name = name
-        self._stream = stream_blocks(decompressed(stream), name)
+        self.limits = current_limits()
+        self._ours = stream if is_ours else None  # to be closed
+        self._stream = stream_blocks(decompressed(stream, name), name)
         self._first = next(self._stream, None)
 
     def look_through(self) -> None:
@@ -291,3 +318,5 @@ class PipedJsonLines(JsonLines):
             yield self._first, 0.0
         for block in self._stream:
             yield block, 0.0
+        if self._ours is not None:
+            self._ours.close()

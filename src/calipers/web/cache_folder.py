@@ -11,6 +11,7 @@ import shutil
 from collections.abc import Callable, Iterable, Mapping
 from hashlib import blake2b
 from pathlib import Path
+from uuid import uuid4
 
 from calipers.version import __version__
 
@@ -44,7 +45,8 @@ def begin(place: Path) -> None:
 
 def write_whole(path: Path, write: Callable[[Path], object]) -> None:
     """Write a file that is whole or not there; two who build the same index write the same."""
-    beside = path.with_name(f".{os.getpid()}-{path.name}")
+    # A name of its own for every write: two requests may build the same index at once.
+    beside = path.with_name(f".{os.getpid()}-{uuid4().hex}-{path.name}")
     write(beside)
     beside.replace(path)
 

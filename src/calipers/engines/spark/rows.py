@@ -12,15 +12,16 @@ from pyspark.sql import functions as F  # noqa: N812 (as everyone writes it)
 
 from calipers.engines.batches import measured_chunk
 from calipers.engines.outcome import Reading, Sinks
-from calipers.engines.plan import Plan
+from calipers.engines.plan import Plan, has
 from calipers.engines.spark.session import declared
 from calipers.errors import UsageError
 from calipers.sources import BadRow, Chunk, Source, Wanted
 from calipers.sources.batch import Decoded
-from calipers.sources.bytestream import HeldBlock
+from calipers.sources.bytestream import Block
 from calipers.sources.columns import conformed
+from calipers.sources.csv_file import Csv
 from calipers.sources.jsonl import JsonLines, JsonLinesChunk, MadeLines, PipedJsonLines
-from calipers.sources.tables import Csv, Rows, Table
+from calipers.sources.tables import Rows, Table
 
 SOURCE = "_source"
 BAD = {"_bad_row": pl.Int64(), "_bad_problem": pl.String(), "_bad_content": pl.String()}
@@ -76,7 +77,7 @@ def _lines_chunk(
     rows: pl.DataFrame, *, name: str, wanted: Wanted, scalars: dict[str, pl.DataType]
 ) -> Chunk:
     data = rows.to_series().str.join("\n").cast(pl.Binary).item() or b""
-    return JsonLinesChunk(HeldBlock(data, 0), name, wanted, scalars)
+    return JsonLinesChunk(Block(data, 0), name, wanted, scalars)
 
 
 def _rows_chunk(rows: pl.DataFrame, *, name: str, wanted: Wanted, parse: bool) -> Chunk:
@@ -108,11 +109,12 @@ def readings(
 ) -> tuple[Reading, ...]:
     """How many rows each source gave; the first bad row stops, as on one machine."""
     counts = {
-        row[SOURCE]: Reading(row["rows"], row["bad"])
+        row[SOURCE]: Reading(row["rows"], row["bad"], row["with_id"])
         for row in rows.groupBy(SOURCE)
         .agg(
             F.count_if(F.col("_bad_problem").isNull()).alias("rows"),
             F.count("_bad_problem").alias("bad"),
+            F.count_if(F.col(has("id"))).alias("with_id"),
         )
         .collect()
     }

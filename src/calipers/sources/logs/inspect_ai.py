@@ -15,6 +15,8 @@ from typing import Any
 import zstandard
 
 from calipers.errors import DataError
+from calipers.sources.bytestream import brief
+from calipers.sources.limits import current_limits
 from calipers.sources.logs.log import Found, LogFormat, Record
 from calipers.sources.logs.parts import (
     extra_fields,
@@ -35,7 +37,6 @@ _ZIP = b"PK\x03\x04"
 _ZSTD = 93
 _FINISHED = "success"
 _START = 1_000  # bytes of a .json in which its status stands
-_SAMPLE_BYTES = 1 << 30  # no sample is larger; what says so is a bomb
 _ATTACHMENT = "attachment://"
 _DAMAGE = (
     zipfile.BadZipFile,
@@ -92,6 +93,8 @@ def _header(log: zipfile.ZipFile, path: Path) -> Mapping[str, Any]:
 def _of_zip(path: Path) -> Iterator[Found]:
     try:
         with zipfile.ZipFile(path) as log:
+            expanded = sum(info.file_size for info in log.infolist())
+            current_limits().check_expansion(path.stat().st_size, expanded, str(path))
             header = _header(log, path)
             samples = [each for each in dict.fromkeys(log.namelist()) if _is_sample(each)]
             for place, name in enumerate(samples, start=1):
@@ -99,7 +102,7 @@ def _of_zip(path: Path) -> Iterator[Found]:
                 yield _record(sample, header), place / len(samples)
     except _DAMAGE as error:
         raise DataError(
-            f"{path}: a damaged Inspect log: {error}",
+            f"{path}: a damaged Inspect log: {brief(error)}",
             fix="copy it again, or have Inspect write it anew: inspect log convert",
         ) from error
 
@@ -111,11 +114,11 @@ def _is_sample(name: str) -> bool:
 def _member(log: zipfile.ZipFile, path: Path, name: str) -> Any:
     info = log.getinfo(name)
     where = f"{path}: {name}"
-    if info.file_size > _SAMPLE_BYTES:
-        raise DataError(
-            f"{where}: {info.file_size:,} bytes, more than a sample has", fix="leave this log out"
-        )
+    limits = current_limits()
+    if info.file_size > limits.record_bytes:
+        raise limits.record_too_large(where)
     data = _unpacked(log, info) if info.compress_type == _ZSTD else log.read(info)
+    limits.check_record(data, where)
     return parsed(data, where)
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from calipers.errors import DataError
 from calipers.sources.batch import Chunk, Wanted
-from calipers.sources.bytestream import UNREADABLE, Block, HeldBlock, cut_short
+from calipers.sources.bytestream import UNREADABLE, Block, cut_short
 from calipers.sources.jsonl import MadeLines
+from calipers.sources.limits import BLOCK_BYTES
 
 Record = dict[str, Any]
 Found = tuple[Record | None, float]  # None for one left out; the share of the log behind it
@@ -55,24 +55,34 @@ class Log(MadeLines):
         found = iter(self.format.records(Path(self.path), self._keys))
         first = self.left_out = 0
         while some := self._next(found):
-            lines = [f"{_line(record)}\n" for record, _ in some if record is not None]
-            yield HeldBlock("".join(lines).encode("utf-8", "replace"), first), some[-1][1]
+            lines = [line for line, _ in some if line is not None]
+            yield Block(b"".join(lines), first), some[-1][1]
             first += len(lines)
             self.left_out += len(some) - len(lines)
 
-    def _next(self, found: Iterator[Found]) -> list[Found]:
+    def _next(self, found: Iterator[Found]) -> list[tuple[bytes | None, float]]:
+        """Return the next lines, None for a record that is left out: not too many or too large."""
+        some: list[tuple[bytes | None, float]] = []
+        size = 0
         try:
-            return list(islice(found, _BATCH))
+            while len(some) < _BATCH and size < BLOCK_BYTES and (each := next(found, None)):
+                record, done = each
+                line = None if record is None else f"{_line(record)}\n".encode("utf-8", "replace")
+                some.append((line, done))
+                size += len(line or b"")
         except RecursionError as error:
             raise DataError(
                 f"{self.path}: nested too deeply to be read", fix="leave this log out"
             ) from error
         except UNREADABLE as error:
             raise cut_short(self.name, error) from error
+        return some
 
 
 def log_notices(sources: Iterable[Any]) -> Iterator[str]:
-    """Which sources are logs of other tools, and what of them was left out."""
+    """Yield which sources are not plain records, and what of them was left out."""
+    sources = list(sources)
+    yield from (source.notice for source in sources if getattr(source, "notice", None))
     logs = [source for source in sources if isinstance(source, Log)]
     for of in dict.fromkeys(log.format for log in logs):
         same = [log for log in logs if log.format is of]

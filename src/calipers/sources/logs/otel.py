@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from calipers.errors import DataError
-from calipers.sources.bytestream import decompressed
+from calipers.sources.bytestream import decompressed, read_document
 from calipers.sources.logs.log import Found, LogFormat, Record
 from calipers.sources.logs.parts import (
     last_text,
@@ -77,7 +77,7 @@ def _records(path: Path, _: Collection[str]) -> Iterator[Found]:
 def _spans(path: Path) -> Iterator[Span]:
     """One JSON, or one after another."""
     with path.open("rb") as file:
-        data = decompressed(file).read()
+        data = read_document(decompressed(file, str(path)), str(path))
     try:
         yield from spans_in(parsed(data, str(path)))
     except DataError:

@@ -14,7 +14,7 @@ from pydantic_core import from_json
 
 from calipers.errors import DataError
 from calipers.records import FIELDS
-from calipers.sources.bytestream import decompressed
+from calipers.sources.bytestream import brief, decompressed, read_document, read_lines
 
 _OURS = frozenset(FIELDS)
 _PREFIX = "score_"
@@ -31,7 +31,7 @@ def parsed(data: bytes | str, where: str) -> Any:
         return json.loads(data)
     except (ValueError, RecursionError) as error:
         raise DataError(
-            f"{where}: not JSON: {error}", fix="check that the log is whole; write it anew"
+            f"{where}: not JSON: {brief(error)}", fix="check that the log is whole; write it anew"
         ) from error
 
 
@@ -45,7 +45,7 @@ def values(data: bytes, where: str) -> Iterator[Any]:
         except (ValueError, RecursionError) as error:
             line = found.count("\n", 0, start.start()) + 1
             raise DataError(
-                f"{where}:{line}: not JSON: {error}", fix="check that the log is whole"
+                f"{where}:{line}: not JSON: {brief(error)}", fix="check that the log is whole"
             ) from error
         yield value
 
@@ -53,14 +53,15 @@ def values(data: bytes, where: str) -> Iterator[Any]:
 def whole(path: Path) -> Any:
     """The JSON of a whole file, plain or compressed."""
     with path.open("rb") as file:
-        return parsed(decompressed(file).read(), str(path))
+        return parsed(read_document(decompressed(file, str(path)), str(path)), str(path))
 
 
 def numbered_lines(path: Path) -> Iterator[tuple[int, Mapping[str, Any], float]]:
     """The JSON object of each line with its number, and the share of the file behind it."""
     size = max(path.stat().st_size, 1)
     with path.open("rb") as file:
-        for number, line in enumerate(decompressed(file), start=1):
+        lines = read_lines(decompressed(file, str(path)), str(path))
+        for number, line in enumerate(lines, start=1):
             if line.strip():
                 yield (
                     number,

@@ -14,6 +14,7 @@ from typing import Any
 
 from calipers.errors import DataError
 from calipers.sources.bytestream import decompressed
+from calipers.sources.limits import current_limits
 from calipers.sources.logs.log import Found, LogFormat, Record
 from calipers.sources.logs.parts import (
     extra_fields,
@@ -70,7 +71,7 @@ def _records(path: Path, _: Collection[str]) -> Iterator[Found]:
 def _read(path: Path) -> list[Mapping[str, Any]]:
     """The rows by their tests: promptfoo has them as they were done."""
     with path.open("rb") as file:
-        first = decompressed(file).readline()
+        first = decompressed(file, str(path)).readline(current_limits().record_bytes)
     if _begins_lines(first):
         rows = [line for _, line, _ in numbered_lines(path)]
     else:
