@@ -141,7 +141,7 @@ def test_single_runs() -> None:
     assert found.within is None
     assert found.reasons == {"within": "no task was run twice"}
     assert found.plans == (Plan(runs=1, tasks=needed(0.1, 15 / 79), calls=needed(0.1, 15 / 79)),)
-    assert "exact McNemar" in found.notes[0]
+    assert "mid-p McNemar" in found.notes[0]
     assert found.detectable == pytest.approx(seen(80, 15 / 79))
     assert needed(found.detectable or 0, 15 / 79) in (80, 81)  # but for rounding
 
@@ -455,7 +455,7 @@ def test_the_table(data: str, tmp_path: Path) -> None:
     assert "accuracy: a single task does not tell how others vary [m1]" in text
     assert "correlated by 0.5 (--correlation)" in " ".join(text.split())
     assert "0.05 for metrics in [0, 1], 5 % of the value for others" in text
-    assert "exact McNemar" in text
+    assert "mid-p McNemar" in text
     assert run(data, "--by", "model", "-o", tmp_path / "t.txt").stdout == ""
     assert "tasks at 1 run" in (tmp_path / "t.txt").read_text(encoding="utf-8")
 

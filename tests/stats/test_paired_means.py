@@ -62,7 +62,7 @@ def test_means_p_and_interval_agree(values: list[float], confidence: float, data
     assert found.high is not None
     assert found.p_value is not None
     assert (found.p_value < 1 - confidence) == (found.low > 0 or found.high < 0)
-    assert found.low <= found.difference <= found.high
+    assert found.low <= (found.difference or 0) <= found.high
     assert found.high - found.low > 0.001
 
 

@@ -123,6 +123,9 @@ def compare(
     attribute: bool = False,
     base_normalize: Literal["numeric", "text"] | None = None,
     flips: str | Path | None = None,
+    margin: float | str | None = None,
+    weight: Literal["task", "row"] = "task",
+    tasks: Literal["sampled", "fixed"] = "sampled",
     cluster: str | None = None,
     confidence: float = 0.95,
     resamples: int = 0,
@@ -132,11 +135,16 @@ def compare(
 ) -> Compared:
     """Compare runs task by task, the first with the second; of more than two, all pairs.
 
+    With a `margin` each metric says whether the candidate is not worse by more than that, in the
+    metric's unit (`0.02`, `"2%"`), and whether the two are equivalent. `weight` says whether every
+    task counts the same or every row, as in `score`. With `tasks="fixed"` only the noise of runs
+    counts: the difference is that on these very tasks.
+
     >>> base = [{"id": str(n), "correct": n < 6} for n in range(10)]
     >>> better = [{"id": str(n), "correct": n < 9} for n in range(10)]
     >>> found = compare(base, better).pairs[0].metrics["accuracy"]
     >>> round(found.difference, 2), found.test, found.p_value
-    (0.3, 'exact McNemar', 0.25)
+    (0.3, 'mid-p McNemar', 0.125)
     """
     options = Options(
         by=names(by),
@@ -148,6 +156,8 @@ def compare(
         confidence=confidence,
         resamples=resamples,
         seed=seed,
+        weight=weight,
+        tasks=tasks,
     )
     asked = CompareOptions(
         unpaired=unpaired,
@@ -155,6 +165,7 @@ def compare(
         attribute=attribute,
         base_normalize=base_normalize,
         flips=path_of(flips),
+        margin=margin,
     )
     return compare_data(data, with_choices(options, choices, policy), asked)
 

@@ -59,6 +59,8 @@ class Options:
     calibrations: tuple[Calibration, ...] = ()  # of judges: judged means are corrected by them
     licences: tuple[Calibration, ...] = ()  # the same of a gate that does not correct
     who_judged: bool = False  # whether each group says who made its judged values
+    tasks: Literal["sampled", "fixed"] = "sampled"  # fixed: only the noise of runs counts
+    weight: Literal["task", "row"] | None = None  # None: as the command does by itself
 
     def __post_init__(self) -> None:
         _check_settings(self.settings)
@@ -66,6 +68,9 @@ class Options:
         if self.resamples < 0 or self.seed < 0:
             raise UsageError("--resamples and --seed are whole numbers from 0 on", fix="leave out")
         _check_way("--on-bad", self.on_bad, ("stop", "skip"))
+        _check_way("--tasks", self.tasks, ("sampled", "fixed"))
+        if self.weight is not None:
+            _check_way("--weight", self.weight, ("task", "row"))
         if self.bad_rows is not None and self.on_bad != "skip":
             raise UsageError("--bad-rows needs --on-bad skip", fix="add --on-bad skip")
         if self.engine not in ENGINES:
