@@ -3,30 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import isfinite
 
-import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from calipers.comparing.resampled import resampled
 from calipers.comparing.sides import (
     NO_PAIR,
     TOO_LARGE,
     clusters_of,
-    is_binary,
     lacking,
     nothing,
     resamples,
     too_large,
 )
-from calipers.comparing.weighing import PairedTasks, joined
+from calipers.comparing.weighing import pair_tasks
 from calipers.comparisons import MetricComparison, Pair, Weights
 from calipers.metrics import Metric
-from calipers.metrics.declaration import TASK, Feature
-from calipers.metrics.intervals import Wilson
+from calipers.metrics.declaration import TASK
+from calipers.metrics.pairs import pair_scale
 from calipers.scoring import Options
-from calipers.stats.paired import Comparison, paired
+from calipers.stats.paired import Comparison
+from calipers.stats.paired_tasks import PairedTasks, compare_tasks
 from calipers.stats.power import Spread, detectable
 from calipers.tasks import TaskRows, per_task
 
@@ -67,55 +64,29 @@ def _compared(
     others = per_task(candidate, metric)
     if values is None or others is None:
         return _without_values(base, candidate, metric, common, options)
-    both = joined(values, others)
+    both, tasks = pair_tasks(values, others)
     if not both.height:
         return nothing(lacking(base, candidate, metric) or NO_PAIR, n_pairs=0)
-    tasks = PairedTasks.of(both)
     if too_large(tasks.base, tasks.candidate):
         return nothing(TOO_LARGE, n_pairs=both.height)
-    clusters = clusters_of(both, base, candidate) if options.cluster else None
-    return compare_tasks(tasks, metric, options, clusters)
-
-
-def compare_tasks(
-    tasks: PairedTasks,
-    metric: Metric,
-    options: Options,
-    clusters: NDArray[np.int64] | None = None,
-) -> MetricComparison:
-    """Return the difference of a metric over paired tasks, with its evidence."""
-    by_row = tasks.by_row if options.weight == "row" and tasks.weights_matter else None
-    before, after, worth = (
-        (tasks.base, tasks.candidate, None) if by_row is None else tasks.weigh_rows()
-    )
-    found = paired(
-        before,
-        after,
-        binary=by_row is None and is_binary(metric, before, after),
-        higher_is_better=None if metric.better is None else metric.better == "higher",
+    weight = options.weight or "task"
+    found = compare_tasks(
+        tasks,
+        pair_scale(metric),
+        weight=weight,
         confidence=options.confidence,
         seed=options.seed,
-        resamples=resamples(options, before.size, SIGN_FLIPS, _FLIPPED_CELLS),
-        clusters=clusters,
-        **_what_can_be(metric),
-        repeats=None if by_row is not None and options.tasks == "sampled" else tasks.repeats,
+        resamples=resamples(options, both.height, SIGN_FLIPS, _FLIPPED_CELLS),
         fixed=options.tasks == "fixed",
-        freedom=None if worth is None else max(1.0, worth - 1),
+        clusters=clusters_of(both, base, candidate) if options.cluster else None,
     )
-    counts = found
-    if by_row is not None:  # a task that counts more is no further win
-        counts = paired(
-            tasks.base,
-            tasks.candidate,
-            binary=False,
-            higher_is_better=None if metric.better is None else metric.better == "higher",
-            resamples=1,
-        )
-    of_task = tasks.by_task
-    shown = of_task if by_row is None else by_row
+    weights = _weights(tasks, options)
+    before, after = tasks.by_task
+    if weights is not None and weight == "row":
+        before, after = weights.by_row
     return MetricComparison(
-        base=shown[0],
-        candidate=shown[1],
+        base=before,
+        candidate=after,
         difference=found.difference,
         low=found.low,
         high=found.high,
@@ -124,15 +95,15 @@ def compare_tasks(
         p_value=found.p_value,
         test=found.test,
         permutation_p=found.permutation_p,
-        wins=counts.wins,
-        losses=counts.losses,
-        ties=counts.ties,
+        wins=found.wins,
+        losses=found.losses,
+        ties=found.ties,
         n_pairs=found.n_pairs,
         effect=found.effect,
         effect_name=found.effect_name,
         detectable=_detectable(found, options.confidence),
         reason=found.reason,
-        weights=_weights(tasks, options),
+        weights=weights,
     )
 
 
@@ -142,17 +113,6 @@ def _weights(tasks: PairedTasks, options: Options) -> Weights | None:
     if by_row is None or not tasks.weights_matter:
         return None
     return Weights(used=options.weight or "task", by_task=tasks.by_task, by_row=by_row)
-
-
-def _what_can_be(metric: Metric) -> dict[str, float | None]:
-    """Return the largest difference of a task, and what one run can do to it."""
-    low, high = metric.range
-    reach = high - low
-    if not isfinite(reach):
-        return {"reach": None, "step": None}
-    yes_or_no = isinstance(metric.averaged, Feature) and metric.averaged.dtype == pl.Boolean
-    a_share = yes_or_no or isinstance(metric.interval, Wilson)
-    return {"reach": reach, "step": reach if a_share else reach / 2}
 
 
 def _without_values(
