@@ -32,7 +32,7 @@ from calipers.stats.paired_tasks import PairedTasks, compare_tasks
 BASELINE: Literal["baseline"] = "baseline"
 NO_TASKS = "no task in common with the baseline, so nothing shows that it is not worse"
 _FLIPS = 2_000
-_POWER = 1.2816  # normal quantile of 0.9: how surely an unchanged system should pass
+_POWER = 1.6449  # normal quantile of 0.95: how surely an unchanged system should pass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -267,7 +267,7 @@ def _advice(
 
 
 def _resolvable(change: Change, confidence: float) -> float:
-    """Return the margin with which a system that has not changed passes nine times in ten."""
+    """Return the margin with which a system that has not changed usually passes, 95 times in 100."""
     assert change.low is not None
     assert change.high is not None
     z = normal_quantile(confidence)
