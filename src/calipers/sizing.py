@@ -34,8 +34,8 @@ _NULLABLE = ("value", "between", "within", "delta", "plans", "detectable")
 _ROUNDING = 1e-12  # a deviation that is this small beside the values is none
 _LARGEST = 1e150  # its square is still a number
 _CAUTIOUS = (
-    "where a task has a single 0 or 1, the exact McNemar test compares them and takes a few tasks "
-    "more: a power of about 0.77 is reached where 0.80 is promised"
+    "where a task has a single 0 or 1, the mid-p McNemar test compares them and may take a few "
+    "tasks more"
 )
 _TAKEN_ALIKE = "one of the two systems was run once: its runs are taken to vary like the other's"
 _ALL_NOISE = (

@@ -142,7 +142,13 @@ def _margins(written: float | str | None, metrics: Sequence[Metric]) -> dict[str
     """Return the margin of each metric in its own unit; none where none was asked for."""
     if written is None:
         return {}
-    margins = {metric.name: parse_margin(written, scale_of(metric)) for metric in metrics}
+    try:
+        margins = {metric.name: parse_margin(written, scale_of(metric)) for metric in metrics}
+    except UsageError as error:
+        raise UsageError(
+            f"--margin {written}: no amount of every metric compared ({error.message})",
+            fix="a number in the metric's unit, for example --metric accuracy --margin 0.02",
+        ) from error
     if min(margins.values()) < 0:
         raise UsageError(
             f"--margin {written}: below 0", fix="how much worse is still acceptable: 0.02, say"

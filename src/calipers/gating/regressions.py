@@ -267,7 +267,7 @@ def _advice(
 
 
 def _resolvable(change: Change, confidence: float) -> float:
-    """Return the margin with which a system that has not changed usually passes, 95 times in 100."""
+    """Return the margin with which a system that has not changed passes 95 times in 100."""
     assert change.low is not None
     assert change.high is not None
     z = normal_quantile(confidence)
