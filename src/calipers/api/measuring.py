@@ -43,6 +43,7 @@ def score(
     resamples: int = 0,
     seed: int = 0,
     progress: Progress = no_progress,
+    tasks: Literal["sampled", "fixed"] = "sampled",
     policy: PolicyLike | None = None,
     calibration: str | Path | Sequence[str | Path] = (),
     **choices: Unpack[Choices],
@@ -52,7 +53,8 @@ def score(
     `data` is a path, a glob, a folder of Parquet parts, several of these, a list of dicts, or a
     Polars, pandas or Arrow table. `rename` maps the record's fields to the data's names.
     `choices` say how metrics are computed, see `calipers.choices.Choices`; a gate's `policy` brings
-    the weights of scenarios and the latency budget. A judge's `calibration` file corrects the means
+    the weights of scenarios and the latency budget. With `tasks="fixed"` intervals hold for these
+    very tasks: only the noise of their runs counts. A judge's `calibration` file corrects the means
     of what it judged.
 
     >>> score([{"answer": "4", "target": "4"}]).groups[0].metrics["accuracy"].value
@@ -75,6 +77,7 @@ def score(
         confidence=confidence,
         resamples=resamples,
         seed=seed,
+        tasks=tasks,
         calibrations=_calibrations(calibration),
     )
     measured = score_data(data, with_choices(options, choices, policy), progress)
@@ -175,6 +178,7 @@ def power(
     candidate: Any = None,
     *,
     delta: float | None = None,
+    width: float | None = None,
     power: float = 0.8,
     confidence: float = 0.95,
     correlation: float = CORRELATION,
@@ -190,6 +194,7 @@ def power(
 
     With a `candidate`, a run of another system on the same tasks, the variance of the difference is
     measured; without one, the other system is taken to vary like this one, with that `correlation`.
+    With a `width`, `width_plans` says how many tasks make the value's interval that narrow.
 
     >>> run = [{"id": str(n), "correct": n % 3 == 0} for n in range(90)]
     >>> found = power(run, delta=0.1).groups[0].metrics["accuracy"]
@@ -198,6 +203,7 @@ def power(
     """
     aim = Aim(
         delta=delta,
+        width=width,
         power=power,
         confidence=confidence,
         correlation=correlation,

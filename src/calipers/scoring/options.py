@@ -69,6 +69,11 @@ class Options:
             raise UsageError("--resamples and --seed are whole numbers from 0 on", fix="leave out")
         _check_way("--on-bad", self.on_bad, ("stop", "skip"))
         _check_way("--tasks", self.tasks, ("sampled", "fixed"))
+        if self.tasks == "fixed" and (self.cluster is not None or self.resamples):
+            raise UsageError(
+                "--tasks fixed: only the runs of a task vary, no clusters and no resamples",
+                fix="leave --cluster and --resamples out",
+            )
         if self.weight is not None:
             _check_way("--weight", self.weight, ("task", "row"))
         if self.bad_rows is not None and self.on_bad != "skip":

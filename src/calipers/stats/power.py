@@ -44,6 +44,29 @@ class Spread:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Components:
+    """How much of the variance of a mean, and so of its interval, comes from what; sums to 1."""
+
+    tasks: float
+    runs: float
+
+
+def components(spread: Spread, share: float) -> Components | None:
+    """Return the parts of a mean's variance, `share` being the mean of 1 / runs over its tasks.
+
+    None where no task was run twice, or nothing varies.
+
+    >>> components(Spread(between=0.12, within=0.08, tasks=50), 1 / 4)
+    Components(tasks=0.857..., runs=0.142...)
+    """
+    of_runs = (spread.within or 0.0) * share
+    whole = spread.between + of_runs
+    if spread.within is None or not whole:
+        return None
+    return Components(tasks=spread.between / whole, runs=of_runs / whole)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """A way to see a difference: so many tasks, runs of each, and calls of each system."""
 
@@ -103,6 +126,18 @@ def tasks_needed(
     critical = normal_quantile(confidence)
     reach = critical + float(ndtri(power))
     return ceil((reach / delta) ** 2 * difference.per_task(runs) + critical**2 / 2)
+
+
+def tasks_for_width(width: float, score: Spread, *, runs: int = 1, confidence: float = 0.95) -> int:
+    """Return the tasks with which the interval of a mean is no wider than this, on average.
+
+    (2 z_α/2 / width)² · variance, and z²_α/2 / 2 tasks more because the interval is Student's.
+
+    >>> tasks_for_width(0.1, Spread(between=0.12, within=0.08, tasks=50), runs=4)
+    218
+    """
+    critical = normal_quantile(confidence)
+    return ceil((2 * critical / width) ** 2 * score.per_task(runs) + critical**2 / 2)
 
 
 def tasks_to_settle(
