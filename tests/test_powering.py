@@ -20,6 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import calipers as cal
+from calipers.errors import UsageError
 from calipers.sizing import MetricPower
 from calipers.stats.power import Plan
 from tests import commands
@@ -563,3 +564,24 @@ def test_two_models_on_the_same_questions() -> None:
     # The questions' scores correlate less than is taken for granted without a second run.
     alone = the_only(cal.power(large, **asked))
     assert alone.plans[0].tasks < found.plans[0].tasks
+
+
+def test_a_plan_for_a_width_and_where_the_variance_comes_from() -> None:
+    rows = [
+        {"id": str(task), "correct": (task % 3 > 0) != (run == task % 4)}
+        for task in range(60)
+        for run in range(4)
+    ]
+    analysis = cal.power(rows, width=0.1, metrics=["accuracy"])
+    found = analysis.groups[0].metrics["accuracy"]
+    assert found.components is not None
+    assert found.components.tasks + (found.components.runs or 0) == pytest.approx(1)
+    of_four = next(plan for plan in found.width_plans if plan.runs == 4)
+    scored = cal.score(rows).groups[0].metrics["accuracy"]
+    assert scored.low is not None
+    assert scored.high is not None
+    expected = 60 * ((scored.high - scored.low) / 0.1) ** 2
+    assert of_four.tasks == pytest.approx(expected, rel=0.1)
+    assert "For an interval of accuracy no wider than 0.1 you need" in str(analysis)
+    with pytest.raises(UsageError, match="--width"):
+        cal.power(rows, width=0)

@@ -232,7 +232,7 @@ def _width_words(analysis: PowerAnalysis, name: str, found: MetricPower) -> list
 
 def _component_words(name: str, found: MetricPower) -> list[str]:
     """Where the width of the interval comes from."""
-    if found.components is None:
+    if found.components is None or found.components.runs is None:
         return []
     return [
         (

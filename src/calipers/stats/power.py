@@ -48,22 +48,37 @@ class Components:
     """How much of the variance of a mean, and so of its interval, comes from what; sums to 1."""
 
     tasks: float
-    runs: float
+    runs: float | None = None  # None where no task was run twice: then they are in the tasks' part
+    judges: float | None = None  # None where no record has two judgments: then in the runs' part
 
 
-def components(spread: Spread, share: float) -> Components | None:
+def components(spread: Spread, share: float, judges: float | None = None) -> Components | None:
     """Return the parts of a mean's variance, `share` being the mean of 1 / runs over its tasks.
 
-    None where no task was run twice, or nothing varies.
+    `judges` is the variance that the judges of a record leave in its value. None where nothing can
+    be told apart, or nothing varies.
 
-    >>> components(Spread(between=0.12, within=0.08, tasks=50), 1 / 4)
-    Components(tasks=0.857..., runs=0.142...)
+    >>> found = components(Spread(between=0.12, within=0.08, tasks=50), 1 / 4)
+    >>> round(found.tasks, 3), round(found.runs, 3)
+    (0.857, 0.143)
     """
-    of_runs = (spread.within or 0.0) * share
-    whole = spread.between + of_runs
-    if spread.within is None or not whole:
+    of_runs = None if spread.within is None else spread.within * share
+    whole = spread.between + (of_runs or 0.0)
+    if (of_runs is None and judges is None) or not whole:
         return None
-    return Components(tasks=spread.between / whole, runs=of_runs / whole)
+    of_judges = (
+        None if judges is None else min(judges * share, whole if of_runs is None else of_runs)
+    )
+    if of_runs is None:
+        tasks = spread.between - (of_judges or 0.0)
+        return Components(
+            tasks=tasks / whole, judges=None if of_judges is None else of_judges / whole
+        )
+    return Components(
+        tasks=spread.between / whole,
+        runs=(of_runs - (of_judges or 0.0)) / whole,
+        judges=None if of_judges is None else of_judges / whole,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
