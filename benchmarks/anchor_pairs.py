@@ -64,13 +64,19 @@ def _installed() -> str:
 
 
 def _measured(count: int, peer: str) -> Iterator[tuple[str, int, Held, Held]]:
-    with TemporaryDirectory() as folder:
-        for shape in SHAPES:
-            for n in SIZES:
-                sets = data_sets(shape, n, count)
-                own = np.array([_interval(base, candidate, shape) for base, candidate in sets])
-                other = _of_peer(sets, shape, peer, Path(folder))
-                yield shape.name, n, _held(own, shape.truth), _held(other, shape.truth)
+    cases = [(shape, n) for shape in SHAPES for n in SIZES]
+    with TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        names = [f"{shape.kind}-{number:03}" for number, (shape, _) in enumerate(cases)]
+        for name, (shape, n) in zip(names, cases, strict=True):
+            np.savez(folder / name, **stacked(data_sets(shape, n, count)))
+        script = Path(__file__).with_name("peer_pairs.py")
+        subprocess.run([peer, script, folder], check=True, stderr=subprocess.DEVNULL)
+        for name, (shape, n) in zip(names, cases, strict=True):
+            sets = data_sets(shape, n, count)
+            own = np.array([_interval(base, candidate, shape) for base, candidate in sets])
+            other = np.load(folder / f"{name}.npy")
+            yield shape.name, n, _held(own, shape.truth), _held(other, shape.truth)
 
 
 def _interval(base: Floats, candidate: Floats, shape: PairShape) -> tuple[float, float]:
@@ -91,17 +97,6 @@ def _interval(base: Floats, candidate: Floats, shape: PairShape) -> tuple[float,
     assert found.low is not None
     assert found.high is not None
     return found.low, found.high
-
-
-def _of_peer(
-    sets: list[tuple[Floats, Floats]], shape: PairShape, peer: str, folder: Path
-) -> Floats:
-    data, out = folder / "data.npz", folder / "out.npy"
-    np.savez(data, **stacked(sets))
-    script = Path(__file__).with_name("peer_pairs.py")
-    subprocess.run([peer, script, data, shape.kind, out], check=True, stderr=subprocess.DEVNULL)
-    found: Floats = np.load(out)
-    return found
 
 
 def _held(intervals: Floats, truth: float) -> Held:

@@ -112,7 +112,7 @@ SHAPES: tuple[PairShape, ...] = (
     _shape("1 run against 10, .95", "binary", 0.0, _runs(0.95, 0, 1, 10)),
     _shape("1 to 8 runs, .90", "binary", 0.0, _runs(0.9, 0, None, None)),
 )
-SIZES = (5, 10, 20, 50, 100, 200, 1000)
+SIZES = (5, 10, 20, 50, 200, 1000)
 
 
 def data_sets(shape: PairShape, n: int, count: int) -> list[tuple[Floats, Floats]]:

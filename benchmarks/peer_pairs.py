@@ -1,13 +1,14 @@
 """evalstats on pairs, in an environment of its own: reads data sets, writes intervals.
 
-Run as `python peer_pairs.py DATA.npz KIND OUT.npy`. Its own choice of method is used, as its
-`compare` resolves it for the kind of data.
+Run as `python peer_pairs.py FOLDER`: `KIND-NUMBER.npz` becomes `KIND-NUMBER.npy`. Its own choice of
+method is used, as its `compare` resolves it for the kind of data.
 """
 
 from __future__ import annotations
 
 import sys
 import warnings
+from pathlib import Path
 
 import numpy as np
 
@@ -20,9 +21,10 @@ def main() -> None:
     from evalstats.core.paired import pairwise_differences  # type: ignore[import-not-found]  # noqa: PLC0415
 
     warnings.simplefilter("ignore")
-    data, kind, out = sys.argv[1:]
-    found = []
-    with np.load(data) as arrays:
+    for path in sorted(Path(sys.argv[1]).glob("*.npz")):
+        kind = path.name.partition("-")[0]
+        found = []
+        arrays = np.load(path)
         for base, candidate in zip(arrays["base"], arrays["candidate"], strict=True):
             even = base.shape == candidate.shape and np.isfinite(base + candidate).all()
             scores, of = np.stack([candidate, base]) if even else None, KINDS[kind]
@@ -35,7 +37,7 @@ def main() -> None:
                 scores, 0, 1, method=method, score_range=(0, 1), rng=np.random.default_rng(0)
             )
             found.append((result.ci_low, result.ci_high))
-    np.save(out, np.array(found))
+        np.save(path.with_suffix(".npy"), np.array(found))
 
 
 if __name__ == "__main__":

@@ -144,6 +144,7 @@ def _row_power(name: str, power: int) -> str:
 def _added_size(name: str, power: int) -> str:
     return f"{name}__added_size_{power}"
 
+
 def within_tasks(name: str) -> str:
     """Return the total of what runs add to the variance of a sum: Σ runs · variance of a task."""
     return f"{name}__within_tasks"

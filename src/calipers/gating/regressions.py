@@ -171,8 +171,17 @@ def regression_checks(
 
 def _check(judge: Judge, name: str, margin: float, change: Change | None) -> Check:
     scale = scale_of(known_metric(name))
-    check = Check(name=name, level=BASELINE, source=BASELINE, verdict="fail", by=judge.run.by)
     measured = judge.run.metrics[name]
+    check = Check(
+        name=name,
+        level=BASELINE,
+        source=BASELINE,
+        verdict="fail",
+        n=measured.n,
+        missing=measured.missing,
+        undecided=judge.undecided([name]),
+        by=judge.run.by,
+    )
     if measured.value is None:
         return replace(check, ran=False, reason=f"no value: {measured.reason}")
     if change is None:

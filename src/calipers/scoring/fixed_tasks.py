@@ -9,6 +9,7 @@ from math import isfinite
 from calipers.engines.spreads import repeated_tasks, within_tasks
 from calipers.metrics import Metric
 from calipers.metrics.declaration import Totals
+from calipers.metrics.intervals import one_cluster
 from calipers.results import Group, Measured
 from calipers.stats.fixed_tasks import fixed_interval
 
@@ -29,12 +30,23 @@ def with_fixed_tasks(
 
 def _fixed(measured: Measured, metric: Metric, totals: Totals, confidence: float) -> Measured:
     influence = metric.influence
-    none = replace(measured, low=None, high=None, stderr=None, interval=None)
-    if measured.value is None or influence is None:
+    if measured.value is None:
+        return measured
+    none = replace(
+        measured,
+        low=None,
+        high=None,
+        stderr=None,
+        interval=None,
+        interval_reason="fixed tasks take a mean over rows, and two runs or more of every task",
+        scope=None,
+        worth=None,
+    )
+    if influence is None:
         return none
     name = influence.name
     rows = int(totals.get(influence.rows, 0))
-    tasks = int(totals.get(f"{name}__clusters", 0))
+    tasks = 1 if totals.get(one_cluster(name)) else int(totals.get(f"{name}__clusters", 0))
     if not tasks or int(totals.get(repeated_tasks(name), 0)) < tasks:
         return none
     per = totals[influence.per] if influence.per else rows
@@ -47,7 +59,16 @@ def _fixed(measured: Measured, metric: Metric, totals: Totals, confidence: float
         bounds=(low, high) if isfinite(high - low) else None,
         confidence=confidence,
     )
-    return replace(measured, low=around.low, high=around.high, stderr=around.stderr, interval=FIXED)
+    return replace(
+        measured,
+        low=around.low,
+        high=around.high,
+        stderr=around.stderr,
+        interval=FIXED,
+        interval_reason=None,
+        scope="tasks at hand",
+        worth=None,
+    )
 
 
 def fixed_notices(groups: Iterable[Group]) -> Iterator[str]:
