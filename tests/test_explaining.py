@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import statistics
 from pathlib import Path
 from typing import Any
 
@@ -270,3 +271,37 @@ def test_a_notebook_shows_the_text_with_what_is_hostile_escaped() -> None:
     page = cal.explain("accuracy", [{"id": "<b>", "answer": "1", "target": "1"}])._repr_html_()
     assert "&lt;b&gt;" in page
     assert "<b>" not in page
+
+
+def test_where_the_variance_comes_from() -> None:
+    rows = [
+        {"id": str(task), "run": run, "correct": (task % 3 > 0) != (run == task % 4)}
+        for task in range(30)
+        for run in range(4)
+    ]
+    (group,) = cal.explain("accuracy", rows).groups
+    assert group.variance is not None
+    assert group.variance.runs is not None
+    assert group.variance.tasks + group.variance.runs == pytest.approx(1)
+    assert "from the runs of a task" in str(cal.explain("accuracy", rows))
+    once = [row for row in rows if row["run"] == 0]
+    assert cal.explain("accuracy", once).groups[0].variance is None
+
+
+def test_judges_that_disagree_have_a_part_in_the_variance() -> None:
+    rows = [
+        {
+            "id": str(task),
+            "judgments": [
+                {"judge": "a", "weighted_score": 0.2 + 0.02 * task},
+                {"judge": "b", "weighted_score": 0.4 + 0.02 * task},
+            ],
+        }
+        for task in range(30)
+    ]
+    (group,) = cal.explain("impl_rate", rows).groups
+    assert group.variance is not None
+    assert group.variance.judges == pytest.approx(
+        (0.02 / 2) / statistics.variance(0.02 * task for task in range(30))
+    )
+    assert "from the judges of a run" in str(cal.explain("impl_rate", rows))

@@ -282,19 +282,20 @@ def test_baselines_from_the_command_line() -> None:
     assert "recorded as baseline: base.json" in saved.stderr
     assert gate("--against", "base.json", policy="p.yaml").exit_code == 0
     write_lines(Path("a.jsonl"), [{**row, "correct": True} for row in ROWS])
-    raised = gate("--against", "base.json", "--ratchet", policy="p.yaml")
-    assert raised.exit_code == 0
-    assert "base.json: raised: accuracy" in raised.stderr
-    write_lines(Path("a.jsonl"), ROWS)
+    luck = gate("--against", "base.json", "--ratchet", policy="p.yaml")
+    assert luck.exit_code == 0
+    assert "base.json: nothing to raise" in luck.stderr
+    write_lines(Path("a.jsonl"), [{**row, "correct": False} for row in ROWS])
     worse = gate("--against", "base.json", "--ratchet", policy="p.yaml")
     assert worse.exit_code == 1
-    assert "accuracy: 75 % where ≥ 100 % is demanded" in worse.stdout
+    assert "accuracy: 0 %, baseline 75 %: the 95 % interval of the change" in worse.stdout
 
 
 def _baseline(**metrics: Any) -> dict[str, Any]:
     scenarios: dict[str, list[str]] = {"passed": [], "failed": [], "unknown": []}
     group = {"by": {}, "metrics": metrics, "scenarios": scenarios}
-    return {"schema": "calipers.baseline/1", "groups": [group]}
+    group |= {"stderrs": {}, "tasks": {"ids": [], "values": {}}}
+    return {"schema": "calipers.baseline/2", "groups": [group]}
 
 
 @pytest.mark.parametrize(
@@ -304,8 +305,8 @@ def _baseline(**metrics: Any) -> dict[str, Any]:
         "[]",
         "{}",
         '{"schema": "calipers.score/1"}',
-        '{"schema": "calipers.baseline/1"}',
-        '{"schema": "calipers.baseline/1", "groups": [3]}',
+        '{"schema": "calipers.baseline/2"}',
+        '{"schema": "calipers.baseline/2", "groups": [3]}',
         json.dumps(_baseline(accuracy="x")),
         json.dumps(_baseline(accuracy=True)),
         json.dumps(_baseline(acuracy=0.5)),

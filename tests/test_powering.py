@@ -20,6 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import calipers as cal
+from calipers.errors import UsageError
 from calipers.sizing import MetricPower
 from calipers.stats.power import Plan
 from tests import commands
@@ -141,7 +142,7 @@ def test_single_runs() -> None:
     assert found.within is None
     assert found.reasons == {"within": "no task was run twice"}
     assert found.plans == (Plan(runs=1, tasks=needed(0.1, 15 / 79), calls=needed(0.1, 15 / 79)),)
-    assert "exact McNemar" in found.notes[0]
+    assert "mid-p McNemar" in found.notes[0]
     assert found.detectable == pytest.approx(seen(80, 15 / 79))
     assert needed(found.detectable or 0, 15 / 79) in (80, 81)  # but for rounding
 
@@ -455,7 +456,7 @@ def test_the_table(data: str, tmp_path: Path) -> None:
     assert "accuracy: a single task does not tell how others vary [m1]" in text
     assert "correlated by 0.5 (--correlation)" in " ".join(text.split())
     assert "0.05 for metrics in [0, 1], 5 % of the value for others" in text
-    assert "exact McNemar" in text
+    assert "mid-p McNemar" in text
     assert run(data, "--by", "model", "-o", tmp_path / "t.txt").stdout == ""
     assert "tasks at 1 run" in (tmp_path / "t.txt").read_text(encoding="utf-8")
 
@@ -563,3 +564,24 @@ def test_two_models_on_the_same_questions() -> None:
     # The questions' scores correlate less than is taken for granted without a second run.
     alone = the_only(cal.power(large, **asked))
     assert alone.plans[0].tasks < found.plans[0].tasks
+
+
+def test_a_plan_for_a_width_and_where_the_variance_comes_from() -> None:
+    rows = [
+        {"id": str(task), "correct": (task % 3 > 0) != (run == task % 4)}
+        for task in range(60)
+        for run in range(4)
+    ]
+    analysis = cal.power(rows, width=0.1, metrics=["accuracy"])
+    found = analysis.groups[0].metrics["accuracy"]
+    assert found.components is not None
+    assert found.components.tasks + (found.components.runs or 0) == pytest.approx(1)
+    of_four = next(plan for plan in found.width_plans if plan.runs == 4)
+    scored = cal.score(rows).groups[0].metrics["accuracy"]
+    assert scored.low is not None
+    assert scored.high is not None
+    expected = 60 * ((scored.high - scored.low) / 0.1) ** 2
+    assert of_four.tasks == pytest.approx(expected, rel=0.1)
+    assert "For an interval of accuracy no wider than 0.1 you need" in str(analysis)
+    with pytest.raises(UsageError, match="--width"):
+        cal.power(rows, width=0)

@@ -639,3 +639,56 @@ def test_the_list_inside_one_object_is_read_with_a_notice(tmp_path: Path) -> Non
 # --- Failed records, frontier, prices -----------------------------------------------------------
 
 # --- Evidence: intervals, comparisons, baselines ------------------------------------------------
+
+
+def test_one_green_run_of_a_worse_system_does_not_pass_its_baseline(tmp_path: Path) -> None:
+    """The baseline's own noise counts: 100 tasks do not show that nothing got worse by 1 %."""
+    path = tmp_path / "base.json"
+    policy = {"baseline": {"margins": {"accuracy": "1%"}}}
+    before = [{"id": str(n), "correct": n % 5 > 0} for n in range(100)]
+    after = [{"id": str(n), "correct": (n + 20) % 25 > 4} for n in range(100)]  # as many right
+    cal.gate(before, policy=policy, save_baseline=path)
+    decided = cal.gate(after, policy=policy, against=path)
+    assert decided.verdict == "inconclusive"
+    assert decided.exit_code == 1
+
+
+def test_a_lucky_run_does_not_raise_the_baseline(tmp_path: Path) -> None:
+    path = tmp_path / "base.json"
+    policy = {"baseline": {"margins": {"accuracy": "20%"}}}
+    before = [{"id": str(n), "correct": n < 80} for n in range(100)]
+    lucky = [{"id": str(n), "correct": n < 83} for n in range(100)]
+    cal.gate(before, policy=policy, save_baseline=path)
+    recorded = path.read_text(encoding="utf-8")
+    cal.gate(lucky, policy=policy, against=path, ratchet=True)
+    assert (
+        json.loads(path.read_text())["groups"][0]["tasks"]
+        == (json.loads(recorded)["groups"][0]["tasks"])
+    )
+
+
+def test_a_baseline_of_other_tasks_shows_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "base.json"
+    policy = {"baseline": {"margins": {"accuracy": "50%"}}, "on_inconclusive": "pass"}
+    cal.gate([{"id": "a", "correct": True}], policy=policy, save_baseline=path)
+    assert cal.gate([{"id": "b", "correct": True}], policy=policy, against=path).exit_code == 1
+
+
+def test_equal_differences_are_no_certainty() -> None:
+    """Ratings that are the same twenty times may differ in the next twenty."""
+    rows = [{"id": str(n), "passed": True, "impl_rate": 0.8} for n in range(20)]
+    found = cal.compare(rows, rows, metrics=["impl_rate"]).pairs[0].metrics["impl_rate"]
+    assert found.low is not None
+    assert found.high is not None
+    assert found.low < -0.05 < 0.05 < found.high
+
+
+def test_one_run_against_ten_of_its_twin_is_no_difference() -> None:
+    """All of 20 right once, 9 of 10 by the other: Student's test is sure of a difference."""
+    once = [{"id": str(n), "correct": True} for n in range(20)]
+    often = [{"id": str(n), "correct": run > 0} for n in range(20) for run in range(10)]
+    found = cal.compare(often, once, metrics=["accuracy"]).pairs[0].metrics["accuracy"]
+    assert found.p_value is not None
+    assert found.p_value > 0.05
+    assert found.low is not None
+    assert found.low < 0

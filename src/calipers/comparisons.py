@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import asdict, dataclass, field
+from math import inf
+from typing import Any, Literal, Self
 
 from calipers.strict_json import finite_json, strict_json
 from calipers.version import __version__
 
 SCHEMA = "calipers.compare/1"
 _LISTED = 100  # ids of tasks that one side lacks
+_PARTS = ("attribution", "weights", "against")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +47,59 @@ class Attribution:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Weights:
+    """The values of base and candidate when tasks count the same, and when rows do."""
+
+    used: Literal["task", "row"]
+    by_task: tuple[float, float]
+    by_row: tuple[float, float]
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON has it."""
+        values = {"task": self.by_task, "row": self.by_row}
+        return {
+            "used": self.used,
+            **{
+                weight: {"base": base, "candidate": candidate}
+                for weight, (base, candidate) in values.items()
+            },
+        }
+
+
+Answer = Literal["yes", "no", "undecided"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Margin:
+    """Whether a candidate is not worse than its base by more than a margin, and whether alike."""
+
+    margin: float
+    noninferior: Answer | None  # null where neither more nor less of the metric is better
+    equivalent: Answer
+
+    @classmethod
+    def of(cls, margin: float, low: float | None, high: float | None, better: str | None) -> Self:
+        """Decide by an interval: two one-sided tests, each by one of its bounds."""
+        low, high = -inf if low is None else low, inf if high is None else high
+        worst, best = (-high, -low) if better == "lower" else (low, high)
+        noninferior: Answer = "undecided"
+        if worst > -margin:
+            noninferior = "yes"
+        elif best < -margin:
+            noninferior = "no"
+        equivalent: Answer = "undecided"
+        if -margin < low and high < margin:
+            equivalent = "yes"
+        elif high < -margin or low > margin:
+            equivalent = "no"
+        return cls(
+            margin=margin,
+            noninferior=None if better is None else noninferior,
+            equivalent=equivalent,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MetricComparison:
     """One metric of two runs: candidate − base, and how sure that is."""
 
@@ -72,17 +127,21 @@ class MetricComparison:
     detectable: float | None = None  # the smallest difference seen with power 0.8
     reason: str | None = None
     attribution: Attribution | None = None
+    weights: Weights | None = None  # where tasks and rows give different values
+    against: Margin | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """The contract's JSON of one metric."""
         numbers = {
             name: finite_json(value) if isinstance(value, float) else value
             for name in self.__slots__
-            if name != "attribution"
+            if name not in _PARTS
             for value in (getattr(self, name),)
         }
-        shown = {} if self.attribution is None else {"attribution": self.attribution.to_dict()}
-        return numbers | shown
+        against = {} if self.against is None else asdict(self.against)
+        parts = {"attribution": self.attribution, "weights": self.weights}
+        shown = {name: part.to_dict() for name, part in parts.items() if part is not None}
+        return numbers | against | shown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,12 +14,13 @@ from calipers.baseline_files import RECORD_FIRST, read_baseline, write_baseline
 from calipers.calibrations import Calibration, read_all
 from calipers.correcting import correct_part, without_error
 from calipers.errors import UsageError
-from calipers.gating.baselines import Recorded, RecordedGroup, changes, ratcheted
+from calipers.gating.baselines import HasGained, Recorded, RecordedGroup, changes, ratcheted
 from calipers.gating.checks import PASS_RATE, checks_of
 from calipers.gating.early import Early
 from calipers.gating.judging import Judge, MeasuredRun
 from calipers.gating.licences import licence_notice
 from calipers.gating.policy import EXAMPLE, SAFETY, Policy, read_policy
+from calipers.gating.regressions import has_gained
 from calipers.gating.result import Changes, Check, GateResult, verdict_of
 from calipers.gating.rules import FINAL_SCORE
 from calipers.gating.sequential import settled
@@ -61,9 +62,12 @@ class _Measured:
     def recorded(self, metrics: Sequence[str]) -> RecordedGroup:
         """What a baseline keeps of it."""
         values = {name: self.group.metrics[name].value for name in metrics}
+        stderrs = {name: self.group.metrics[name].stderr for name in metrics}
         return RecordedGroup(
             by=self.group.by,
             metrics={n: v for n, v in values.items() if v is not None and isfinite(v)},
+            stderrs={n: v for n, v in stderrs.items() if v is not None and isfinite(v)},
+            tasks=self.scenarios.task_values(),
             **self.scenarios.outcomes(),
         )
 
@@ -106,7 +110,8 @@ def gate_data(
         )
         for group, scenarios in zip(score.groups, beside, strict=True)
     ]
-    checks = tuple(_checks(groups, read, asked, baseline, options, calibrations))
+    now = Recorded(groups=tuple(each.recorded(names) for each in groups if each.ran))
+    checks = tuple(_checks(groups, read, asked, (baseline, now), options, calibrations))
     ended_early = asked.early is not None and asked.early.stopped  # the rest has not gone
     incomplete = (
         *asked.incomplete,
@@ -116,8 +121,9 @@ def gate_data(
         *_unchecked(groups, checks, asked),
     )
     verdict = verdict_of(checks, complete=not incomplete)
-    now = Recorded(groups=tuple(each.recorded(names) for each in groups if each.ran))
-    kept = _kept_baseline(now, baseline, path, asked, verdict if not incomplete else "incomplete")
+    gained = partial(has_gained, confidence=options.confidence)
+    decided = verdict if not incomplete else "incomplete"
+    kept = _kept_baseline(now, baseline, path, asked, decided, gained)
     return GateResult(
         verdict=verdict,
         checks=checks,
@@ -153,11 +159,12 @@ def _checks(
     groups: Sequence[_Measured],
     policy: Policy,
     asked: GateOptions,
-    baseline: Recorded | None,
+    recorded: tuple[Recorded | None, Recorded],  # the baseline, and this run
     options: Options,
     calibrations: tuple[Calibration, ...],
 ) -> Iterator[Check]:
     """The checks of every group; where nothing ran, nothing is judged."""
+    baseline, now = recorded
     named = (*policy.required_scenarios.ids, *policy.optional_scenarios.ids)
     for each in groups:
         if not each.ran:
@@ -183,9 +190,15 @@ def _checks(
             calibrations=calibrations,
         )
         judge = Judge(run=run, policy=policy)
-        recorded = None if baseline is None else baseline.group(each.group.by)
         settle = iter if asked.early is None else partial(settled, early=asked.early)
-        yield from checks_of(judge, release=asked.release, baseline=recorded, settle=settle)
+        yield from checks_of(
+            judge,
+            release=asked.release,
+            baseline=None if baseline is None else baseline.group(each.group.by),
+            now=now.group(each.group.by),
+            clusters=each.scenarios.clusters() if options.cluster else None,
+            settle=settle,
+        )
 
 
 def _incomplete(score: Score) -> Iterator[str]:
@@ -271,7 +284,12 @@ def _changes(before: Recorded | None, now: Recorded) -> Iterator[Changes]:
 
 
 def _kept_baseline(
-    now: Recorded, before: Recorded | None, path: Path | None, asked: GateOptions, verdict: str
+    now: Recorded,
+    before: Recorded | None,
+    path: Path | None,
+    asked: GateOptions,
+    verdict: str,
+    gained: HasGained,
 ) -> list[str]:
     """Record the run, or raise the baseline, as asked; say what was done, or why not."""
     if verdict == "incomplete":
@@ -282,8 +300,8 @@ def _kept_baseline(
         write_baseline(asked.save_baseline, now)
         said.append(f"recorded as baseline: {asked.save_baseline}")
     if asked.ratchet and verdict == "pass" and before is not None and path is not None:
-        raised, metrics = ratcheted(before, now)
-        if raised != before:
+        raised, metrics = ratcheted(before, now, gained)
+        if raised.to_dict() != before.to_dict():
             write_baseline(path, raised)
         what = f"raised: {', '.join(metrics)}" if metrics else "nothing to raise"
         said.append(f"{path}: {what}")

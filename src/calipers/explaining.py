@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from html import escape
 from operator import and_, or_
@@ -23,6 +23,8 @@ from calipers.metrics import Metric
 from calipers.metrics.declaration import GROUP, Aggregate, Feature, Need, Totals
 from calipers.scoring import Options, check_fields, sorted_keys
 from calipers.sources import Wanted, open_sources
+from calipers.stats.power import Components
+from calipers.variances import JUDGMENTS, judge_noise, judges_matter, variance_parts
 
 _TABLE_ROWS = 20
 
@@ -41,6 +43,7 @@ class GroupExplanation:
     table: pl.DataFrame | None  # what was counted per bin, answer or task: the largest first
     table_rows: int  # of how many
     weigh_most: pl.DataFrame  # the rows that move the value most
+    variance: Components | None = None  # where the width of its interval comes from
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,16 +73,21 @@ def explain_data(data: Any, options: Options, *, rows: int) -> Explanation:
     metric = plan.metrics[0]
     read = 0
     present: set[str] = set()
+    noise: list[float] = []
+    judged = (JUDGMENTS,) if judges_matter(metric) else ()
     with Store({**plan.schema, "id": pl.String()}) as store:
         sources = open_sources(data)
         for source in sources:
-            chunks = source.chunks(Wanted(plan.fields, options.renames, keys=plan.by))
-            columns = [*plan.schema, "id"]
+            fields = tuple(dict.fromkeys((*plan.fields, *judged)))
+            chunks = source.chunks(Wanted(fields, options.renames, keys=plan.by))
+            columns = [*plan.schema, "id", *judged]
             for batch in measured_batches(chunks, plan, columns=columns):
                 if batch.bad and options.on_bad == "stop":
                     raise batch.bad[0].error()
                 read += batch.rows.height
-                store.add(numbered(batch.rows, read))
+                store.add(numbered(batch.rows.drop(judged), read))
+                if judged:
+                    noise += judge_noise(metric, batch.rows[JUDGMENTS])
                 present.update(name for name in plan.watched if batch.rows[has(name)].any())
         groups = totals(store, plan)
         if read:
@@ -89,7 +97,17 @@ def explain_data(data: Any, options: Options, *, rows: int) -> Explanation:
             _explained(text, key, groups[text], plan, store, table, rows)
             for text, key in sorted_keys(groups, plan.by).items()
         ]
+        explained = [
+            replace(each, variance=variance_parts(metric, _rows_of(store, text), noise))
+            for each, text in zip(explained, sorted_keys(groups, plan.by), strict=True)
+        ]
     return Explanation(metric=metric, groups=tuple(explained))
+
+
+def _rows_of(store: Store, text: str) -> pl.DataFrame:
+    """Return a group's rows of calls that did not fail."""
+    own = (pl.col(GROUP) == store.code(text)) & ~pl.col(FAILED)
+    return pl.concat([part.filter(own) for part in store.parts()])
 
 
 def _keyed_table(store: Store, metric: Metric) -> pl.DataFrame | None:

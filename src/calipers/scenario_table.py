@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+import numpy as np
 import polars as pl
 
 from calipers.correcting import Correct
@@ -16,6 +17,7 @@ from calipers.gating.judging import ScenarioRuns
 from calipers.gating.policy import SAFETY
 from calipers.gating.result import LISTED, Ids
 from calipers.gating.rules import FINAL_SCORE
+from calipers.gating.task_values import TaskValues
 from calipers.gating.thresholds import Threshold
 from calipers.gating.undecided import Judgments, Undecided, spelled_alike, worse
 from calipers.judged_runs import JudgedTexts
@@ -44,6 +46,7 @@ _LOW, _HIGH, _OPEN = "__low", "__high", "__open"
 _COVERAGE = "behavior_coverage"
 _OF_COVERAGE = (_COVERAGE, "behavior_coverage_pooled", FINAL_SCORE)
 _OF_ADVERSARIAL = (SAFETY, FINAL_SCORE)
+_SUMMED = _N, _SUM, _SQUARES = "__n", "__sum", "__squares"
 _ROWS_AT_ONCE = 200_000
 
 
@@ -64,6 +67,8 @@ class ScenarioTable:
         self._optional = tuple(optional)
         own = (own_feature(metric) for metric in metrics)
         self._features = tuple(dict.fromkeys(each.name for each in own if each is not None))
+        means = (metric.averaged for metric in metrics)
+        self._means = tuple(dict.fromkeys(each.name for each in means if isinstance(each, Feature)))
         self._clustered = clustered
         self._parts: list[pl.DataFrame] = []
         self._rows = 0
@@ -97,6 +102,7 @@ class ScenarioTable:
             *(is_open.sum().alias(f"{value}{_OPEN}") for value, is_open in self._open.items()),
             *(pl.col(name).min().alias(f"{name}{_LOW}") for name in values),
             *(pl.col(name).max().alias(f"{name}{_HIGH}") for name in values),
+            *(each for name in self._means for each in _moments(name)),
             (pl.col(CLUSTER).min() if self._clustered else pl.lit(None, pl.Int64)).alias(CLUSTER),
         )
         self._parts.append(part)
@@ -113,7 +119,9 @@ class ScenarioTable:
         lows, highs = ([n for n in rows.columns if n.endswith(end)] for end in (_LOW, _HIGH))
         opened = [f"{value}{_OPEN}" for value in self._open]
         added = rows.group_by(GROUP, ID).agg(
-            pl.col(*_COUNTS, *opened).sum(), pl.col(*lows, CLUSTER).min(), pl.col(highs).max()
+            pl.col(*_COUNTS, *opened, *(n for n in rows.columns if n.endswith(_SUMMED))).sum(),
+            pl.col(*lows, CLUSTER).min(),
+            pl.col(highs).max(),
         )
         return added.select(rows.columns)
 
@@ -206,6 +214,15 @@ class ScenarioGroup:
         chosen = {"passed": all_passed, "failed": failed, "unknown": ~all_passed & ~failed}
         return {name: tuple(self.rows.filter(which)[ID]) for name, which in chosen.items()}
 
+    def task_values(self) -> dict[str, TaskValues]:
+        """Return the mean of each feature in each scenario that has it."""
+        names = [name.removesuffix(_N) for name in self.rows.columns if name.endswith(_N)]
+        return {name: _task_values(self.rows, name) for name in names}
+
+    def clusters(self) -> dict[str, int]:
+        """Return the cluster of each scenario that has one."""
+        return dict(self.rows.drop_nulls(CLUSTER).select(ID, CLUSTER).iter_rows())
+
     def categories(self, confidence: float, correct: Correct | None) -> dict[str, Measured]:
         """The pass rate of each category, as `score --by category` has it, corrected if wanted."""
         of = f"{_kept(CATEGORY)}{_LOW}"
@@ -259,6 +276,28 @@ def _open_counts(metrics: Sequence[Metric]) -> Iterator[tuple[str, pl.Expr]]:
         expected = (pl.col(behaviors_expected.name) > 0).fill_null(value=False)
         unknown = pl.col(scenario_score.name).is_null() & (expected | pl.col(passed.name).is_null())
         yield _COVERAGE, ran & unknown
+
+
+def _moments(name: str) -> Iterator[pl.Expr]:
+    """What a mean and its spread are made of."""
+    value = pl.col(name).cast(pl.Float64)
+    yield value.count().alias(f"{name}{_N}")
+    yield value.sum().alias(f"{name}{_SUM}")
+    yield (value * value).sum().alias(f"{name}{_SQUARES}")
+
+
+def _task_values(rows: pl.DataFrame, name: str) -> TaskValues:
+    known = rows.filter(pl.col(f"{name}{_N}") > 0)
+    runs, total, squares = (
+        known[f"{name}{end}"].cast(pl.Float64).to_numpy() for end in (_N, _SUM, _SQUARES)
+    )
+    return TaskValues(
+        ids=tuple(known[ID]),
+        runs=runs,
+        means=total / runs,
+        # Of equal values rounding leaves a little, which is nothing.
+        squares=np.where(runs > 1, np.maximum(0.0, squares - total**2 / runs), 0.0),
+    )
 
 
 def own_feature(metric: Metric) -> Feature | None:

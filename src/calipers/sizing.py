@@ -17,12 +17,15 @@ from calipers.metrics.declaration import RUNS, TASK, Feature
 from calipers.metrics.intervals import Wilson
 from calipers.stats.power import (
     CORRELATION,
+    Components,
     Plan,
     Spread,
     assumed_difference,
+    components,
     detectable,
     difference_spread,
     score_spread,
+    tasks_for_width,
     tasks_needed,
 )
 from calipers.tasks import VALUE
@@ -34,8 +37,8 @@ _NULLABLE = ("value", "between", "within", "delta", "plans", "detectable")
 _ROUNDING = 1e-12  # a deviation that is this small beside the values is none
 _LARGEST = 1e150  # its square is still a number
 _CAUTIOUS = (
-    "where a task has a single 0 or 1, the exact McNemar test compares them and takes a few tasks "
-    "more: a power of about 0.77 is reached where 0.80 is promised"
+    "where a task has a single 0 or 1, the mid-p McNemar test compares them and may take a few "
+    "tasks more"
 )
 _TAKEN_ALIKE = "one of the two systems was run once: its runs are taken to vary like the other's"
 _ALL_NOISE = (
@@ -53,12 +56,18 @@ class Aim:
     confidence: float = 0.95
     correlation: float = CORRELATION
     runs: tuple[int, ...] = REPEATS
+    width: float | None = None  # that the interval of the value should have at most
 
     def __post_init__(self) -> None:
         if self.delta is not None and not (self.delta > 0 and isfinite(self.delta)):
             raise UsageError(
                 f"--delta {self.delta:g}: not a difference to look for",
                 fix="a number above 0 in the metric's unit, for example 0.05",
+            )
+        if self.width is not None and not (self.width > 0 and isfinite(self.width)):
+            raise UsageError(
+                f"--width {self.width:g}: no width of an interval",
+                fix="a number above 0 in the metric's unit, from low to high, for example 0.1",
             )
         check_confidence(self.confidence)
         chance = 1 - self.confidence
@@ -96,6 +105,8 @@ class MetricPower:
     delta: float | None = None
     plans: tuple[Plan, ...] = ()
     detectable: float | None = None
+    components: Components | None = None  # of the value's variance
+    width_plans: tuple[Plan, ...] = ()  # for an interval as narrow as asked for
     reasons: Mapping[str, str]
     notes: tuple[str, ...] = ()
 
@@ -130,6 +141,8 @@ class MetricPower:
             "delta": self.delta,
             "plans": [asdict(plan) for plan in self.plans],
             "detectable": self.detectable,
+            "components": None if self.components is None else asdict(self.components),
+            "width_plans": [asdict(plan) for plan in self.width_plans],
             "reasons": dict(self.reasons),
             "notes": list(self.notes),
         }
@@ -192,11 +205,30 @@ def sized(metric: Metric, sides: Sequence[pl.DataFrame | None], aim: Aim) -> Met
         delta=None if isinstance(delta, str) else delta,
         plans=() if isinstance(plans, str) else plans,
         detectable=None if isinstance(seen, str) else seen,
+        components=components(spreads[0], _share(values[0])),
+        width_plans=_width_plans(spreads[0], aim, whole=whole),
         reasons={name: why for name, why in found.items() if isinstance(why, str)},
         notes=()
         if isinstance(plans, str)
         else tuple(_notes(metric, spreads, difference, plans, whole=whole)),
     )
+
+
+def _share(side: pl.DataFrame) -> float:
+    """Return the mean of 1 / runs over the tasks."""
+    return float(np.mean(1 / side[TASK].unique_counts().to_numpy()))
+
+
+def _width_plans(spread: Spread, aim: Aim, *, whole: int | None) -> tuple[Plan, ...]:
+    """Return the tasks for an interval as narrow as asked for, at each number of runs."""
+    if aim.width is None:
+        return ()
+    found = []
+    for runs in (1,) if spread.within is None else sorted(set(aim.runs)):
+        tasks = tasks_for_width(aim.width, spread, runs=runs, confidence=aim.confidence)
+        calls = runs if whole is None else whole
+        found.append(Plan(runs=calls, tasks=tasks, calls=calls * tasks))
+    return tuple(found)
 
 
 def _unknown(reason: str) -> MetricPower:
@@ -217,7 +249,7 @@ def _difference(
     values: Sequence[pl.DataFrame], spreads: Sequence[Spread], correlation: float
 ) -> tuple[Spread, float]:
     """The spread of the difference, and its variance per task with the runs that there were."""
-    shares = [float(np.mean(1 / side[TASK].unique_counts().to_numpy())) for side in values]
+    shares = [_share(side) for side in values]
     if len(values) == 1:
         found = assumed_difference(spreads[0], correlation=correlation)
         return found, found.between + (found.within or 0.0) * shares[0]

@@ -20,6 +20,7 @@ from calipers.scoring import Options, plan_for
 from calipers.sources import Wanted, open_sources
 
 VALUE = "value"
+SQUARES = "squares"  # of the runs of a task, around their mean
 TELL_SYSTEMS_APART = ("model", "tier")
 
 
@@ -130,7 +131,8 @@ def counted(found: TaskRows, metric: Metric) -> pl.DataFrame:
 def per_task(found: TaskRows, metric: Metric) -> pl.DataFrame | None:
     """A row per group and task with the metric's value and the number of its rows.
 
-    None for a metric that is no mean over rows or tasks: an entropy, say, has no value per task.
+    Of a mean over rows also the `SQUARES` of a task's rows around their mean. None for a metric
+    that is no mean over rows or tasks: an entropy, say, has no value per task.
     """
     averaged = metric.averaged
     if averaged is None:
@@ -139,7 +141,11 @@ def per_task(found: TaskRows, metric: Metric) -> pl.DataFrame | None:
     value = (1 - value if metric.complement else value).alias(VALUE)
     if isinstance(averaged, Feature):
         rows = found.rows.filter(pl.col(averaged.name).is_not_null())
-        per = rows.group_by(GROUP, TASK).agg(value.mean(), pl.len().cast(pl.Int64).alias(RUNS))
+        per = rows.group_by(GROUP, TASK).agg(
+            value.mean(),
+            pl.len().cast(pl.Int64).alias(RUNS),
+            (value.var(ddof=0) * pl.len()).alias(SQUARES),
+        )
     else:
         aggregate = metric.aggregate
         assert isinstance(aggregate, Aggregate)

@@ -98,11 +98,12 @@ def test_holm_counts_distinct_tests() -> None:
         "accuracy": found["accuracy"],
         "mean": found["latency_mean_ms"],
         "p95": found["latency_p95_ms"],
+        "time": found["time_score"],
     }
     ordered = sorted(each.p_value or 0 for each in tests.values())
     running, expected = 0.0, {}
     for rank, p in enumerate(ordered):
-        running = max(running, min(1.0, (3 - rank) * p))
+        running = max(running, min(1.0, (4 - rank) * p))
         expected[p] = running
     for each in tests.values():
         assert each.p_holm == expected[each.p_value or 0]

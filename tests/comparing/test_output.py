@@ -23,9 +23,9 @@ base.jsonl → candidate.jsonl
 
  metric       base   candidate                  difference        p     Holm   won · lost · tied
  ───────────────────────────────────────────────────────────────────────────────────────────────
- accuracy   0.3750      0.7500   +0.3750 [−0.1807, 0.7352]   0.3750   0.3750           4 · 1 · 3
+ accuracy   0.3750      0.7500   +0.3750 [−0.1807, 0.7352]   0.2188   0.2188           4 · 1 · 3
 
-  accuracy: exact McNemar; interval: Tango score
+  accuracy: mid-p McNemar; interval: Tango score
   accuracy: a difference below 0.8454 would mostly go unseen here (power 0.8)
 flips: 1 became wrong, 4 became right
 """
@@ -122,7 +122,7 @@ def test_names_cannot_break_out_of_markdown_and_html() -> None:
 
 def test_a_notebook_shows_every_metric() -> None:
     page = cal.compare(logs(20, 1), logs(20, 2))._repr_html_()
-    for name in ("accuracy", "ece", "latency_p95_ms", "exact McNemar"):
+    for name in ("accuracy", "ece", "latency_p95_ms", "mid-p McNemar"):
         assert name in page
 
 

@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean, stdev
-from typing import Any
+from typing import Any, Literal
 
 import polars as pl
 import pytest
@@ -87,6 +87,9 @@ def paired_values(name: str, base: list[Record], candidate: list[Record]) -> lis
     return [(before, after) for before, after in both if None not in (before, after)]
 
 
+TWO_WEIGHTS: tuple[Literal["task"], Literal["row"]] = ("task", "row")
+
+
 @slowly
 @given(sides=two_runs())
 def test_metrics_with_a_value_per_task(sides: tuple[list[Record], list[Record]]) -> None:
@@ -115,14 +118,22 @@ def _is_as_expected(
     wins, losses = (lower, higher) if catalogue()[name].better == "lower" else (higher, lower)
     assert (found.wins, found.losses, found.ties) == (wins, losses, len(pairs) - wins - losses)
     if name in SHARES and set(before) | set(after) <= {0.0, 1.0}:
-        assert (found.test, found.interval) == ("exact McNemar", "Tango score")
+        assert (found.test, found.interval) == ("mid-p McNemar", "Tango score")
         changed = higher + lower
         exact = stats.binomtest(higher, changed, 0.5).pvalue if changed else 1.0
-        assert found.p_value == pytest.approx(exact)
+        twice = stats.binom.pmf(higher, changed, 0.5) if higher != lower else 0.0
+        assert found.p_value == pytest.approx(exact - twice)
         return
-    assert (found.test, found.interval) == ("paired t", "t")
+    if found.p_value is not None:
+        assert found.low is not None
+        assert found.high is not None
+        assert (found.p_value < 0.05) == (found.low > 0 or found.high < 0)
+    if math.isfinite(catalogue()[name].range[1]):
+        assert found.test in ("paired t", "paired t, permuted runs", "sign-flip permutation")
+        assert (found.p_value is not None) == (len(pairs) > 1)
+        return
     spread = stdev(moves) if len(moves) > 1 else 0.0
-    if spread > 1e-6 * scale:
+    if spread > 1e-6 * scale and found.test == "paired t":
         t = fmean(moves) / (spread / math.sqrt(len(moves)))
         assert found.p_value == pytest.approx(2 * stats.t.sf(abs(t), len(moves) - 1), rel=1e-4)
         reach = stats.t.ppf(0.975, len(moves) - 1) * spread / math.sqrt(len(moves))
@@ -140,7 +151,7 @@ def test_several_rows_of_one_id_are_averaged_first() -> None:
     assert (found.base, found.candidate) == pytest.approx((1 / 3, 1 / 2))
     assert found.difference == pytest.approx(1 / 6)
     assert (found.wins, found.losses, found.ties) == (1, 0, 1)
-    assert found.test == "paired t", "an average of runs is neither right nor wrong"
+    assert found.test == "paired t, permuted runs", "an average is neither right nor wrong"
 
 
 @pytest.mark.parametrize(
@@ -163,8 +174,11 @@ def test_yes_or_no_is_what_the_metric_declares_not_what_the_values_happen_to_be(
     found = cal.compare(rows, rows).pairs[0].metrics
     for name in ("answer_entropy", "determinism_index"):
         assert found[name].test == "paired t"
-        assert (found[name].low, found[name].p_value) == (None, None)
-        assert found[name].reason == "nothing varies, so the role of chance is unknown"
+    unbounded, bounded = found["answer_entropy"], found["determinism_index"]
+    assert (unbounded.low, unbounded.p_value) == (None, None)
+    assert unbounded.reason == "nothing varies, so the role of chance is unknown"
+    assert bounded.p_value == 1
+    assert bounded.low == pytest.approx(-(bounded.high or 0))
 
 
 def test_the_smallest_difference_that_could_be_seen() -> None:
@@ -211,3 +225,48 @@ def test_a_candidate_that_never_answers_is_worse() -> None:
     silent = [{**record, "answer": None} for record in base]
     found = cal.compare(base, silent).pairs[0].metrics["accuracy"]
     assert (found.base, found.candidate, found.losses) == (1.0, 0.0, 8)
+
+
+def test_rows_and_tasks_weigh_differently_and_the_output_says_so() -> None:
+    base = [*right("+-+-+"), *[{"id": "t01", "correct": False}] * 5]
+    candidate = [*right("++++-"), *[{"id": "t01", "correct": True}] * 5]
+    by_task, by_row = (the_only(cal.compare(base, candidate, weight=each)) for each in TWO_WEIGHTS)
+    scored = [
+        cal.score(side).groups[0].metrics["accuracy"].value or 0.0 for side in (base, candidate)
+    ]
+    assert (by_row.base, by_row.candidate) == pytest.approx(scored)
+    assert by_row.difference == pytest.approx(scored[1] - scored[0])
+    assert (by_task.base, by_task.candidate) == pytest.approx((0.6, 0.8))
+    assert by_task.weights is not None
+    assert by_task.weights.by_row == pytest.approx(scored)
+    assert (by_task.wins, by_task.losses) == (by_row.wins, by_row.losses)
+    shown = str(cal.compare(base, candidate))
+    assert "every task counts the same here; every row as in `score`: 0.3000 and 0.9000" in shown
+    assert "--weight row" in shown
+
+
+def test_a_margin_asks_whether_the_candidate_is_not_worse() -> None:
+    base, candidate = right("+" * 195 + "-" * 5), right("+" * 193 + "-" * 7)
+    strict = the_only(cal.compare(base, candidate, margin=0.001)).to_dict()
+    assert (strict["noninferior"], strict["equivalent"]) == ("undecided", "undecided")
+    loose = the_only(cal.compare(base, candidate, margin="10%")).to_dict()
+    assert (loose["margin"], loose["noninferior"], loose["equivalent"]) == (0.1, "yes", "yes")
+    broken = cal.compare(base, right("-" * 200), margin=0.1)
+    held = the_only(broken).to_dict()
+    assert (held["noninferior"], held["equivalent"]) == ("no", "no")
+    better_when_lower = the_only(broken, "error_rate").to_dict()
+    assert (better_when_lower["noninferior"], better_when_lower["equivalent"]) == ("no", "no")
+    assert "worse by more than 0.1" in str(broken)
+    assert "margin" not in the_only(cal.compare(base, candidate)).to_dict()
+
+
+def test_fixed_tasks_take_only_the_noise_of_runs() -> None:
+    base, candidate = logs(40, 1, runs=4), logs(40, 2, runs=4)
+    fixed = the_only(cal.compare(base, candidate, tasks="fixed"))
+    assert (fixed.test, fixed.interval) == ("t over runs", "t over runs")
+    assert fixed.low is not None
+    once = the_only(cal.compare(logs(40, 1), logs(40, 2), tasks="fixed"))
+    assert (once.low, once.reason) == (
+        None,
+        "no task has more than one run on a side, so how far runs vary is unknown",
+    )

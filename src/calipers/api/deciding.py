@@ -85,7 +85,8 @@ def gate(
     """Decide on records: every demand of a policy, with the reason where it is not met.
 
     `policy` is a YAML or JSON file, or the same as a mapping. `against` names a baseline that
-    `save_baseline` recorded; `ratchet` raises it where a run that passes is better.
+    `save_baseline` recorded: the run must not be worse by more than the policy's margins. `ratchet`
+    raises it where a run that passes is significantly better.
 
     >>> demands = {"thresholds": {"blocking": {"accuracy": "≥ 90%"}}}
     >>> records = [{"answer": "4", "target": "4"}, {"answer": "5", "target": "4"}]

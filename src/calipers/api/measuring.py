@@ -43,6 +43,7 @@ def score(
     resamples: int = 0,
     seed: int = 0,
     progress: Progress = no_progress,
+    tasks: Literal["sampled", "fixed"] = "sampled",
     policy: PolicyLike | None = None,
     calibration: str | Path | Sequence[str | Path] = (),
     **choices: Unpack[Choices],
@@ -52,7 +53,8 @@ def score(
     `data` is a path, a glob, a folder of Parquet parts, several of these, a list of dicts, or a
     Polars, pandas or Arrow table. `rename` maps the record's fields to the data's names.
     `choices` say how metrics are computed, see `calipers.choices.Choices`; a gate's `policy` brings
-    the weights of scenarios and the latency budget. A judge's `calibration` file corrects the means
+    the weights of scenarios and the latency budget. With `tasks="fixed"` intervals hold for these
+    very tasks: only the noise of their runs counts. A judge's `calibration` file corrects the means
     of what it judged.
 
     >>> score([{"answer": "4", "target": "4"}]).groups[0].metrics["accuracy"].value
@@ -75,6 +77,7 @@ def score(
         confidence=confidence,
         resamples=resamples,
         seed=seed,
+        tasks=tasks,
         calibrations=_calibrations(calibration),
         must_measure=True,
     )
@@ -124,6 +127,9 @@ def compare(
     attribute: bool = False,
     base_normalize: Literal["numeric", "text"] | None = None,
     flips: str | Path | None = None,
+    margin: float | str | None = None,
+    weight: Literal["task", "row"] = "task",
+    tasks: Literal["sampled", "fixed"] = "sampled",
     cluster: str | None = None,
     confidence: float = 0.95,
     resamples: int = 0,
@@ -133,11 +139,16 @@ def compare(
 ) -> Compared:
     """Compare runs task by task, the first with the second; of more than two, all pairs.
 
+    With a `margin` each metric says whether the candidate is not worse by more than that, in the
+    metric's unit (`0.02`, `"2%"`), and whether the two are equivalent. `weight` says whether every
+    task counts the same or every row, as in `score`. With `tasks="fixed"` only the noise of runs
+    counts: the difference is that on these very tasks.
+
     >>> base = [{"id": str(n), "correct": n < 6} for n in range(10)]
     >>> better = [{"id": str(n), "correct": n < 9} for n in range(10)]
     >>> found = compare(base, better).pairs[0].metrics["accuracy"]
     >>> round(found.difference, 2), found.test, found.p_value
-    (0.3, 'exact McNemar', 0.25)
+    (0.3, 'mid-p McNemar', 0.125)
     """
     options = Options(
         by=names(by),
@@ -149,6 +160,8 @@ def compare(
         confidence=confidence,
         resamples=resamples,
         seed=seed,
+        weight=weight,
+        tasks=tasks,
     )
     asked = CompareOptions(
         unpaired=unpaired,
@@ -156,6 +169,7 @@ def compare(
         attribute=attribute,
         base_normalize=base_normalize,
         flips=path_of(flips),
+        margin=margin,
     )
     return compare_data(data, with_choices(options, choices, policy), asked)
 
@@ -165,6 +179,7 @@ def power(
     candidate: Any = None,
     *,
     delta: float | None = None,
+    width: float | None = None,
     power: float = 0.8,
     confidence: float = 0.95,
     correlation: float = CORRELATION,
@@ -180,6 +195,7 @@ def power(
 
     With a `candidate`, a run of another system on the same tasks, the variance of the difference is
     measured; without one, the other system is taken to vary like this one, with that `correlation`.
+    With a `width`, `width_plans` says how many tasks make the value's interval that narrow.
 
     >>> run = [{"id": str(n), "correct": n % 3 == 0} for n in range(90)]
     >>> found = power(run, delta=0.1).groups[0].metrics["accuracy"]
@@ -188,6 +204,7 @@ def power(
     """
     aim = Aim(
         delta=delta,
+        width=width,
         power=power,
         confidence=confidence,
         correlation=correlation,

@@ -9,7 +9,13 @@ import click
 
 from calipers.cli.choices import choice_options, policy_option
 from calipers.cli.output import Renderers, output_options, put
-from calipers.cli.shared import PROFILES, evidence_options, record_options, say_notices
+from calipers.cli.shared import (
+    PROFILES,
+    evidence_options,
+    record_options,
+    say_notices,
+    tasks_option,
+)
 
 if TYPE_CHECKING:
     from calipers.comparisons import Compared
@@ -38,6 +44,19 @@ if TYPE_CHECKING:
 @click.option(
     "--flips", type=click.Path(path_type=Path), help="Write the tasks that flipped to a .jsonl."
 )
+@click.option(
+    "--margin",
+    metavar="M",
+    help="Is CANDIDATE not worse than BASE by more than M, in the metric's unit; are they alike?",
+)
+@click.option(
+    "--weight",
+    type=click.Choice(("task", "row")),
+    default="task",
+    show_default=True,
+    help="What counts the same in a mean: every task, or every row as in `score`.",
+)
+@tasks_option
 @output_options
 def compare(
     files: tuple[str, ...], output_format: str, output: Path | None, **options: Any

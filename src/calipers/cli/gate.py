@@ -41,7 +41,7 @@ _SUMMARY = "GITHUB_STEP_SUMMARY"
     "--against",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="A baseline: as good as that, and the policy's margins better.",
+    help="A baseline: not worse than that by more than the policy's margins.",
 )
 @click.option(
     "--save-baseline",
@@ -50,7 +50,9 @@ _SUMMARY = "GITHUB_STEP_SUMMARY"
     help="Record this run as a baseline.",
 )
 @click.option(
-    "--ratchet", is_flag=True, help="Raise the baseline where a run that passes is better."
+    "--ratchet",
+    is_flag=True,
+    help="Raise the baseline where a run that passes is significantly better.",
 )
 @click.option(
     "--junit", type=click.Path(path_type=Path), metavar="FILE", help="Write JUnit XML too."

@@ -37,6 +37,12 @@ def _numbers(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> t
     help="The difference to see; without it 0.05, or 5 % of the value beyond [0, 1].",
 )
 @click.option(
+    "--width",
+    type=float,
+    metavar="W",
+    help="Plan too for an interval of the value that is W wide, from low to high.",
+)
+@click.option(
     "--power", default=0.8, show_default=True, metavar="P", help="How surely it should be seen."
 )
 @click.option(

@@ -18,6 +18,7 @@ from calipers.cli.shared import (
     record_options,
     say_empty,
     say_notices,
+    tasks_option,
 )
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     "--baseline", default="T0", show_default=True, metavar="TIER", help="The tier others are above."
 )
 @engine_option
+@tasks_option
 @output_options
 @click.option(
     "--per-sample",

@@ -117,6 +117,17 @@ def evidence_options(command: F) -> F:
     return command
 
 
+def tasks_option(command: F) -> F:
+    """The option of commands whose intervals may hold for these very tasks."""
+    return click.option(
+        "--tasks",
+        type=click.Choice(("sampled", "fixed")),
+        default="sampled",
+        show_default=True,
+        help="Intervals for tasks like these, or for these very tasks: only runs vary.",
+    )(command)
+
+
 def say_notices(notices: Sequence[str]) -> None:
     """Say on stderr what the user should know about the data, whose names may be hostile."""
     from calipers.reporting.figures import printable  # noqa: PLC0415

@@ -11,19 +11,21 @@ from calipers.comparing.sides import (
     NO_PAIR,
     TOO_LARGE,
     clusters_of,
-    is_binary,
     lacking,
     nothing,
     resamples,
     too_large,
 )
-from calipers.comparisons import MetricComparison, Pair
+from calipers.comparing.weighing import pair_tasks
+from calipers.comparisons import MetricComparison, Pair, Weights
 from calipers.metrics import Metric
 from calipers.metrics.declaration import TASK
+from calipers.metrics.pairs import pair_scale
 from calipers.scoring import Options
-from calipers.stats.paired import Comparison, paired
+from calipers.stats.paired import Comparison
+from calipers.stats.paired_tasks import PairedTasks, compare_tasks
 from calipers.stats.power import Spread, detectable
-from calipers.tasks import VALUE, TaskRows, per_task
+from calipers.tasks import TaskRows, per_task
 
 SIGN_FLIPS = 10_000
 _FLIPPED_CELLS = 1_000_000_000  # resamples × tasks: bounds the time
@@ -61,26 +63,30 @@ def _compared(
     values = per_task(base, metric)
     others = per_task(candidate, metric)
     if values is None or others is None:
-        return resampled(base, candidate, metric, common, options)
-    both = values.join(others, on=TASK, suffix="_candidate").sort(TASK)
+        return _without_values(base, candidate, metric, common, options)
+    both, tasks = pair_tasks(values, others)
     if not both.height:
         return nothing(lacking(base, candidate, metric) or NO_PAIR, n_pairs=0)
-    before, after = both[VALUE].to_numpy(), both[f"{VALUE}_candidate"].to_numpy()
-    if too_large(before, after):
+    if too_large(tasks.base, tasks.candidate):
         return nothing(TOO_LARGE, n_pairs=both.height)
-    found = paired(
-        before,
-        after,
-        binary=is_binary(metric, before, after),
-        higher_is_better=None if metric.better is None else metric.better == "higher",
+    weight = options.weight or "task"
+    found = compare_tasks(
+        tasks,
+        pair_scale(metric),
+        weight=weight,
         confidence=options.confidence,
         seed=options.seed,
         resamples=resamples(options, both.height, SIGN_FLIPS, _FLIPPED_CELLS),
+        fixed=options.tasks == "fixed",
         clusters=clusters_of(both, base, candidate) if options.cluster else None,
     )
+    weights = _weights(tasks, options)
+    before, after = tasks.by_task
+    if weights is not None and weight == "row":
+        before, after = weights.by_row
     return MetricComparison(
-        base=float(before.mean()),
-        candidate=float(after.mean()),
+        base=before,
+        candidate=after,
         difference=found.difference,
         low=found.low,
         high=found.high,
@@ -97,7 +103,29 @@ def _compared(
         effect_name=found.effect_name,
         detectable=_detectable(found, options.confidence),
         reason=found.reason,
+        weights=weights,
     )
+
+
+def _weights(tasks: PairedTasks, options: Options) -> Weights | None:
+    """Return both values of each side, where rows and tasks give different ones."""
+    by_row = tasks.by_row
+    if by_row is None or not tasks.weights_matter:
+        return None
+    return Weights(used=options.weight or "task", by_task=tasks.by_task, by_row=by_row)
+
+
+def _without_values(
+    base: TaskRows,
+    candidate: TaskRows,
+    metric: Metric,
+    common: pl.DataFrame,
+    options: Options,
+) -> MetricComparison:
+    """Return the comparison of a metric that no single task has."""
+    if options.tasks == "fixed":
+        return nothing("no value per task, so its runs cannot be told apart: --tasks sampled")
+    return resampled(base, candidate, metric, common, options)
 
 
 def _detectable(found: Comparison, confidence: float) -> float | None:

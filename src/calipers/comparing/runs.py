@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
@@ -14,9 +14,10 @@ from calipers.comparing.attributing import Sides, attributed
 from calipers.comparing.flips import write_flips
 from calipers.comparing.independent import across, independent_runs
 from calipers.comparing.paired import paired_runs
-from calipers.comparisons import Compared, Pair
+from calipers.comparisons import Compared, Margin, Pair
 from calipers.errors import EmptyError, UsageError, nearest
-from calipers.metrics import Metric
+from calipers.gating.thresholds import parse_margin, scale_of
+from calipers.metrics import Metric, metric_named
 from calipers.metrics.declaration import GROUP, TASK
 from calipers.scoring import Options, check_fields, sorted_keys
 from calipers.sources import STDIN, open_sources
@@ -35,6 +36,7 @@ class CompareOptions:
     attribute: bool = False
     flips: Path | None = None
     base_normalize: str | None = None
+    margin: float | str | None = None  # how much worse is still acceptable, in the metric's unit
 
 
 def compare_data(data: Sequence[Any], options: Options, asked: CompareOptions) -> Compared:
@@ -47,6 +49,7 @@ def compare_data(data: Sequence[Any], options: Options, asked: CompareOptions) -
     if asked.flips is not None and not two:
         raise UsageError("--flips compares two runs", fix="name two files")
     metrics = _metrics(sides, named=bool(options.metrics))
+    margins = _margins(asked.margin, metrics)
     if not asked.unpaired:
         _check_common_tasks(sides)
     of_two = independent_runs if asked.unpaired else paired_runs
@@ -58,7 +61,7 @@ def compare_data(data: Sequence[Any], options: Options, asked: CompareOptions) -
         twice = Sides.read(data[0], data[1], options, base_normalize=asked.base_normalize)
         pairs = [attributed(pair, twice, metrics) for pair in pairs]
     return Compared(
-        pairs=tuple(_corrected(pairs, metrics)),
+        pairs=tuple(_held_against(pair, margins) for pair in _corrected(pairs, metrics)),
         paired=not asked.unpaired,
         confidence=options.confidence,
         seed=options.seed,
@@ -133,6 +136,39 @@ def _metrics(sides: Sequence[TaskRows], *, named: bool) -> list[Metric]:
             "no metric has its fields on every side", fix="see: calipers metrics, --map, --metric"
         )
     return list(every) if named else measured
+
+
+def _margins(written: float | str | None, metrics: Sequence[Metric]) -> dict[str, float]:
+    """Return the margin of each metric in its own unit; none where none was asked for."""
+    if written is None:
+        return {}
+    try:
+        margins = {metric.name: parse_margin(written, scale_of(metric)) for metric in metrics}
+    except UsageError as error:
+        raise UsageError(
+            f"--margin {written}: no amount of every metric compared ({error.message})",
+            fix="a number in the metric's unit, for example --metric accuracy --margin 0.02",
+        ) from error
+    if min(margins.values()) < 0:
+        raise UsageError(
+            f"--margin {written}: below 0", fix="how much worse is still acceptable: 0.02, say"
+        )
+    return margins
+
+
+def _held_against(pair: Pair, margins: Mapping[str, float]) -> Pair:
+    """Return the pair with the verdict on each metric's margin."""
+    if not margins:
+        return pair
+    metrics = {
+        name: replace(
+            each,
+            against=Margin.of(margins[name], each.low, each.high, metric_named(name).better),
+        )
+        for name, each in pair.metrics.items()
+    }
+    groups = tuple(_held_against(group, margins) for group in pair.groups)
+    return replace(pair, metrics=metrics, groups=groups)
 
 
 def _check_common_tasks(sides: Sequence[TaskRows]) -> None:

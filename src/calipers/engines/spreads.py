@@ -101,6 +101,10 @@ def beyond_rows(clusters: Frame, wanted: Sequence[Influence]) -> Frame:
         for power in SIZES:
             alone = nw.col(_row_power(each.name, power)) if each.powers else size
             added[_added_size(each.name, power)] = size**power - alone
+        others = nw.when(count > 1).then(count - 1).otherwise(1)  # never by 0, which Spark refuses
+        rest = (nw.col(_row_power(each.name, 2)) * count - effect * effect) / others
+        added[within_tasks(each.name)] = nw.when(count > 1).then(rest).otherwise(0.0)
+        added[repeated_tasks(each.name)] = nw.when(count > 1).then(1).otherwise(0)
     return (
         clusters.with_columns(**added).group_by(GROUP).agg(*(nw.col(name).sum() for name in added))
     )
@@ -139,6 +143,16 @@ def _row_power(name: str, power: int) -> str:
 
 def _added_size(name: str, power: int) -> str:
     return f"{name}__added_size_{power}"
+
+
+def within_tasks(name: str) -> str:
+    """Return the total of what runs add to the variance of a sum: Σ runs · variance of a task."""
+    return f"{name}__within_tasks"
+
+
+def repeated_tasks(name: str) -> str:
+    """Return the total that counts the tasks with several runs."""
+    return f"{name}__repeated_tasks"
 
 
 def _count(name: str) -> str:

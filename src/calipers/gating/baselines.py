@@ -1,29 +1,36 @@
-"""A run that was recorded, and what it asks of the next one: as good, and a margin better."""
+"""A run that was recorded: its metrics, the values of its tasks, and how its scenarios ended."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from math import isfinite
-from typing import Any
+from typing import Any, TypeAlias, TypeVar
 
 from calipers.errors import UsageError, nearest
 from calipers.gating.result import LISTED, Changes, Ids
-from calipers.gating.rules import Rule, known_metric
-from calipers.gating.thresholds import Threshold, scale_of
+from calipers.gating.rules import known_metric
+from calipers.gating.task_values import TaskValues, tasks_from, tasks_json
+from calipers.metrics.declaration import Feature
 from calipers.version import __version__
 
-SCHEMA = "calipers.baseline/1"
+SCHEMA = "calipers.baseline/2"
+OLD_SCHEMA = "calipers.baseline/1"
 _OUTCOMES = ("passed", "failed", "unknown")
 _FIX = "record it anew: calipers gate … --save-baseline FILE"
+
+T = TypeVar("T")
+HasGained: TypeAlias = "Callable[[str, RecordedGroup, RecordedGroup], bool]"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedGroup:
-    """What a group of a run measured, and which scenarios passed in it."""
+    """What a group of a run measured, of its tasks too, and which scenarios passed in it."""
 
     by: Mapping[str, Any] = field(default_factory=dict)
     metrics: Mapping[str, float]
+    stderrs: Mapping[str, float] = field(default_factory=dict)
+    tasks: Mapping[str, TaskValues] = field(default_factory=dict)  # by feature
     passed: tuple[str, ...] = ()
     failed: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
@@ -38,6 +45,8 @@ class RecordedGroup:
         return {
             "by": dict(self.by),
             "metrics": dict(self.metrics),
+            "stderrs": dict(self.stderrs),
+            "tasks": tasks_json(self.tasks),
             "scenarios": {name: list(getattr(self, name)) for name in _OUTCOMES},
         }
 
@@ -68,6 +77,12 @@ def recorded_from(value: Any, *, source: str) -> Recorded:
     except (ValueError, UsageError) as error:
         said = error.message if isinstance(error, UsageError) else str(error)
         raise UsageError(f"{source}: {said}", fix=_FIX) from error
+    if value["schema"] == OLD_SCHEMA:
+        raise UsageError(
+            f"{source}: recorded by calipers 0.1, which kept no values of tasks: "
+            "how far they vary is unknown",
+            fix=_FIX,
+        )
     raise UsageError(f"{source}: its schema is not {SCHEMA}", fix=_FIX)
 
 
@@ -79,6 +94,8 @@ def _group_from(group: Mapping[str, Any]) -> RecordedGroup:
             known_metric(name).name: _finite(name, value)
             for name, value in group["metrics"].items()
         },
+        stderrs={name: _finite(name, value) for name, value in group["stderrs"].items()},
+        tasks=tasks_from(group["tasks"]),
         **{name: tuple(map(str, scenarios[name])) for name in _OUTCOMES},
     )
 
@@ -89,49 +106,57 @@ def _finite(name: str, value: Any) -> float:
     return float(value)
 
 
-def baseline_rules(group: RecordedGroup, margins: Mapping[str, float]) -> list[Rule]:
-    """What the baseline demands: of each metric with a margin; without any, of all, with none."""
+def tolerances(group: RecordedGroup, margins: Mapping[str, float]) -> dict[str, float]:
+    """Return how much worse each metric may be: those with a margin, or without any all, by 0."""
     for name in margins:
         if name not in group.metrics:
             raise UsageError(
                 f"the baseline has no {name}", fix=f"{nearest(name, group.metrics)}; or {_FIX}"
             )
-    names = margins or {name: 0.0 for name in group.metrics if known_metric(name).better}
-    return [_rule(name, group.metrics[name], margin) for name, margin in names.items()]
+    return dict(margins) or {name: 0.0 for name in group.metrics if known_metric(name).better}
 
 
-def _rule(name: str, value: float, margin: float) -> Rule:
-    scale = scale_of(known_metric(name))
-    low, high = scale.range
-    demanded = value + margin if scale.better == "higher" else value - margin
-    bounded = min(high, max(low, demanded))
-    threshold = Threshold(
-        operator="≥" if scale.better == "higher" else "≤", value=bounded, scale=scale
-    )
-    return Rule(name=name, threshold=threshold)
-
-
-def ratcheted(old: Recorded, new: Recorded) -> tuple[Recorded, tuple[str, ...]]:
-    """The baseline raised where the run is better, never lowered, and the metrics that rose."""
+def ratcheted(
+    old: Recorded, new: Recorded, has_gained: HasGained
+) -> tuple[Recorded, tuple[str, ...]]:
+    """Return the baseline raised where the run has gained, never lowered, and what rose."""
     groups: list[RecordedGroup] = []
     raised: list[str] = []
     for group in new.groups:
         before = old.group(group.by)
-        better = {} if before is None else _better(before.metrics, group.metrics)
-        kept = {**group.metrics, **({} if before is None else before.metrics), **better}
-        raised += (name for name in better if name not in raised)
-        groups.append(replace(group, metrics=kept))
+        if before is None:
+            groups.append(group)
+            continue
+        rose = [name for name in before.metrics if has_gained(name, before, group)]
+        raised += (name for name in rose if name not in raised)
+        features = {feature_of(name) for name in rose}
+        groups.append(
+            replace(
+                group,
+                metrics=_kept(before.metrics, group.metrics, rose),
+                stderrs=_kept(before.stderrs, group.stderrs, rose),
+                tasks=_kept(before.tasks, group.tasks, features),
+            )
+        )
     missing = [group for group in old.groups if new.group(group.by) is None]
     return Recorded(groups=(*groups, *missing)), tuple(raised)
 
 
-def _better(before: Mapping[str, float], now: Mapping[str, float]) -> dict[str, float]:
-    """The metrics of the baseline in which the run is better."""
-    sign = {name: -1 if known_metric(name).better == "lower" else 1 for name in before}
+def feature_of(metric: str) -> str | None:
+    """Return the feature that a metric is the mean of, if it is one over rows."""
+    averaged = known_metric(metric).averaged
+    return averaged.name if isinstance(averaged, Feature) else None
+
+
+def _kept(
+    before: Mapping[str, T], now: Mapping[str, T], rose: Container[str | None]
+) -> dict[str, T]:
+    """Return what was recorded, with the run's own where that rose or nothing was recorded."""
     return {
-        name: now[name]
-        for name, value in before.items()
-        if name in now and known_metric(name).better and sign[name] * (now[name] - value) > 0
+        **now,
+        **{
+            name: now[name] if name in rose and name in now else old for name, old in before.items()
+        },
     }
 
 

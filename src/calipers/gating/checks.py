@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from typing import Any
 
 from calipers.errors import nearest
-from calipers.gating.baselines import RecordedGroup, baseline_rules
+from calipers.gating.baselines import RecordedGroup
 from calipers.gating.composites import composite_check, final_score_check
 from calipers.gating.judging import Judge
 from calipers.gating.licences import SCENARIOS, Licences, judged_in
 from calipers.gating.policy import PassCriteria
+from calipers.gating.regressions import regression_checks
 from calipers.gating.result import Check
 from calipers.gating.rules import FINAL_SCORE, Rule
 from calipers.gating.scenarios import optional_check, required_check
@@ -26,11 +28,15 @@ def checks_of(
     *,
     release: str | None = None,
     baseline: RecordedGroup | None = None,
+    now: RecordedGroup | None = None,
+    clusters: Mapping[str, Any] | None = None,
     settle: Callable[[Iterable[Check]], Iterable[Check]] = iter,
 ) -> Iterator[Check]:
     """The checks of a group, in the order of the policy, those that only warn last.
 
-    `settle` may decide them otherwise. What stands on judges' word then shows their licence.
+    A `baseline` is held against what this run would be recorded as, `now`, by task; `clusters` are
+    those of the tasks. `settle` may decide the checks otherwise. What stands on judges' word then
+    shows their licence.
     """
     run, policy = judge.run, judge.policy
     licences = Licences(
@@ -39,7 +45,9 @@ def checks_of(
         demands=policy.judges,
         confidence=run.confidence,
     )
-    for check in settle(_checks(judge, release=release, baseline=baseline)):
+    for check in settle(
+        _checks(judge, release=release, baseline=baseline, now=now, clusters=clusters)
+    ):
         named = run.named.get(check.name)
         values = judged_in(check, policy)
         if check.source in SCENARIOS and named is not None and named.by_judges:
@@ -58,15 +66,18 @@ def _with_undecided(check: Check) -> Check:
 
 
 def _checks(
-    judge: Judge, *, release: str | None, baseline: RecordedGroup | None
+    judge: Judge,
+    *,
+    release: str | None,
+    baseline: RecordedGroup | None,
+    now: RecordedGroup | None,
+    clusters: Mapping[str, Any] | None,
 ) -> Iterator[Check]:
     policy = judge.policy
     yield from _blocking(policy.thresholds.blocking, judge, "thresholds.blocking")
     yield from _blocking(policy.row(release), judge, "progressive")
-    if baseline is not None:
-        margins = {} if policy.baseline is None else policy.baseline.margins
-        demanded = {rule.name: rule for rule in baseline_rules(baseline, margins)}
-        yield from _blocking(demanded, judge, "baseline")
+    if baseline is not None and now is not None:
+        yield from regression_checks(judge, baseline, now, clusters)
     yield from _shares(policy.pass_criteria, judge)
     for scenario in policy.required_scenarios.ids:
         yield required_check(scenario, judge.run, ignores_undecided=policy.undecided == "ignore")

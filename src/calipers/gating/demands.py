@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import polars as pl
 
-from calipers.gating.baselines import RecordedGroup, baseline_rules
+from calipers.gating.baselines import RecordedGroup, tolerances
 from calipers.gating.checks import PASS_RATE
 from calipers.gating.policy import SAFETY, Policy
 from calipers.gating.rules import FINAL_SCORE, Rule, known_metric, share_scale
@@ -21,6 +21,7 @@ from calipers.metrics.judges import judged_parts
 from calipers.metrics.passing import ADVERSARIAL, passed
 
 _CORRECTED = "decided without the judge's error"
+_AT_THE_END = "held against the baseline task by task, at the end"
 _NO_MEAN = "no mean over calls of values between 0 and 1"
 _OF_SCENARIOS = (PASS_RATE, "accuracy")
 
@@ -42,11 +43,12 @@ class Demand:
 def demands(policy: Policy, baseline: RecordedGroup | None) -> Iterator[Demand]:
     """What blocks, in the order of the checks."""
     rules = [*policy.thresholds.blocking.values(), *policy.row(None).values()]
-    if baseline is not None:
-        margins = {} if policy.baseline is None else policy.baseline.margins
-        rules += baseline_rules(baseline, margins)
     corrected = policy.judges.corrected
     yield from (_of_metric(rule, corrected=corrected) for rule in rules)
+    if baseline is not None:
+        margins = {} if policy.baseline is None else policy.baseline.margins
+        for name in tolerances(baseline, margins):
+            yield Demand(name=name, why_not=_AT_THE_END)
     criteria = policy.pass_criteria
     shares = [_of_passing(rule, category) for category, rule in criteria.by_category.items()]
     if criteria.overall is not None:

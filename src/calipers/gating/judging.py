@@ -104,7 +104,7 @@ class Judge:
             check,
             low=estimate.low,
             high=estimate.high,
-            verdict=self._as_asked(verdict, level),
+            verdict=self.as_asked(verdict, level),
             thin=thin,
             further_scenarios=further,
             reason=reason(rule.threshold, estimate, verdict, further, thin=thin),
@@ -130,7 +130,7 @@ class Judge:
             return Undecided()
         return reduce(worse, (self.run.undecided(name, category) for name in metrics), Undecided())
 
-    def _as_asked(self, verdict: Verdict, level: Level) -> Verdict:
+    def as_asked(self, verdict: Verdict, level: Level) -> Verdict:
         """A warning never blocks, and what doubt means is the policy's choice."""
         if verdict == "inconclusive" and self.policy.on_inconclusive != "fail":
             return self.policy.on_inconclusive

@@ -82,7 +82,7 @@ class PassCriteria(StrictModel):
 
 
 class Baseline(StrictModel):
-    """How far a run has to be above one that was recorded."""
+    """How much worse than a recorded run may be; a negative margin demands an improvement."""
 
     description: Description = None
     file: str | None = Field(

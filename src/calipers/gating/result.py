@@ -19,7 +19,7 @@ from calipers.version import __version__
 SCHEMA = "calipers.gate/1"
 LISTED = 100  # ids of scenarios in a list
 
-Level = Literal["blocking", "warning", "required", "category", "composite"]
+Level = Literal["blocking", "warning", "required", "category", "composite", "baseline"]
 GateVerdict = Literal["pass", "fail", "inconclusive", "incomplete"]
 
 _EXIT_CODES: dict[GateVerdict, int] = {
@@ -69,6 +69,7 @@ class Check:
     failing: Ids = Ids()
     sequence: Standing | None = None  # in a run that may end as soon as it is decided
     evidence: tuple[Mapping[str, Any], ...] = ()  # who judged, and by what licence
+    change: Mapping[str, Any] | None = None  # of a baseline: how far it moved, and how sure
 
     @property
     def scale(self) -> Scale | None:
@@ -95,6 +96,7 @@ class Check:
             "failing": self.failing.to_dict() if self.failing.count else None,
             "sequence": None if self.sequence is None else self.sequence.to_dict(),
             "evidence": [dict(each) for each in self.evidence] or None,
+            "change": None if self.change is None else dict(self.change),
         }
         return {
             "name": self.name,

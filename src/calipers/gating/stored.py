@@ -62,6 +62,7 @@ def _check(found: Mapping[str, Any]) -> Check:
         failing=_ids(found.get("failing")),
         sequence=_standing(found),
         evidence=tuple(dict(each) for each in found.get("evidence", ())),
+        change=found.get("change"),
         value=_number(found["value"]),
         low=_number(found["low"]),
         high=_number(found["high"]),

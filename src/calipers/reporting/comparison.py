@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from calipers.metrics import metric_named
+from calipers.reporting.comparison_notes import pair_notes
 from calipers.reporting.figures import NOTHING, figure, group_name, printable, reach
 from calipers.reporting.frames import markdown_cell
 from calipers.reporting.grids import columns_that_fit
@@ -97,7 +98,7 @@ def _show_pair(compared: Compared, pair: Pair, out: Console) -> None:
         if metric.difference is not None
     ]
     _print_table(_heads(paired=compared.paired), rows, out)
-    for line in _notes(pair, compared.confidence):
+    for line in pair_notes(pair, compared.confidence):
         out.print(Text(f"  {line}", style="dim"))
     if attributed := _attribution_rows(pair):
         out.print(Text(_WHY, style="bold"))
@@ -141,23 +142,6 @@ def _p(value: float | None) -> str:
 def _counts(*values: int | None) -> str:
     known = [f"{value:,}" for value in values if value is not None]
     return " · ".join(known) or NOTHING
-
-
-def _notes(pair: Pair, confidence: float) -> Iterator[str]:
-    """Which test stands behind which p, and why there is none."""
-    tests: dict[str, list[str]] = {}
-    for name, metric in pair.metrics.items():
-        if metric.p_value is None:
-            tests.setdefault(metric.reason or "no test", []).append(name)
-        else:
-            tests.setdefault(f"{metric.test}; interval: {metric.interval}", []).append(name)
-    for test, names in tests.items():
-        yield f"{', '.join(names)}: {test}"
-    for name, metric in pair.metrics.items():
-        if metric.detectable is not None and (metric.p_value or 0) > 1 - confidence:
-            unit = metric_named(name).unit
-            seen = figure(metric.detectable, unit)
-            yield f"{name}: a difference below {seen} would mostly go unseen here (power 0.8)"
 
 
 def _attribution_rows(pair: Pair) -> list[Sequence[str]]:
@@ -211,8 +195,14 @@ def comparison_frame(compared: Compared) -> pl.DataFrame:
 
 
 def _flat(metric: dict[str, Any]) -> dict[str, Any]:
-    parts = metric.pop("attribution", {})
-    return metric | {f"attribution_{name}": value for name, value in parts.items()}
+    parts, weights = metric.pop("attribution", {}), metric.pop("weights", {})
+    by_weight = {
+        f"{side}_by_{weight}": weights[weight][side]
+        for weight in ("task", "row")
+        for side in ("base", "candidate")
+        if weights
+    }
+    return metric | {f"attribution_{name}": value for name, value in parts.items()} | by_weight
 
 
 def comparison_csv(compared: Compared) -> str:
@@ -233,7 +223,7 @@ def comparison_markdown(compared: Compared) -> str:
                 for name, metric in pair.metrics.items()
             ]
             lines += _markdown_table(_heads(paired=compared.paired), rows)
-            notes = _notes(pair, compared.confidence)
+            notes = pair_notes(pair, compared.confidence)
             lines += [*(f"- {markdown_cell(note)}" for note in notes), ""]
             if attributed := _attribution_rows(pair):
                 lines += [f"**{_WHY}**", "", *_markdown_table(_WHY_HEADS, attributed)]
@@ -268,7 +258,7 @@ def comparison_html(compared: Compared) -> str:
             pieces += [
                 f"<p><b>{escape(_title(pair))}</b><br>{escape(tasks)}</p>",
                 _html_table(_heads(paired=compared.paired), rows),
-                _html_list(_notes(pair, compared.confidence)),
+                _html_list(pair_notes(pair, compared.confidence)),
             ]
             if attributed := _attribution_rows(pair):
                 pieces += [f"<p><b>{_WHY}</b></p>", _html_table(_WHY_HEADS, attributed)]

@@ -34,7 +34,6 @@ _STYLES = {
 _SIGNS = {"pass": "✅", "fail": "❌", "warn": "⚠️", "inconclusive": "❔", "incomplete": "❔"}
 _WORDS = {"pass": "passed", "fail": "failed", "warn": "warned", "inconclusive": "inconclusive"}
 _FROM = {
-    "baseline": " (baseline)",
     "progressive": " (release)",
     "optional_scenarios": " (optional)",
 }

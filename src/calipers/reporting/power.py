@@ -213,7 +213,33 @@ def _words(analysis: PowerAnalysis, group: PowerGroup) -> list[str]:
             f"With {found.tasks:,} tasks at {runs} each, {which} could have seen a difference of "
             f"{_few(found.detectable)}."
         )
-    return lines
+    return [*lines, *_width_words(analysis, name, found), *_component_words(name, found)]
+
+
+def _width_words(analysis: PowerAnalysis, name: str, found: MetricPower) -> list[str]:
+    """What an interval as narrow as asked for takes."""
+    if not found.width_plans:
+        return []
+    first, last = found.width_plans[0], found.width_plans[-1]
+    more = f", or {last.tasks:,} at {last.runs}" if last.tasks < first.tasks else ""
+    return [
+        (
+            f"For an interval of {name} no wider than {_asked(analysis.aim.width)} you need "
+            f"{first.tasks:,} tasks at {_counted(first.runs, 'run')} each{more}."
+        )
+    ]
+
+
+def _component_words(name: str, found: MetricPower) -> list[str]:
+    """Where the width of the interval comes from."""
+    if found.components is None or found.components.runs is None:
+        return []
+    return [
+        (
+            f"Of the variance of {name} {found.components.tasks:.0%} comes from the tasks, "
+            f"{found.components.runs:.0%} from the runs of each."
+        )
+    ]
 
 
 def _reasons(analysis: PowerAnalysis) -> list[str]:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from calipers.explaining import Explanation, GroupExplanation
     from calipers.metrics import Metric
     from calipers.results import Group, Score, Tiers
+    from calipers.stats.power import Components
 
 _METRIC_COLUMN = 32
 _GROUP_COLUMN = 14
@@ -226,6 +227,8 @@ def _show_group(group: GroupExplanation, out: Console) -> None:
     out.print(Text(f"rows     {group.n:,} used of {group.records:,}"))
     for reason, count in group.left_out.items():
         out.print(Text(f"         {count:,} left out: {reason}"))
+    if group.variance is not None:
+        out.print(Text(f"variance {_parts(group.variance)}"))
     if group.table is not None and group.table.height:
         shown = f"the {group.table.height} largest of {group.table_rows:,}"
         out.print(Text(f"counted  {shown if group.table.height < group.table_rows else 'in all'}"))
@@ -233,6 +236,14 @@ def _show_group(group: GroupExplanation, out: Console) -> None:
     if group.weigh_most.height:
         out.print(Text("rows that weigh most"))
         out.print(_frame_table(group.weigh_most))
+
+
+def _parts(found: Components) -> str:
+    """Say where the width of the interval comes from."""
+    parts = [f"{found.tasks:.0%} from tasks{' and runs' if found.runs is None else ''}"]
+    parts += [] if found.runs is None else [f"{found.runs:.0%} from the runs of a task"]
+    parts += [] if found.judges is None else [f"{found.judges:.0%} from the judges of a run"]
+    return ", ".join(parts)
 
 
 def _frame_table(frame: pl.DataFrame) -> Table:

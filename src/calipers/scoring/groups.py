@@ -17,6 +17,7 @@ from calipers.metrics.intervals import is_of_one_cluster
 from calipers.metrics.judges import JUDGED_BY
 from calipers.picturing import histograms_of, reliability_of_group
 from calipers.results import ALL_FAILED, Group, Measured
+from calipers.scoring.fixed_tasks import with_fixed_tasks
 from calipers.scoring.keys import sorted_keys
 from calipers.scoring.options import Options
 from calipers.stats.intervals import NO_BOUND, Interval
@@ -40,6 +41,11 @@ def measured_groups(outcome: Outcome, plan: Plan, options: Options) -> list[Grou
                 options.calibrations,
                 plan.confidence,
             )
+            for text, group in groups.items()
+        }
+    if options.tasks == "fixed":
+        groups = {
+            text: with_fixed_tasks(group, outcome.groups[text], metrics, plan.confidence)
             for text, group in groups.items()
         }
     return _without_hidden(list(groups.values()), metrics, options)

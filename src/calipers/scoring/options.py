@@ -60,6 +60,8 @@ class Options:
     licences: tuple[Calibration, ...] = ()  # the same of a gate that does not correct
     must_measure: bool = False  # whether records of which nothing can be measured are an error
     who_judged: bool = False  # whether each group says who made its judged values
+    tasks: Literal["sampled", "fixed"] = "sampled"  # fixed: only the noise of runs counts
+    weight: Literal["task", "row"] | None = None  # None: as the command does by itself
 
     def __post_init__(self) -> None:
         _check_settings(self.settings)
@@ -67,6 +69,14 @@ class Options:
         if self.resamples < 0 or self.seed < 0:
             raise UsageError("--resamples and --seed are whole numbers from 0 on", fix="leave out")
         _check_way("--on-bad", self.on_bad, ("stop", "skip"))
+        _check_way("--tasks", self.tasks, ("sampled", "fixed"))
+        if self.tasks == "fixed" and (self.cluster is not None or self.resamples):
+            raise UsageError(
+                "--tasks fixed: only the runs of a task vary, no clusters and no resamples",
+                fix="leave --cluster and --resamples out",
+            )
+        if self.weight is not None:
+            _check_way("--weight", self.weight, ("task", "row"))
         if self.bad_rows is not None and self.on_bad != "skip":
             raise UsageError("--bad-rows needs --on-bad skip", fix="add --on-bad skip")
         if self.engine not in ENGINES:

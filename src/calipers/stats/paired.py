@@ -3,30 +3,30 @@
 >>> base, candidate = [0, 0, 1, 1, 0, 1, 0, 0], [1, 1, 1, 1, 1, 0, 1, 1]
 >>> found = paired(base, candidate, binary=True, higher_is_better=True)
 >>> found.difference, found.wins, found.losses, round(found.p_value, 5)
-(0.5, 5, 1, 0.21875)
+(0.5, 5, 1, 0.125)
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
-from math import sqrt
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from calipers.stats.intervals import normal_quantile
+from calipers.stats.paired_means import Repeats, fixed_tasks, sampled_tasks
+from calipers.stats.paired_shares import share_difference
+from calipers.stats.sign_flips import EXACT, sign_flip
 
 Floats: TypeAlias = NDArray[np.float64]
 Labels: TypeAlias = NDArray[Any]
 
 _ROUNDING = 1e-12  # 0.1 + 0.2 against 0.3 is a tie
-_EXACT = 16  # flips: all 65,536 sign patterns are tried
-_BLOCK = 8  # flips that one random byte decides
-_BLOCKS_AT_ONCE = 64  # bounds memory: 640 kB of bytes for 10,000 resamples
-_HALVINGS = 60  # of an interval no wider than 2: to the last bit
+
+NOTHING_VARIES = "nothing varies, so the role of chance is unknown"
+RUN_ONCE = "no task has more than one run on a side, so how far runs vary is unknown"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,16 +70,37 @@ def paired(
     seed: int = 0,
     resamples: int = 10_000,
     clusters: ArrayLike | None = None,
+    reach: float | None = None,
+    step: float | None = None,
+    repeats: Repeats | None = None,
+    fixed: bool = False,
+    freedom: float | None = None,
 ) -> Comparison:
-    """The comparison of two systems, a value per task from each.
+    """Return the comparison of two systems, a value per task from each.
 
-    Of 0 and 1: the exact McNemar test (two-sided binomial, not mid-p), Tango's interval, Cohen's
-    g. Else a t test on the differences with Cohen's dz and, as a check that assumes no normality,
-    the p-value of flipped signs. With `clusters` (tasks of one repository, say) the t test is the
-    cluster-robust one for either kind, and signs flip per cluster.
+    p is below 1 − confidence exactly where the interval leaves 0 out. Of 0 and 1: McNemar's mid-p
+    test with Tango's interval, and Cohen's g. Else a t test on the differences with Cohen's dz,
+    which allows for tasks it has not seen (`paired_means`); beside it the p-value of flipped signs,
+    which decides where few tasks differ. With `clusters` (tasks of one repository, say) the t test
+    is the cluster-robust one for either kind, and signs flip per cluster.
 
-    Tango's interval is no inversion of the exact test: when few pairs changed it can leave out 0
-    while p is above 1 − confidence. The verdict is the test's.
+    Args:
+        base: a finite value per task.
+        candidate: the same tasks' values, in the same order.
+        binary: whether all values are 0 or 1, each of a single run.
+        higher_is_better: what a win is; None counts higher values as wins.
+        confidence: of the interval.
+        seed: of the flipped signs.
+        resamples: how many of these, above 16 tasks that differ.
+        clusters: a label per task.
+        reach: the largest difference that there can be; None where it has no bound.
+        step: how far one run can move a value; `reach` unless given.
+        repeats: the runs behind the values, where these are means of runs.
+        fixed: whether the tasks are all there are: then only their runs vary.
+        freedom: degrees of freedom, where tasks do not weigh alike.
+
+    Raises:
+        ValueError: for values that are not finite, not paired, or not binary where they should be.
     """
     first, second = finite(base), finite(candidate)
     if first.shape != second.shape:
@@ -87,19 +108,18 @@ def paired(
     size = np.maximum(np.abs(first), np.abs(second))
     differences = np.where(np.abs(second - first) > _ROUNDING * size, second - first, 0.0)
     groups = None if clusters is None else np.asarray(clusters)
-    exact = binary and groups is None
+    exact = binary and groups is None and not fixed
     if exact:
         require_binary(first, second)
-    test = "exact McNemar" if exact else "paired t" if groups is None else "clustered paired t"
     higher, lower = int((differences > 0).sum()), int((differences < 0).sum())
     wins, losses = (lower, higher) if higher_is_better is False else (higher, lower)
     n = differences.size
-    mean, stderr, freedom = mean_and_error(differences, groups)
+    mean, stderr, degrees = mean_and_error(differences, groups)
     found = partial(
         Comparison,
         difference=mean,
         stderr=stderr,
-        test=test,
+        test="mid-p McNemar" if exact else "paired t" if groups is None else "clustered paired t",
         interval="Tango score" if exact else "t",
         effect_name="Cohen's g" if exact else "Cohen's dz",
         wins=wins,
@@ -110,92 +130,87 @@ def paired(
     if mean is None:
         return found(reason="no pairs")
     if exact:
-        low, high = tango(higher, lower, n, confidence=confidence)
+        low, high, p_value = share_difference(higher, lower, n, confidence=confidence)
         effect = higher / (higher + lower) - 0.5 if higher or lower else None
-        return found(low=low, high=high, p_value=mcnemar(higher, lower), effect=effect)
+        return found(low=low, high=high, p_value=p_value, effect=effect)
     largest = float(size.max())
-    low_t, high_t, p_value, reason = student(
-        mean, stderr, freedom, largest=largest, confidence=confidence
-    )
     deviation = float(differences.std(ddof=1)) if n > 1 else 0.0
     flips = differences if groups is None else _totals(differences, groups)
-    return found(
-        low=low_t,
-        high=high_t,
-        p_value=p_value,
+    found = partial(
+        found,
         effect=mean / deviation if deviation > _ROUNDING * largest else None,
         permutation_p=sign_flip(flips, seed=seed, resamples=resamples),
-        reason=reason,
+    )
+    if fixed:
+        return _of_fixed_tasks(found, differences, confidence, reach, step, repeats)
+    if groups is not None or reach is None or n <= 1:
+        freedom = degrees if freedom is None else freedom
+        low_t, high_t, p_t, reason = student(
+            mean, stderr, freedom, largest=largest, confidence=confidence
+        )
+        found = partial(found, low=low_t, high=high_t, p_value=p_t, reason=reason)
+    else:
+        bounds = sampled_tasks(
+            differences,
+            confidence=confidence,
+            reach=reach,
+            step=reach if step is None else step,
+            repeats=repeats,
+            freedom=freedom,
+        )
+        found = partial(found, low=bounds.low, high=bounds.high, p_value=bounds.p_value)
+    if repeats is not None and repeats.unequal and groups is None and reach is not None:
+        return found(test="paired t, permuted runs")
+    few = _few_differ(int(np.count_nonzero(flips)), flips.size)
+    return _decided_by_flips(found(), confidence) if few else found()
+
+
+def _few_differ(differing: int, n: int) -> bool:
+    """Say whether less than half of the tasks differ, and so few that all flips can be tried."""
+    return 0 < differing <= EXACT and 2 * differing < n
+
+
+def _decided_by_flips(found: Comparison, confidence: float) -> Comparison:
+    """Return the comparison with the p-value of flipped signs, if that is the larger one."""
+    flipped = found.permutation_p
+    if flipped is None or found.p_value is None or found.low is None or found.high is None:
+        return found
+    if flipped <= found.p_value:
+        return found
+    may_be_none = flipped >= 1 - confidence
+    return replace(
+        found,
+        low=min(found.low, 0.0) if may_be_none else found.low,
+        high=max(found.high, 0.0) if may_be_none else found.high,
+        p_value=flipped,
+        test="sign-flip permutation",
     )
 
 
-def mcnemar(higher: int, lower: int) -> float:
-    """Two-sided exact p of McNemar (1947), that changed pairs go up as often as down.
-
-    A cautious test: it errs less often than its level says. Without a changed pair p is 1.
-    """
-    from scipy.special import bdtr  # noqa: PLC0415 (slow to load)
-
-    return min(1.0, 2 * float(bdtr(min(higher, lower), higher + lower, 0.5)))
-
-
-def tango(higher: int, lower: int, n: int, *, confidence: float) -> tuple[float, float]:
-    """Score interval of a difference of paired proportions: Tango (1998), Stat. Med. 17, 891.
-
-    The differences that a score test does not reject; of width above 0 also when no pair changed.
-
-    >>> [round(bound, 4) for bound in tango(6, 16, 161, confidence=0.95)]
-    [-0.124, -0.0054]
-    """
-    z = normal_quantile(confidence)
-    return -_tango_high(lower, higher, n, z), _tango_high(higher, lower, n, z)
-
-
-def _tango_high(higher: int, lower: int, n: int, z: float) -> float:
-    """The largest difference whose score statistic is within z, found by halving."""
-    inside, outside = (higher - lower) / n, 1.0
-    for _ in range(_HALVINGS):
-        middle = (inside + outside) / 2
-        # q: the likeliest share of pairs that go down, were the difference `middle`.
-        linear = (2 * n - higher + lower) * middle - higher - lower
-        root = sqrt(linear * linear + 8 * n * lower * middle * (1 - middle))
-        q = max(0.0, root - linear) / (4 * n)
-        variance = n * (2 * q + middle * (1 - middle))
-        if (higher - lower - n * middle) ** 2 <= z * z * variance:
-            inside = middle
-        else:
-            outside = middle
-    return outside
-
-
-def sign_flip(differences: Floats, *, seed: int, resamples: int) -> float:
-    """Two-sided p of the sum of differences when each sign might as well be the other one.
-
-    Fisher's (1935) randomisation test: exact up to 16 flips, from seeded resamples above, where
-    (count + 1) / (resamples + 1) keeps the level: Phipson & Smyth (2010).
-    """
-    moved = differences[differences != 0]
-    observed = abs(moved.sum()) - _ROUNDING * np.abs(moved).sum()
-    if moved.size <= _EXACT:
-        return float(np.mean(np.abs(_signed_sums(moved)) >= observed))
-    rng = np.random.default_rng(seed)
-    sums = np.zeros(resamples)
-    blocks = np.pad(moved, (0, -moved.size % _BLOCK)).reshape(-1, _BLOCK)
-    for start in range(0, len(blocks), _BLOCKS_AT_ONCE):
-        tables = _signed_sums(blocks[start : start + _BLOCKS_AT_ONCE])
-        picks = np.frombuffer(rng.bytes(len(tables) * resamples), dtype=np.uint8)
-        for table, pick in zip(tables, picks.reshape(-1, resamples), strict=True):
-            sums += table.take(pick)
-    return float((1 + np.count_nonzero(np.abs(sums) >= observed)) / (resamples + 1))
-
-
-def _signed_sums(values: Floats) -> Floats:
-    """The sums along the last axis under every pattern of signs."""
-    sums = np.zeros((*values.shape[:-1], 1))
-    for column in np.moveaxis(values, -1, 0):
-        step = column[..., np.newaxis]
-        sums = np.concatenate([sums + step, sums - step], axis=-1)
-    return sums
+def _of_fixed_tasks(
+    found: Callable[..., Comparison],
+    differences: Floats,
+    confidence: float,
+    reach: float | None,
+    step: float | None,
+    repeats: Repeats | None,
+) -> Comparison:
+    """Return the comparison over these very tasks, or without bounds where runs are unknown."""
+    named = partial(found, test="t over runs", interval="t over runs")
+    bounds = None
+    if repeats is not None:
+        bounds = fixed_tasks(
+            differences,
+            confidence=confidence,
+            reach=reach,
+            step=(reach or 0.0) if step is None else step,
+            repeats=repeats,
+        )
+    if bounds is None:
+        return named(stderr=None, reason=RUN_ONCE)
+    if not bounds.stderr:
+        return named(stderr=None, reason=NOTHING_VARIES)
+    return named(low=bounds.low, high=bounds.high, p_value=bounds.p_value, stderr=bounds.stderr)
 
 
 def mean_and_error(
@@ -229,7 +244,7 @@ def student(
     if stderr is None:
         return None, None, None, "a single value or cluster does not tell how others vary"
     if stderr <= _ROUNDING * largest:
-        return None, None, None, "nothing varies, so the role of chance is unknown"
+        return None, None, None, NOTHING_VARIES
     reach = float(stdtrit(freedom, (1 + confidence) / 2)) * stderr
     p_value = 2 * float(stdtr(freedom, -abs(difference) / stderr))
     return difference - reach, difference + reach, p_value, None

@@ -44,6 +44,44 @@ class Spread:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Components:
+    """How much of the variance of a mean, and so of its interval, comes from what; sums to 1."""
+
+    tasks: float
+    runs: float | None = None  # None where no task was run twice: then they are in the tasks' part
+    judges: float | None = None  # None where no record has two judgments: then in the runs' part
+
+
+def components(spread: Spread, share: float, judges: float | None = None) -> Components | None:
+    """Return the parts of a mean's variance, `share` being the mean of 1 / runs over its tasks.
+
+    `judges` is the variance that the judges of a record leave in its value. None where nothing can
+    be told apart, or nothing varies.
+
+    >>> found = components(Spread(between=0.12, within=0.08, tasks=50), 1 / 4)
+    >>> round(found.tasks, 3), round(found.runs, 3)
+    (0.857, 0.143)
+    """
+    of_runs = None if spread.within is None else spread.within * share
+    whole = spread.between + (of_runs or 0.0)
+    if (of_runs is None and judges is None) or not whole:
+        return None
+    of_judges = (
+        None if judges is None else min(judges * share, whole if of_runs is None else of_runs)
+    )
+    if of_runs is None:
+        tasks = spread.between - (of_judges or 0.0)
+        return Components(
+            tasks=tasks / whole, judges=None if of_judges is None else of_judges / whole
+        )
+    return Components(
+        tasks=spread.between / whole,
+        runs=(of_runs - (of_judges or 0.0)) / whole,
+        judges=None if of_judges is None else of_judges / whole,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """A way to see a difference: so many tasks, runs of each, and calls of each system."""
 
@@ -103,6 +141,18 @@ def tasks_needed(
     critical = normal_quantile(confidence)
     reach = critical + float(ndtri(power))
     return ceil((reach / delta) ** 2 * difference.per_task(runs) + critical**2 / 2)
+
+
+def tasks_for_width(width: float, score: Spread, *, runs: int = 1, confidence: float = 0.95) -> int:
+    """Return the tasks with which the interval of a mean is no wider than this, on average.
+
+    (2 z_α/2 / width)² · variance, and z²_α/2 / 2 tasks more because the interval is Student's.
+
+    >>> tasks_for_width(0.1, Spread(between=0.12, within=0.08, tasks=50), runs=4)
+    218
+    """
+    critical = normal_quantile(confidence)
+    return ceil((2 * critical / width) ** 2 * score.per_task(runs) + critical**2 / 2)
 
 
 def tasks_to_settle(
