@@ -589,12 +589,11 @@ def test_fixed_tasks_vary_by_their_runs_only() -> None:
     assert wide[0] < narrow[0] < narrow[1] < wide[1]  # type: ignore[operator]
 
 
-def test_fixed_tasks_with_one_run_have_no_interval_and_a_notice() -> None:
+def test_fixed_tasks_with_one_run_have_no_interval_and_a_reason() -> None:
     rows = [{"id": str(task), "correct": task % 2 == 0} for task in range(10)]
-    scored = cal.score(rows, tasks="fixed")
-    found = scored.groups[0].metrics["accuracy"]
+    found = cal.score(rows, tasks="fixed").groups[0].metrics["accuracy"]
     assert (found.value, found.low, found.high) == (0.5, None, None)
-    assert any("no interval for fixed tasks: accuracy" in notice for notice in scored.notices)
+    assert "two runs or more of every task" in (found.interval_reason or "")
 
 
 def test_fixed_tasks_all_alike_have_an_interval() -> None:

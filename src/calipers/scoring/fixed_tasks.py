@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from math import isfinite
 
@@ -69,18 +69,3 @@ def _fixed(measured: Measured, metric: Metric, totals: Totals, confidence: float
         scope="tasks at hand",
         worth=None,
     )
-
-
-def fixed_notices(groups: Iterable[Group]) -> Iterator[str]:
-    """Say which metrics have no interval for fixed tasks, and why."""
-    lacking: Mapping[str, None] = dict.fromkeys(
-        name
-        for group in groups
-        for name, each in group.metrics.items()
-        if each.value is not None and each.interval is None
-    )
-    if lacking:
-        yield (
-            f"no interval for fixed tasks: {', '.join(lacking)}; that takes a mean over rows, and "
-            "two runs or more of every task"
-        )

@@ -16,7 +16,6 @@ from calipers.errors import DataError, UsageError, nearest
 from calipers.frontier import cost_frontier
 from calipers.metrics.declaration import GROUP
 from calipers.results import FlakyTask, Frontier, Input, PerTask, Score, need_figures
-from calipers.scoring.fixed_tasks import fixed_notices
 from calipers.scoring.groups import measured_groups
 from calipers.scoring.keys import sorted_keys
 from calipers.scoring.notices import nothing_measured, notices, refuse_unmeasured
@@ -64,7 +63,6 @@ def score_data(
         notices=(
             *notices(sources, outcome, options),
             *nothing_measured(groups, sources),
-            *(fixed_notices(groups) if options.tasks == "fixed" else ()),
         ),
         seed=options.seed,
     )
