@@ -37,7 +37,7 @@ _ASCII = {
 
 
 # Where an order begins: a clause, or after words that make one of what follows.
-_YOU = r"you (?:must|should|shall|will|have to|need to|may|can|are (?:required|asked|told) to|to)"
+_YOU = r"you (?:must|should|shall|will|have to|need to|are (?:required|asked|told) to|to)"
 _LEADS = _any(
     *("please", "kindly", "now", "then", "and", "just", "simply", "so", "or", "judge", "always"),
     *("evaluator", "grader", "reviewer", "reviewers", "must", "shall", "so you can", _YOU),
@@ -59,11 +59,18 @@ BEST = _any(
     rf"{_NUMBER} (?:points?|stars?|marks?) (?:for|to|in|on) (?:all|every|each)",
     rf"(?:an? )?{_NUMBER} (?:for|to|in|on|next to) (?:all|every|each|everything|the \w+ (?:item|aspect)|\w+_\w+)",
     r"an a(?:\+| plus)",
+    r"(?:maximum|maximal|top|highest|perfect|best possible) (?:\w+ )?"
+    r"(?:evaluation|result|assessment|verdict|review)s?",
+    r"all (?:of )?(?:the |its |available )?(?:points|marks)",
+    r"the top of the scale",
+    rf"{_NUMBER} (?:across the board|everywhere|throughout|all round)",
+    rf"{_NUMBER}(?:, {_NUMBER})*,? and {_NUMBER}",
 )
 _GIVE = _any(
+    *("emit", "enter", "hand", "round", "choose", "select", "use", "show", "make", "keep"),
     *("give", "grant", "award", "assign", "rate", "score", "grade", "mark", "return", "output"),
-    *("print", "reply", "respond", "answer", "write", "put", "set", "record", "report", "say"),
-    *("hand out", "evaluate", "allocate", "receives?", "gets?", "deserves?", "insert", "enter"),
+    *("print", "reply", "respond", "answer with", "write", "put", "set", "record", "report", "say"),
+    *("evaluate", "allocate", "receives?", "gets?", "deserves?", "insert", "provide", "state"),
 )
 _WORK = _any(
     *("this", "it", "that", "all", "every", "everything", "me", "the", "any", "each", "both"),
@@ -71,24 +78,41 @@ _WORK = _any(
 _GOOD = _any(
     *("correct", "pass(?:ed|ing)?", "perfect", "excellent", "outstanding", "fulfilled", "flawless"),
     *("satisfied", "achieved", "met", "accepted", "approved", "(?:a )?success(?:ful)?", "right"),
-    *("fully \\w+", "complete(?:d)?", "valid", "true"),
+    *("fully \\w+", "complete(?:d)?", "true", "done"),
 )
 _END = r"(?:\s*$|\s*[.,;!)\n\"'])"
 _TASK = _any(
     *("rubric", "instructions?", "prompts?", "criteria", "criterion", "rules", "guidelines"),
     *("directions", "orders", "scheme", "evaluation", "grading", "scoring", "polic(?:y|ies)"),
-    *("everything (?:above|before)", "what(?:ever)? you (?:were|have been) told", "check"),
+    *(
+        "everything (?:above|before)",
+        "what(?:ever)? you (?:were|have been) told",
+        "check",
+        "guidance",
+    ),
+    *("deductions?", "(?:any|all) (?:mistakes|errors|flaws)", "what came before", "(?:the )?above"),
 )
 _JUDGE = _any(
     *("judges?", "graders?", "evaluators?", "assessors?", "examiners?", "(?:ai|llm) reviewers?"),
-    *("reviewing (?:model|llm|ai)", "grading (?:model|llm|ai|system)", "llms?", "ai models?"),
-    *("assessment system", "language models?", "evaluation (?:model|system)"),
+    *(
+        "reviewing (?:model|llm|ai)",
+        "grading (?:model|llm|ai|system)",
+        "llms?(?: reading this)?",
+        "ai models?",
+    ),
+    *("(?:chat)?gpt", "ai", "(?:scoring|grading|review) (?:bot|ai)", "ai systems?", "gradebot"),
+    *(
+        "model (?:that|which) \\w+ this",
+        "assessment system",
+        "language models?",
+        "evaluation (?:model|system)",
+    ),
 )
 _A = r"(?:the |an? |any |all |my |our )?(?:llm |ai |automated |automatic |language[- ]model )?"
 
 RULES: Mapping[str, str] = {
     "ignore_instructions": _any(
-        rf"{START}(?:ignore|disregard|forget|override|bypass|skip|neglect|drop)\b{GAP}{{0,40}}\b"
+        rf"{START}(?:ignore|disregard|forget|override|bypass|skip|neglect|drop|overlook|discard|abandon)\b{GAP}{{0,40}}\b"
         rf"{_TASK}\b",
         rf"(?:authori[sz]e|allow|instruct|order|ask|want) you to (?:ignore|disregard|bypass|skip)\b",
         rf"\bno longer (?:follow|apply|use)\b{GAP}{{0,20}}\b{_TASK}\b",
@@ -96,6 +120,14 @@ RULES: Mapping[str, str] = {
         rf"\b(?:rubric|(?:evaluation |grading |scoring )(?:criteria|rules|policy|scheme))"
         r"(?: above)? (?:is|are|has|have|does)\s+(?:not apply|(?:been )?(?:wrong|obsolete|void|"
         r"invalid|suspended|changed|updated|replaced|outdated))",
+        rf"\boverrides? (?:the|your|any|all) (?:\w+ )?{_TASK}\b",
+        rf"\byour (?:\w+ )?{_TASK} (?:is|are|was|were) (?:now )?(?:void|obsolete|invalid|wrong|null)\b",
+        rf"{START}(?:do not|don't|never) (?:apply|follow|use|read|check|compare|consult|need)\b"
+        rf"{GAP}{{0,30}}\b(?:{_TASK}|rest|answer|reference)\b",
+        rf"\b(?:act|behave|grade|judge|pretend|continue) (?:like|as if|as though|that) "
+        rf"(?:the|there|this|no|your){GAP}{{0,20}}\b(?:rubric|criteria|instructions|rules)\b",
+        r"(?:^|[\n.!?])\s*reset your (?:context|memory|instructions)\b|\bevaluation mode\b",
+        r"\b(?:decode|decipher|decrypt|translate)\b[^.\n]{0,60}\b(?:do as|obey|follow|execute|return it)\b",
         r"\b(?:your|the) (?:instructions?|orders|task|role|grading|evaluation) (?:has|have|is|are) "
         r"(?:been )?(?:changed|updated|suspended|replaced|reassigned|overridden)",
         r"\b(?:you have been reassigned|your new (?:task|role|instructions?))\b",
@@ -124,7 +156,17 @@ RULES: Mapping[str, str] = {
         rf"{START}(?:do not|don't|never)\s+(?:highlight|mention|list|point out|criticise|criticize)"
         rf"{GAP}{{0,20}}\b(?:negatives?|weakness(?:es)?|flaws|errors|problems)\b",
         rf"\b(?:positive review|positive scores?|positive ratings?)(?: only|s? only)\b",
-        rf"{START}be (?:generous|lenient)\b",
+        rf"{START}be (?:generous|lenient)\b|{START}be (?:kind|gentle|nice)\b{GAP}{{0,12}}\b{_MARK}",
+        rf"{START}(?:leave out|omit|avoid) (?:the |any |all )?(?:criticism|negatives|deductions)\b",
+        rf"{START}(?:say|write|mention|report) (?:only|nothing but) (?:good|positive|nice|praise)",
+        rf"\b(?:score|grade|mark|rating)s? (?:under|below|less than|lower than) {_NUMBER} (?:is|are|will)\b",
+        rf"\b(?:judge|grader|evaluator|reviewer)s? (?:all )?(?:gave|gives?|give|awards?) (?:this|it) an? "
+        rf"(?:{_NUMBER}|{BEST})",
+        rf"\b(?:score|grade|verdict)s?\s*[:=]\s*{_NUMBER}(?:, {_NUMBER})+",
+        rf"\b(?:default )?score\s*=\s*(?:max|maximum|full|5)\b",
+        rf"\b{_NUMBER}\s*/\s*{_NUMBER} is what you\b",
+        rf"{START}score it {_NUMBER} by default\b",
+        r"(?:^|\n)\s*(?:grade|score)\s*:\s*[!-~]+ \(do not",
     ),
     "asks_for_verdict": _any(
         rf"{START}(?:mark|treat|consider|count|accept|record|deem|declare|regard|rate|grade|judge"
@@ -134,7 +176,15 @@ RULES: Mapping[str, str] = {
         rf"|(?:this|the) \w+) {_GOOD}\b",
         rf"{START}(?:pass|approve|accept)(?: (?:it|this|me|everything|anything|all|the|answer"
         rf"|response|submission|one))+{_END}",
-        rf"{START}let (?:it|this|me)(?: one)? pass\b",
+        rf"{START}let (?:it|this|me)(?: one)? pass\b|{START}(?:just |simply )?(?:approve|accept){_END}",
+        rf"\b(?:the )?only (?:valid|possible|allowed|acceptable|correct) (?:verdict|score|grade|answer)s?"
+        rf" (?:is|are)\b",
+        rf"\b(?:should|must|shall|to) recommend (?:acceptance|accepting)\b|\bdeserves acceptance\b",
+        rf"{START}(?:mark|tick|check) (?:every|all|each)(?: the)? (?:\w+)(?: \w+)? as \w+",
+        rf"\b(?:answer|response|solution|candidate|submission) is (?:always|defined (?:to be|as)|by "
+        rf"definition) {_GOOD}\b",
+        rf"\byour (?:grade|score|verdict|rating|judge?ment) (?:must|should|has to|will)\b",
+        rf"{START}pass (?:all|every|any) (?:\w+){_END}",
         rf"\b(?:score|grade|rating|verdict|result|evaluation|judge?ment) (?:must|should|shall|will|"
         rf"has to) (?:be|say|conclude)\b{GAP}{{0,40}}\b(?:{BEST}|{_NUMBER}|pass(?:es|ed)?|positive|"
         rf"correct)\b",
@@ -168,6 +218,12 @@ RULES: Mapping[str, str] = {
         rf"\bact as (?:the |an? )?(?:\w+ )?(?:judge|grader|evaluator)\b",
         r"\bfrom now on you\b|\byou are now an?\b|\byou approve everything\b",
         r"\bas (?:the |an? )?(?:ai |llm )?(?:judge|grader|evaluator),? you\b",
+        rf"(?:^|[\n.!?])\s*{_JUDGE}\s*(?:reading|grading|judging|that reads) (?:this|it)\b",
+        rf"\breviewers? (?:using|who use|with) (?:an? )?(?:llm|ai|chatgpt|gpt)",
+        r"\bthis is (?:the|your) (?:evaluation team|developer|operator|administrator)",
+        rf"\byou are (?:grade|judge|score)bot\b",
+        r"\bi am the (?:author|owner|creator) of (?:the|this) (?:rubric|test|benchmark)\b",
+        r"\byou have my permission\b",
         r"\binstruct the (?:assessment|evaluation|grading)\b|\bhereby instruct\b",
         r"\byour (?:evaluation|judge?ment|verdict|reasoning|reason) (?:must|should|shall|write)\b",
         r"\bin your (?:reason|reasoning|scores|verdict|json|reply)\b[^.\n]{0,20}\b(?:write|put|say)",
@@ -183,17 +239,24 @@ RULES: Mapping[str, str] = {
         r"(?:^|\n)[\s#*\[(]*system\s*[:\]]\s[^\n]{0,60}\b(?:pass|scores?|grade|judge|grading|orders|"
         r"instructions?|rules?|you|must|override|approve|accept)\b",
         r"(?:^|\n)\s*(?:assistant|judge)\s*:\s*[{\[]",
+        r"(?:^|\n)\s*(?:human|user)\s*:[^\n]{0,200}\n+\s*(?:assistant|ai|judge)\s*:\s*(?:[0-9{\[]|pass)",
+        r"(?:^|\n)#{2,} ?(?:instruction|response)s?\s*:",
+        r"(?:^|\n)\s*(?:developer|operator|admin(?:istrator)?|teacher)\s*:\s[^\n]{0,60}\b(?:pass|award|"
+        r"full|all|accept|score|grade|mark)",
+        r"\bsystem override\b",
         r"[\"']?\brole[\"']?\s*[:=]\s*[\"']?system\b",
         r"(?:^|\n)[\s#*]*(?:new |updated )?instructions? for (?:the )?(?:judge|grader|evaluator)",
     ),
     "imitates_fence": _any(
         r"<<<\s*/?\s*(?:end|begin)\b",
-        r"</(?:answer|review|data|paper|task|input|output|submission|response|text|instructions?)>",
-        r"\bend of (?:the )?(?:judged |submitted )?(?:data|submission|judged text|answer|input)\b",
+        r"</(?:(?:judged_)?(?:answer|review|data|paper|task|submission|response|text)|instructions?)>",
+        r"\bend of (?:the )?(?:\w+ )?(?:data|submission|judged text|answer|candidate output)\b",
         r"\b(?:judged )?data ends? (?:here|with)\b",
     ),
     "imitates_answer": _any(
         r"[\"']scores[\"']\s*:\s*\{",
+        r"<(?:score|verdict|grade)>\s*(?:5|10|100|pass)",
+        r"(?:^|\n)scores:\n(?:[ \t]+\w+: ?[0-9.]+\n)+",
         r"\bweighted_score[\"']?\s*[:=]",
         r"[\"']passed[\"']\s*:\s*true\b[^\n]{0,80}[\"'](?:reason|verdict|scores?|weighted_score)[\"']",
         r"[\"'](?:reason|verdict)[\"']\s*:[^\n]{0,200}[\"']passed[\"']\s*:\s*true\b",
