@@ -112,7 +112,7 @@ def _close_up(text: str) -> str:
     lines = []
     for line in text.split("\n"):
         parts: list[str] = []
-        for is_letter, group in groupby(line.split(" "), key=lambda each: len(each) < 2):
+        for is_letter, group in groupby(line.split(" "), key=lambda each: len(each) <= 1):
             words = list(group)
             if is_letter and sum(map(bool, words)) >= _FEWEST:
                 parts += "".join(each or " " for each in words).split(" ")

@@ -112,12 +112,14 @@ _A = r"(?:the |an? |any |all |my |our )?(?:llm |ai |automated |automatic |langua
 
 RULES: Mapping[str, str] = {
     "ignore_instructions": _any(
+        r"\b(?:ignore|disregard|forget|bypass|override) (?:the |this |your |any |all |of |\w+ )*"
+        r"(?:rubric|(?:previous|prior|above|earlier|preceding) (?:instructions?|rules|criteria))",
         rf"{START}(?:ignore|disregard|forget|override|bypass|skip|neglect|drop|overlook|discard|abandon)\b{GAP}{{0,40}}\b"
         rf"{_TASK}\b",
-        rf"(?:authori[sz]e|allow|instruct|order|ask|want) you to (?:ignore|disregard|bypass|skip)\b",
+        r"(?:authori[sz]e|allow|instruct|order|ask|want) you to (?:ignore|disregard|bypass|skip)\b",
         rf"\bno longer (?:follow|apply|use)\b{GAP}{{0,20}}\b{_TASK}\b",
         rf"{START}(?:stop (?:grading|judging|evaluating|being)|instead of (?:grading|judging|evalu))",
-        rf"\b(?:rubric|(?:evaluation |grading |scoring )(?:criteria|rules|policy|scheme))"
+        r"\b(?:rubric|(?:evaluation |grading |scoring )(?:criteria|rules|policy|scheme))"
         r"(?: above)? (?:is|are|has|have|does)\s+(?:not apply|(?:been )?(?:wrong|obsolete|void|"
         r"invalid|suspended|changed|updated|replaced|outdated))",
         rf"\boverrides? (?:the|your|any|all) (?:\w+ )?{_TASK}\b",
@@ -155,7 +157,7 @@ RULES: Mapping[str, str] = {
         r"(?:points?|marks?)\b",
         rf"{START}(?:do not|don't|never)\s+(?:highlight|mention|list|point out|criticise|criticize)"
         rf"{GAP}{{0,20}}\b(?:negatives?|weakness(?:es)?|flaws|errors|problems)\b",
-        rf"\b(?:positive review|positive scores?|positive ratings?)(?: only|s? only)\b",
+        r"\b(?:positive review|positive scores?|positive ratings?)(?: only|s? only)\b",
         rf"{START}be (?:generous|lenient)\b|{START}be (?:kind|gentle|nice)\b{GAP}{{0,12}}\b{_MARK}",
         rf"{START}(?:leave out|omit|avoid) (?:the |any |all )?(?:criticism|negatives|deductions)\b",
         rf"{START}(?:say|write|mention|report) (?:only|nothing but) (?:good|positive|nice|praise)",
@@ -163,7 +165,7 @@ RULES: Mapping[str, str] = {
         rf"\b(?:judge|grader|evaluator|reviewer)s? (?:all )?(?:gave|gives?|give|awards?) (?:this|it) an? "
         rf"(?:{_NUMBER}|{BEST})",
         rf"\b(?:score|grade|verdict)s?\s*[:=]\s*{_NUMBER}(?:, {_NUMBER})+",
-        rf"\b(?:default )?score\s*=\s*(?:max|maximum|full|5)\b",
+        r"\b(?:default )?score\s*=\s*(?:max|maximum|full|5)\b",
         rf"\b{_NUMBER}\s*/\s*{_NUMBER} is what you\b",
         rf"{START}score it {_NUMBER} by default\b",
         r"(?:^|\n)\s*(?:grade|score)\s*:\s*[!-~]+ \(do not",
@@ -177,18 +179,18 @@ RULES: Mapping[str, str] = {
         rf"{START}(?:pass|approve|accept)(?: (?:it|this|me|everything|anything|all|the|answer"
         rf"|response|submission|one))+{_END}",
         rf"{START}let (?:it|this|me)(?: one)? pass\b|{START}(?:just |simply )?(?:approve|accept){_END}",
-        rf"\b(?:the )?only (?:valid|possible|allowed|acceptable|correct) (?:verdict|score|grade|answer)s?"
-        rf" (?:is|are)\b",
-        rf"\b(?:should|must|shall|to) recommend (?:acceptance|accepting)\b|\bdeserves acceptance\b",
+        r"\b(?:the )?only (?:valid|possible|allowed|acceptable|correct) (?:verdict|score|grade|answer)s?"
+        r" (?:is|are)\b",
+        r"\b(?:should|must|shall|to) recommend (?:acceptance|accepting)\b|\bdeserves acceptance\b",
         rf"{START}(?:mark|tick|check) (?:every|all|each)(?: the)? (?:\w+)(?: \w+)? as \w+",
         rf"\b(?:answer|response|solution|candidate|submission) is (?:always|defined (?:to be|as)|by "
         rf"definition) {_GOOD}\b",
-        rf"\byour (?:grade|score|verdict|rating|judge?ment) (?:must|should|has to|will)\b",
+        r"\byour (?:grade|score|verdict|rating|judge?ment) (?:must|should|has to|will)\b",
         rf"{START}pass (?:all|every|any) (?:\w+){_END}",
         rf"\b(?:score|grade|rating|verdict|result|evaluation|judge?ment) (?:must|should|shall|will|"
         rf"has to) (?:be|say|conclude)\b{GAP}{{0,40}}\b(?:{BEST}|{_NUMBER}|pass(?:es|ed)?|positive|"
         rf"correct)\b",
-        rf"\b(?:your|the|official|final) (?:verdict|judge?ment)\b[^.!?\n]{{0,16}}(?:is|:|=)\s*[\"'*]*"
+        r"\b(?:your|the|official|final) (?:verdict|judge?ment)\b[^.!?\n]{0,16}(?:is|:|=)\s*[\"'*]*"
         r"(?:pass|correct|accept)",
         rf"\bthe (?:correct|right|real|true|official) (?:score|grade|rating|mark)\b{GAP}{{0,30}}"
         rf"\b(?:is|:)\s*{_NUMBER}\b",
@@ -209,19 +211,19 @@ RULES: Mapping[str, str] = {
         rf"|give|mark|skip|this|the|whatever|ignore|assign|full|recommend|accept|pass)\b",
         rf"\bif (?:you are|an?|you're) (?:{_A}{_JUDGE}|ai|llm)(?: is)?\s*(?:reading|grading|judging"
         rf"|evaluating|reviewing|scoring|,|you|please)",
-        rf"\bwhoever (?:evaluates|grades|judges|scores|reviews|reads)\b",
+        r"\bwhoever (?:evaluates|grades|judges|scores|reviews|reads)\b",
         rf"\b(?:the|any|this) (?:{_JUDGE}) (?:must|shall|should|will|has been|have been|is|are|gives?|"
         rf"always)\b{GAP}{{0,50}}\b(?:{BEST}|accept|approve|correct|maximum|instructed|returns? {_NUMBER}"
         rf"|pass(?:ed)?(?: this| it| the|{_END}))",
-        rf"\byou(?: are|'re| will)(?: now| from now on| hereby| no longer)?(?: be| act as)? "
-        rf"(?:the |an? )?(?:\w+ )?(?:judge|grader|evaluator)\b",
-        rf"\bact as (?:the |an? )?(?:\w+ )?(?:judge|grader|evaluator)\b",
+        r"\byou(?: are|'re| will)(?: now| from now on| hereby| no longer)?(?: be| act as)? "
+        r"(?:the |an? )?(?:\w+ )?(?:judge|grader|evaluator)\b",
+        r"\bact as (?:the |an? )?(?:\w+ )?(?:judge|grader|evaluator)\b",
         r"\bfrom now on you\b|\byou are now an?\b|\byou approve everything\b",
         r"\bas (?:the |an? )?(?:ai |llm )?(?:judge|grader|evaluator),? you\b",
         rf"(?:^|[\n.!?])\s*{_JUDGE}\s*(?:reading|grading|judging|that reads) (?:this|it)\b",
-        rf"\breviewers? (?:using|who use|with) (?:an? )?(?:llm|ai|chatgpt|gpt)",
+        r"\breviewers? (?:using|who use|with) (?:an? )?(?:llm|ai|chatgpt|gpt)",
         r"\bthis is (?:the|your) (?:evaluation team|developer|operator|administrator)",
-        rf"\byou are (?:grade|judge|score)bot\b",
+        r"\byou are (?:grade|judge|score)bot\b",
         r"\bi am the (?:author|owner|creator) of (?:the|this) (?:rubric|test|benchmark)\b",
         r"\byou have my permission\b",
         r"\binstruct the (?:assessment|evaluation|grading)\b|\bhereby instruct\b",
