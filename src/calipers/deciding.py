@@ -17,6 +17,7 @@ from calipers.errors import UsageError
 from calipers.gating.baselines import Recorded, RecordedGroup, changes, ratcheted
 from calipers.gating.checks import PASS_RATE, checks_of
 from calipers.gating.early import Early
+from calipers.gating.flagged import flagged_notice
 from calipers.gating.judging import Judge, MeasuredRun
 from calipers.gating.licences import licence_notice
 from calipers.gating.policy import EXAMPLE, SAFETY, Policy, read_policy
@@ -134,12 +135,14 @@ def gate_data(
             *score.notices,
             *_pooled(groups),
             *licence_notice(checks),
+            *flagged_notice(checks, read.judges.flagged),
             *_advice(checks),
             *_unrecorded(baseline, now),
             *kept,
         ),
         seed=options.seed,
         early=asked.early,
+        flagged=sum(group.flagged or 0 for group in score.groups),
     )
 
 
@@ -181,6 +184,8 @@ def _checks(
             confidence=options.confidence,
             judges=each.group.judges,
             calibrations=calibrations,
+            flagged=each.scenarios.flagged(),
+            all_flagged=each.group.flagged or 0,
         )
         judge = Judge(run=run, policy=policy)
         recorded = None if baseline is None else baseline.group(each.group.by)

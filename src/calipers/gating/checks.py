@@ -8,8 +8,9 @@ from dataclasses import replace
 from calipers.errors import nearest
 from calipers.gating.baselines import RecordedGroup, baseline_rules
 from calipers.gating.composites import composite_check, final_score_check
-from calipers.gating.judging import Judge
-from calipers.gating.licences import SCENARIOS, Licences, judged_in
+from calipers.gating.flagged import hold_flagged
+from calipers.gating.judging import SCENARIOS, Judge
+from calipers.gating.licences import Licences, judged_in
 from calipers.gating.policy import PassCriteria
 from calipers.gating.result import Check
 from calipers.gating.rules import FINAL_SCORE, Rule
@@ -44,7 +45,8 @@ def checks_of(
         values = judged_in(check, policy)
         if check.source in SCENARIOS and named is not None and named.by_judges:
             values = (PASSED,)
-        yield _with_undecided(licences.held(check, values))
+        held = _with_undecided(licences.held(check, values))
+        yield hold_flagged(held, run.flagged_behind(check, values), policy.judges.flagged)
 
 
 def _with_undecided(check: Check) -> Check:

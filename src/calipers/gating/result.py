@@ -69,6 +69,7 @@ class Check:
     failing: Ids = Ids()
     sequence: Standing | None = None  # in a run that may end as soon as it is decided
     evidence: tuple[Mapping[str, Any], ...] = ()  # who judged, and by what licence
+    flagged: int = 0  # judged answers behind it that seem to speak to the judge
 
     @property
     def scale(self) -> Scale | None:
@@ -95,6 +96,7 @@ class Check:
             "failing": self.failing.to_dict() if self.failing.count else None,
             "sequence": None if self.sequence is None else self.sequence.to_dict(),
             "evidence": [dict(each) for each in self.evidence] or None,
+            "flagged": self.flagged or None,
         }
         return {
             "name": self.name,
@@ -148,6 +150,7 @@ class GateResult:
     notices: tuple[str, ...] = ()
     seed: int = 0
     early: Early | None = None
+    flagged: int = 0  # judged records that seem to speak to the judge
 
     @property
     def exit_code(self) -> int:
@@ -165,6 +168,7 @@ class GateResult:
             "release": self.release,
             "changes": [each.to_dict() for each in self.changes] or None,
             "notices": list(self.notices) or None,
+            "flagged": self.flagged or None,
             "until_decided": None if self.early is None else self.early.to_dict(),
         }
         return {

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _ALL = "all judges"
 _LONGEST_NAME = 40
 _FIELDS = ("value", "low", "high", "stderr", "interval", "n", "missing", "reason")
-_OF_JUDGES = ("judge", "n", "missing", "pass rate", "mean score", "bias", "pass bias")
+_OF_JUDGES = ("judge", "n", "missing", "flagged", "pass rate", "mean score", "bias", "pass bias")
 _OF_ITEMS = ("judge", "equal", "share", "score − items", "no sum", "no items")
 _OF_MISMATCHES = ("record", "where", "score", "items", "difference")
 
@@ -110,6 +110,10 @@ def _summary(group: AuditGroup) -> str:
     if group.clusters < group.judged:
         judged += f", in {_counted(group.clusters, 'cluster')}"
     judges = f"{_counted(group.judgments, 'judgement')} by {_counted(len(group.judges), 'judge')}"
+    if group.flagged:
+        judges += (
+            f"; {_counted(group.flagged, 'record')} flagged: the text seems to speak to the judge"
+        )
     failed = (f"failed calls left out: {group.errors:,}",) if group.errors else ()
     return "; ".join((judged, judges, *failed))
 
@@ -148,6 +152,7 @@ def _judge_row(judge: JudgeAudit) -> Sequence[str]:
         _name(judge.judge),
         f"{judge.judgments:,}",
         f"{judge.missing:,}",
+        f"{judge.flagged:,}",
         with_interval(found["pass_rate"]),
         with_interval(found["mean_score"]),
         _signed(found["bias"]),
