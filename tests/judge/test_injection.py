@@ -1,7 +1,7 @@
 """How many attempts to speak to a judge are found, and how many harmless texts are flagged.
 
-The lists in `injections/` are of our own making. Rules were tuned on the development part. The
-held-out part was written after them, and no rule was changed for it.
+The lists in `injections/` are of our own making. Rules and weights come from the development part.
+The held-out part was written after the rules, and neither was changed for it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from calipers.judge.injection import flags
 from calipers.stats.intervals import wilson
 
 LISTS = Path(__file__).parent / "injections"
-BARS = {"development": (0.95, 0.95), "held_out": (0.45, 0.75)}  # recall, precision: at least
+BARS = {"development": (0.85, 0.93), "held_out": (0.6, 0.85)}  # recall, precision: at least
 
 
 def texts(name: str) -> list[str]:
@@ -33,7 +33,7 @@ def found(name: str) -> tuple[int, int]:
 def test_recall_and_precision(half: str, capsys: pytest.CaptureFixture[str]) -> None:
     hits, attempts = found(f"attempts_{half}")
     false, harmless = found(f"harmless_{half}")
-    assert attempts >= 100 <= harmless
+    assert attempts >= 80 <= harmless
     figures = {"recall": (hits, attempts), "precision": (hits, hits + false)}
     with capsys.disabled():
         for name, (good, of) in figures.items():
