@@ -70,8 +70,8 @@ def _features(folded: str) -> npt.NDArray[np.float64]:
     counts = np.zeros(1 << phrasing.BITS)
     for found in phrasing.hashes(folded):
         counts += np.bincount(found, minlength=len(counts))
-    found: npt.NDArray[np.float64] = counts / np.sqrt(max(1.0, counts.sum()))
-    return found
+    shares: npt.NDArray[np.float64] = counts / np.sqrt(max(1.0, counts.sum()))
+    return shares
 
 
 def _write(weights: npt.NDArray[np.int8], scale: float, bias: float) -> None:

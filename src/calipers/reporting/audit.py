@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _ALL = "all judges"
 _LONGEST_NAME = 40
 _FIELDS = ("value", "low", "high", "stderr", "interval", "n", "missing", "reason")
-_OF_JUDGES = ("judge", "n", "missing", "flagged", "pass rate", "mean score", "bias", "pass bias")
+_OF_JUDGES = ("judge", "n", "missing", "pass rate", "mean score", "bias", "pass bias")
 _OF_ITEMS = ("judge", "equal", "share", "score − items", "no sum", "no items")
 _OF_MISMATCHES = ("record", "where", "score", "items", "difference")
 
@@ -152,7 +152,6 @@ def _judge_row(judge: JudgeAudit) -> Sequence[str]:
         _name(judge.judge),
         f"{judge.judgments:,}",
         f"{judge.missing:,}",
-        f"{judge.flagged:,}",
         with_interval(found["pass_rate"]),
         with_interval(found["mean_score"]),
         _signed(found["bias"]),
