@@ -18,6 +18,7 @@ from click.testing import Result
 import calipers as cal
 from benchmarks.model_server import ModelServer
 from calipers.gating.result import GateResult
+from calipers.judgment_shape import who_judged
 from tests.commands import run
 from tests.commands import run as calipers
 from tests.engines_at_hand import ENGINES
@@ -27,10 +28,6 @@ from tests.runner.suites_at_hand import SuiteFolder, suite_folder, sums
 
 Row = dict[str, Any]
 
-import calipers
-from benchmarks.model_server import ModelServer
-from calipers.judgment_shape import who_judged
-from tests.files import write_lines
 
 # --- Gate: verdicts ---------------------------------------------------------------------------
 
@@ -329,12 +326,14 @@ def test_sensitivity_and_specificity_stand_beside_kappa(tmp_path: Path) -> None:
     shown = run("judge", "calibrate", tmp_path / "j.jsonl", tmp_path / "h.jsonl").stdout
     assert "specificity 0.80 (" in shown
     assert "of what people fail, the judge fails this share (n 50)" in shown
+
+
 def judged_text(folder: Path, answer: str, judge: str) -> tuple[int, dict[str, Any]]:
     """Have an answer of quality 1 judged by a scripted judge: the exit code and the judgment."""
     write_lines(folder / "records.jsonl", [{"id": "a", "answer": f"QUALITY=1 {answer}"}])
     out = folder / "judged.jsonl"
     with ModelServer().in_thread() as url:
-        result = calipers.judge_records(
+        result = cal.judge_records(
             *(folder / "records.jsonl", out),
             rubric="constructiveness",
             model=f"openai:judge-{judge}",
@@ -351,7 +350,7 @@ def test_an_answer_that_asks_for_a_score_and_gets_it_warns_or_fails_the_gate(
     rule = {"thresholds": {"blocking": {"constructiveness": "≥ 0.9"}}}
     for does, passes in (("warn", True), ("fail", False)):
         policy = rule | {"judges": {"uncalibrated": "warn", "flagged": does}}
-        found = calipers.gate(str(tmp_path / "judged.jsonl"), policy=policy)
+        found = cal.gate(str(tmp_path / "judged.jsonl"), policy=policy)
         assert found.passed is passes
         assert "1 judged answer seems to speak to the judge" in str(found.checks[0].reason)
         assert found.to_dict()["flagged"] == 1
