@@ -68,13 +68,15 @@ class ModelServer:
             if self.asked[prompt] <= len(orders):
                 what, wait = orders[self.asked[prompt] - 1]
                 return await _faulty(request, what, wait)
-            if not scripted_judges.takes(body):
-                return _status(400, {}, "response_format is not supported")
+            if (problem := scripted_judges.takes(body)) is not None:
+                return _status(400, {}, problem)
             if body["model"] == "judge-slow":
                 await asyncio.sleep(scripted_judges.SLOW)
             self.answered[prompt] += 1
             is_judge = body["model"].startswith(scripted_judges.PREFIX)
-            said = scripted_judges.judgement(body) if is_judge else _text(prompt)
+            if is_judge:
+                return web.json_response(_completion(body, scripted_judges.reply(body)))
+            said = {"role": "assistant", "content": _text(prompt)}
             return web.json_response(_completion(body, said))
         finally:
             self.in_flight -= 1
@@ -177,12 +179,13 @@ def _sum(text: str) -> str:
     return str(sum(int(each) for each in _NUMBER.findall(_ORDER.sub("", text).split("\n")[0])))
 
 
-def _completion(body: dict[str, Any], text: str) -> dict[str, Any]:
-    prompt = body["messages"][-1]["content"]
+def _completion(body: dict[str, Any], message: dict[str, Any]) -> dict[str, Any]:
+    text = str(message["content"])
+    prompt = " ".join(each["content"] for each in body["messages"])
     tokens = [{"token": f"{word} ", "logprob": -0.1} for word in text.split()]
     choice: dict[str, Any] = {
         "index": 0,
-        "message": {"role": "assistant", "content": text},
+        "message": message,
         "finish_reason": "stop",
     }
     if body.get("logprobs"):

@@ -26,6 +26,7 @@ from calipers.errors import UsageError
 from calipers.judgements import (
     CLUSTER,
     FAILED,
+    FLAGGED,
     ID,
     ITEMS,
     JUDGE,
@@ -124,6 +125,7 @@ def _groups(judged: Judged, options: Options, worst: int) -> Iterator[AuditGroup
             records=size,
             errors=errors,
             judged=panel.ids.height,
+            flagged=own.filter(FLAGGED)[RECORD].n_unique(),
             clusters=len(set(panel.sampling.clusters.tolist())),
             judges=tuple(
                 _judge(panel, place, own.filter(pl.col(JUDGE) == name), worst)
@@ -165,6 +167,7 @@ def _judge(panel: _Panel, place: int, rows: pl.DataFrame, worst: int) -> JudgeAu
     return JudgeAudit(
         judge=panel.judges[place],
         judgments=rows.height,
+        flagged=int(rows[FLAGGED].sum()),
         missing=panel.ids.height - rows.height,
         measures={
             "pass_rate": share(passed, empty="no judgement says whether it passed"),

@@ -61,6 +61,7 @@ class JudgeAudit:
     judge: str
     judgments: int
     missing: int  # records that others judged and it did not
+    flagged: int  # judgments of texts that seem to speak to the judge
     measures: Mapping[str, Measured]
     items: ItemsCheck
 
@@ -70,6 +71,7 @@ class JudgeAudit:
             "judge": self.judge,
             "judgments": self.judgments,
             "missing": self.missing,
+            "flagged": self.flagged,
             **{name: measured.to_dict() for name, measured in self.measures.items()},
             "items": self.items.to_dict(),
         }
@@ -117,6 +119,7 @@ class AuditGroup:
     records: int
     errors: int
     judged: int  # records with at least one judgement
+    flagged: int  # of these, records whose text seems to speak to a judge
     clusters: int  # judged records of one cluster are one observation to every interval
     judges: tuple[JudgeAudit, ...]
     agreement: JudgesAgreement
@@ -143,6 +146,7 @@ class AuditGroup:
             "records": self.records,
             "errors": self.errors,
             "judged": self.judged,
+            "flagged": self.flagged,
             "clusters": self.clusters,
             "judgments": self.judgments,
             "items": {"checked": self.items_checked, "equal": self.items_equal},

@@ -15,7 +15,7 @@ from calipers.metrics import Metric, metric_named
 from calipers.metrics.declaration import GROUP, Totals
 from calipers.metrics.intervals import spread_of
 from calipers.metrics.judged import RUBRICS
-from calipers.metrics.judges import ASPECTS, IMPL_RATE, JUDGED_VALUES, RATED
+from calipers.metrics.judges import ASPECTS, FLAGGED, IMPL_RATE, JUDGED_VALUES, RATED
 from calipers.results import Group, JudgedBy, Measured
 from calipers.stats.correction import Corrected, misclassified, prediction_powered
 from calipers.stats.intervals import rows_worth
@@ -23,7 +23,7 @@ from calipers.stats.intervals import rows_worth
 _VALUES = {"pass_rate": PASSED, "impl_rate": IMPL_RATE, **{r.name: r.name for r in RUBRICS}}
 """The metrics that are plain means of a judged value."""
 
-_ALL = -1  # no calibration's place
+_ALL, _FLAGGED = -1, -2  # no calibration's places
 
 Correct = Callable[[Measured, float, int], Measured]
 """A pass rate without the judge's error, by how many rows it is worth, and how many are judged."""
@@ -38,8 +38,9 @@ def judges_of(tally: pl.DataFrame) -> dict[str, tuple[JudgedBy, ...]]:
         for value in JUDGED_VALUES:
             if value in values:
                 key = value, tuple((model, rubric_hash) for model, rubric_hash in values[value])
+                flagged = (_FLAGGED,) if value in values.get(FLAGGED, ()) else ()
                 own.setdefault(key, Counter()).update(
-                    dict.fromkeys((_ALL, *values.get(RATED, ())), rows)
+                    dict.fromkeys((_ALL, *flagged, *values.get(RATED, ())), rows)
                 )
     return {
         group: tuple(
@@ -47,7 +48,8 @@ def judges_of(tally: pl.DataFrame) -> dict[str, tuple[JudgedBy, ...]]:
                 value=value,
                 members=members,
                 rows=counts[_ALL],
-                rated={place: n for place, n in counts.items() if place != _ALL},
+                rated={place: n for place, n in counts.items() if place >= 0},
+                flagged=counts[_FLAGGED],
             )
             for (value, members), counts in sorted(own.items())
         )

@@ -17,6 +17,7 @@ from calipers.errors import UsageError
 from calipers.gating.baselines import HasGained, Recorded, RecordedGroup, changes, ratcheted
 from calipers.gating.checks import PASS_RATE, checks_of
 from calipers.gating.early import Early
+from calipers.gating.flagged import flagged_notice
 from calipers.gating.judging import Judge, MeasuredRun
 from calipers.gating.licences import licence_notice
 from calipers.gating.policy import EXAMPLE, SAFETY, Policy, read_policy
@@ -140,12 +141,14 @@ def gate_data(
             *score.notices,
             *_pooled(groups),
             *licence_notice(checks),
+            *flagged_notice(checks, read.judges.flagged),
             *_advice(checks),
             *_unrecorded(baseline, now),
             *kept,
         ),
         seed=options.seed,
         early=asked.early,
+        flagged=sum(group.flagged or 0 for group in score.groups),
     )
 
 
@@ -188,6 +191,8 @@ def _checks(
             confidence=options.confidence,
             judges=each.group.judges,
             calibrations=calibrations,
+            flagged=each.scenarios.flagged(),
+            all_flagged=each.group.flagged or 0,
         )
         judge = Judge(run=run, policy=policy)
         settle = iter if asked.early is None else partial(settled, early=asked.early)

@@ -32,6 +32,7 @@ from calipers.sources import BadRow, Batch, Source, Wanted, open_sources
 JUDGMENTS, RUBRIC = "judgments", "rubric"
 RECORD, JUDGE, PASSED, SCORE = "record", "judge", "passed", "weighted_score"
 ITEMS, ROUNDING, PROBLEM = "items", "rounding", "problem"
+FLAGGED = "flagged"
 NAMELESS, REPEATED = "nameless", "repeated"
 ID, WHERE, CLUSTER, FAILED = "id", "_where", "_cluster", "_failed"
 MOST_JUDGES = 200  # more are names of something else, and their table would not fit in memory
@@ -50,6 +51,7 @@ _COLUMNS: dict[str, pl.DataType] = {
     ITEMS: pl.Float64(),  # what the judge's own items add up to
     ROUNDING: pl.Float64(),  # how far the score may be from that
     PROBLEM: pl.String(),  # why items give no sum
+    FLAGGED: pl.Boolean(),  # the text seems to speak to the judge
 }
 _loads = partial(json.loads, parse_float=Number, parse_int=Number)
 
@@ -148,7 +150,15 @@ class _Reader:
             key = _score_key(judgment)
             score = _read(_SCORE, judgment, key, f"by {name}")
             found = _of_items(judgment, judgment.get(key), score, rubric)
-            yield name, not given, name != known_as, passed, score, *found
+            yield (
+                name,
+                not given,
+                name != known_as,
+                passed,
+                score,
+                *found,
+                bool(judgment.get("flags")),
+            )
 
 
 def _untaken(name: str, taken: dict[str, int]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from math import isfinite
 from pathlib import Path
 from typing import Any, Literal, Required, TypedDict
 
@@ -30,6 +31,9 @@ class Judging(TypedDict, total=False):
     escalate: str | None  # the model to ask where the first one is unsure
     near: float  # unsure: so close to the pass line
     below: float | None  # unsure: a stated confidence below this
+    settings: Mapping[str, Any] | None  # of the models; temperature 0 where nothing is said
+    budget_usd: float | None  # over all runs with this output
+    budget_calls: int | None
     prices: str | Path | None  # of models, USD per million tokens
     cache: str | Path | None
     concurrency: int
@@ -69,6 +73,8 @@ def work_of(files: str | Path | Sequence[str | Path], output: str | Path, judgin
         rename=judging.get("rename") or {},
         skip_bad=judging.get("on_bad", "stop") == "skip",
         price_file=None if prices is None else Path(prices.source).name,
+        budget_usd=_positive(judging, "budget_usd", "for example 0.50"),
+        budget_calls=_positive(judging, "budget_calls", "for example 1000"),
     )
 
 
@@ -83,15 +89,27 @@ def _judge(model: str, judging: Judging, prices: Prices | None) -> Judge:
         "price": _price(model, prices),
         **served,
     }
+    if (settings := judging.get("settings")) is not None:
+        given["settings"] = dict(settings)
     if (then := judging.get("escalate")) is not None:
         given["escalate"] = {
             "model": then,
             "near": judging.get("near", 0.1),
             "confidence": judging.get("below"),
             "price": _price(then, prices),
+            **({} if settings is None else {"settings": dict(settings)}),
             **served,
         }
     return Judge.of(ConfigFile("judge", given), example=_EXAMPLE)
+
+
+def _positive(judging: Judging, name: Literal["budget_usd", "budget_calls"], fix: str) -> Any:
+    found = judging.get(name)
+    if found is None:
+        return None
+    if isinstance(found, bool) or not (isfinite(found) and found > 0):
+        raise UsageError(f"{name} {found}: not a number above 0", fix=fix)
+    return found
 
 
 def _price(model: str, prices: Prices | None) -> dict[str, float | None] | None:

@@ -14,6 +14,7 @@ from typing import Any
 
 from calipers.prices import call_counts, calls_in
 from calipers.records import FIELDS, BadValue, Field, Kind
+from calipers.strict_json import name_with_settings
 
 REASONS = ("reasoning", "reasons", "reason", "explanation", "feedback")  # as judges call them
 _SCORE = Field("weighted_score", Kind.NUMBER, low=0, high=1)
@@ -57,10 +58,14 @@ def calls_of(judgment: Mapping[str, Any]) -> list[dict[str, Any]]:
 def who_judged(judgment: Mapping[str, Any]) -> tuple[str, str]:
     """Who answers for a judgement, and the hash of the rubric.
 
-    A cascade, a model or a name; asked several times for each record it is another judge.
+    A cascade, a model with its settings, or a name; asked several times for each record it is
+    another judge.
     """
     names = (judgment.get(key) for key in ("cascade", "model", "judge"))
     who = next((str(name) for name in names if name not in (None, "")), "somebody unnamed")
+    settings = judgment.get("settings")
+    if isinstance(settings, Mapping) and not judgment.get("cascade"):
+        who = name_with_settings(who, settings)
     samples = judgment.get("samples")
     who = f"{who} × {samples}" if isinstance(samples, int) and samples > 1 else who
     rubric_hash = judgment.get("rubric_hash")

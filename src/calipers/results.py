@@ -115,11 +115,13 @@ class JudgedBy:
     members: tuple[tuple[str, str], ...]  # nobody: too many to be told apart
     rows: int
     rated: Mapping[int, int] = field(default_factory=dict)  # rows each calibration was made from
+    flagged: int = 0  # of the rows, those whose text seems to speak to the judge
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON of one."""
         members = [{"model": model, "rubric_hash": of or None} for model, of in self.members]
-        return {"value": self.value, "by": members, "rows": self.rows}
+        flagged = {"flagged": self.flagged} if self.flagged else {}
+        return {"value": self.value, "by": members, "rows": self.rows, **flagged}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,6 +137,7 @@ class Group:
     histograms: Mapping[str, Histogram | None] = field(default_factory=dict)  # with a profile
     reliability: tuple[ReliabilityBin, ...] = ()  # with a profile, where confidence is stated
     judges: tuple[JudgedBy, ...] = ()  # where that was asked for
+    flagged: int | None = None  # judged records whose text seems to speak to the judge
 
     def to_dict(self) -> dict[str, Any]:
         """The contract's JSON of one group."""
@@ -153,6 +156,7 @@ class Group:
             **({"histograms": histograms} if histograms else {}),
             **({"reliability": reliability} if reliability else {}),
             **({"judges": [each.to_dict() for each in self.judges]} if self.judges else {}),
+            **({} if self.flagged is None else {"flagged": self.flagged}),
         }
 
     def _statistics(self) -> dict[str, dict[str, Any] | None]:

@@ -25,7 +25,7 @@ from calipers.metrics import Metric, metric_named
 from calipers.metrics.accuracy import correct
 from calipers.metrics.behaviors import behaviors_expected, scenario_score
 from calipers.metrics.declaration import CLUSTER, GROUP, Feature, Rank
-from calipers.metrics.judges import JUDGED_BY, PASSED, VALUES, judged_parts
+from calipers.metrics.judges import FLAGGED, JUDGED_BY, PASSED, VALUES, judged_parts
 from calipers.metrics.passing import ADVERSARIAL, passed
 from calipers.results import ALL_FAILED, Group, Measured
 from calipers.scoring import sorted_keys
@@ -39,7 +39,7 @@ _SYSTEMS = ("model", "tier")
 _KEPT = (CATEGORY, *_SYSTEMS)
 _COUNTS = (
     *("runs", "errors", "passed", "failed", "judged_runs", "passes", "by_judges", "categorised"),
-    "unsettled",
+    *("unsettled", "flagged"),
 )
 _ONE_CATEGORY = "give every scenario one category, or another id: --map id=NAME"
 _LOW, _HIGH, _OPEN = "__low", "__high", "__open"
@@ -86,6 +86,7 @@ class ScenarioTable:
     def _take(self, rows: pl.DataFrame) -> None:
         outcome = pl.coalesce(each.name for each in OUTCOMES)
         by_judges = pl.col(JUDGED_BY).str.contains(f'"{PASSED}":', literal=True)
+        flagged = pl.col(JUDGED_BY).str.contains(f'"{FLAGGED}":["{PASSED}"', literal=True)
         values = (*map(_kept, _KEPT), *self._features)
         ran = ~pl.col(FAILED)
         is_expected = pl.col(behaviors_expected.name).is_not_null()
@@ -97,6 +98,7 @@ class ScenarioTable:
             pl.col(passed.name).count().alias("judged_runs"),
             pl.col(passed.name).sum().alias("passes"),
             by_judges.sum().alias("by_judges"),
+            flagged.sum().alias("flagged"),
             (ran & is_expected & pl.col(passed.name).is_null()).sum().alias("unsettled"),
             (ran & pl.col(_kept(CATEGORY)).is_not_null()).sum().alias("categorised"),
             *(is_open.sum().alias(f"{value}{_OPEN}") for value, is_open in self._open.items()),
@@ -179,6 +181,12 @@ class ScenarioGroup:
         """How many there are."""
         return self.rows.height
 
+    def flagged(self) -> dict[str, int]:
+        """Return how many runs of each category judges decided whose text speaks to them."""
+        of = f"{_kept(CATEGORY)}{_LOW}"
+        counted = self.rows.drop_nulls(of).group_by(of).agg(pl.col("flagged").sum())
+        return dict(counted.iter_rows())
+
     def pooled(self) -> Iterator[str]:
         """Say where several systems count as runs of a scenario, which is rarely meant."""
         for name in _SYSTEMS:
@@ -195,7 +203,7 @@ class ScenarioGroup:
         A right answer stands in for a verdict, but not where expectations or judges were to tell.
         """
         found = self.rows.filter(pl.col(ID).is_in(list(ids)))
-        counts = ("runs", "passed", "failed", "errors", "by_judges")
+        counts = ("runs", "passed", "failed", "errors", "by_judges", "flagged")
         judgments = self._judgments
         return {
             row[ID]: ScenarioRuns(

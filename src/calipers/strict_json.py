@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 from typing import Any
 
 
@@ -21,3 +22,16 @@ def finite_json(value: float | None) -> float | str | None:
 def strict_json(value: Any, *, indent: int | None = 1) -> str:
     """The same bytes for the same value, wherever a result is written."""
     return json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False)
+
+
+def name_with_settings(model: str, settings: Mapping[str, Any]) -> str:
+    """Return a judge's model with the settings that make another judge of it.
+
+    >>> name_with_settings("openai:m", {"temperature": 0.7})
+    'openai:m, temperature 0.7'
+    """
+    said = (
+        f"{name} {value if isinstance(value, str) else json.dumps(value, sort_keys=True)}"
+        for name, value in sorted(settings.items())
+    )
+    return ", ".join([model, *said])

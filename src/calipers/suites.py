@@ -12,6 +12,7 @@ from pydantic import AfterValidator, Field, field_validator, model_validator
 from calipers.config.files import read_config, shown
 from calipers.config.models import StrictModel, refuse
 from calipers.patterns import groups_in
+from calipers.strict_json import name_with_settings
 
 EXAMPLE = "calipers init writes a suite to start from; calipers schema suite says what may stand"
 
@@ -248,11 +249,31 @@ class Judge(Served):
     )
 
     @property
+    def default_settings(self) -> dict[str, Any]:
+        """What is sent where nothing else is said: several samples have to differ."""
+        return {"temperature": 0} if self.samples == 1 else {}
+
+    @property
+    def own_settings(self) -> dict[str, Any]:
+        """The settings that make another judge of it: those that are not the default's."""
+        default = self.default_settings
+        return {
+            name: value
+            for name, value in self.settings.items()
+            if name != "seed" and (name not in default or default[name] != value)
+        }
+
+    @property
     def models(self) -> list[Judge]:
         """The judge and, where it has one, the second one, each as a judge of its own."""
         if self.escalate is None:
             return [self]
-        shared = {"name": self.name, "rubric": self.rubric, "limit": self.limit}
+        shared = {
+            "name": self.name,
+            "rubric": self.rubric,
+            "limit": self.limit,
+            "samples": self.samples,
+        }
         second = self.escalate.model_dump(exclude={"near", "confidence", "flagged"})
         return [self, Judge.model_validate(shared | second)]
 
@@ -260,10 +281,11 @@ class Judge(Served):
     def answerable(self) -> str:
         """Who answers for its judgements: the model, or both with what decides between them."""
         if (then := self.escalate) is None:
-            return self.model
+            return name_with_settings(self.model, self.own_settings)
+        first, second = (name_with_settings(each.model, each.own_settings) for each in self.models)
         sure = "" if then.confidence is None else f", confidence {then.confidence:g}"
         flagged = "" if then.flagged else ", flags ignored"
-        return f"{self.model} → {then.model} (near {then.near:g}{sure}{flagged})"
+        return f"{first} → {second} (near {then.near:g}{sure}{flagged})"
 
 
 class Suite(StrictModel):

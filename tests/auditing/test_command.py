@@ -53,7 +53,8 @@ def test_json_is_the_contract(panel: Path, tmp_path: Path) -> None:
     assert (found["schema"], found["seed"], found["confidence"]) == ("calipers.audit/1", 0, 0.95)
     [group] = found["groups"]
     assert (
-        list(group) == "by records errors judged clusters judgments items judges agreement".split()
+        list(group)
+        == "by records errors judged flagged clusters judgments items judges agreement".split()
     )
     names = "judge judgments missing pass_rate mean_score bias pass_bias items_equal items_difference items"
     assert list(group["judges"][0]) == names.split()

@@ -120,7 +120,18 @@ def test_a_weighted_rubric_gives_impl_rate_and_pass(tmp_path: Path) -> None:
     assert audit.groups[0].judges[0].items.equal == 2
 
 
-@pytest.mark.parametrize("kind", ["broken", "chatty"])
+@pytest.mark.parametrize("kind", ["chatty", "thinking", "fenced", "textual"])
+def test_an_answer_in_other_words_is_read_without_a_second_call(tmp_path: Path, kind: str) -> None:
+    write_lines(tmp_path / "records.jsonl", reviews(3))
+    server = ModelServer()
+    with server.in_thread() as url:
+        result = judge(tmp_path, url, kind)
+    assert result.exit_code == 0, result.stderr
+    assert sum(server.asked.values()) == 3
+    assert [set(each["scores"].values()) for each in judgments(tmp_path)] == [{1}, {2}, {3}]
+
+
+@pytest.mark.parametrize("kind", ["broken", "declining"])
 def test_an_answer_that_stays_bad_is_null_with_the_reason(tmp_path: Path, kind: str) -> None:
     write_lines(tmp_path / "records.jsonl", reviews(2))
     server = ModelServer()

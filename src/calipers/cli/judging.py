@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from shutil import copyfileobj
@@ -11,9 +12,27 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from calipers.cli.shared import console, limit_options, map_option, on_bad_option, say_notices
+from calipers.errors import UsageError
 
 if TYPE_CHECKING:
     from calipers.runner.judged import JudgedFiles
+
+
+def read_settings(
+    _: click.Context, __: click.Parameter, given: tuple[str, ...]
+) -> dict[str, Any] | None:
+    """Return NAME=VALUE pairs as a mapping; a value is JSON, or else a text."""
+    found: dict[str, Any] = {}
+    for each in given:
+        name, mark, value = each.partition("=")
+        if not (name.strip() and mark) or name.strip() in found:
+            what = "it is there twice" if mark else "it is not NAME=VALUE"
+            raise UsageError(f"--setting {each}: {what}", fix="for example --setting temperature=0")
+        try:
+            found[name.strip()] = json.loads(value)
+        except (ValueError, RecursionError):
+            found[name.strip()] = value
+    return found or None
 
 
 @click.command()
@@ -74,6 +93,27 @@ if TYPE_CHECKING:
     type=click.FloatRange(0, 1, min_open=True),
     metavar="C",
     help="With --escalate: the first is asked how sure it is, and below C it is not.",
+)
+@click.option(
+    "--setting",
+    "settings",
+    multiple=True,
+    metavar="NAME=VALUE",
+    callback=read_settings,
+    help="A setting of the models, such as temperature=0.5 or max_tokens=800 (repeatable). "
+    "Without it, temperature 0 where the model takes it.",
+)
+@click.option(
+    "--budget-usd",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="USD",
+    help="Stop before judging costs more than this, over all runs with this output.",
+)
+@click.option(
+    "--budget-calls",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Stop before more answers than this are asked for, over all runs with this output.",
 )
 @click.option(
     "--prices",
@@ -153,6 +193,8 @@ def _say(result: JudgedFiles, *, kept: bool) -> None:
         click.echo(f"  {count:,} × {printable(message)}", err=True)
     if result.exit_code:
         why = " (it was interrupted)" if result.interrupted else ""
+        why = " (the budget is spent)" if result.spent else why
         then = "what is done is kept; go on with the same command"
+        then = f"{then} and a larger budget" if result.spent else then
         then = then if kept else "-o FILE keeps what is done, and goes on from there"
         click.echo(f"{click.style('incomplete', fg='yellow')}{why}: {then}", err=True)

@@ -25,6 +25,7 @@ from calipers.metrics.declaration import (
     is_met,
 )
 from calipers.metrics.description import mode_of
+from calipers.metrics.flagged import flag_counts, flagged
 from calipers.metrics.histogram import histogram_of
 from calipers.metrics.means import sums
 from calipers.metrics.settings import Settings
@@ -33,6 +34,7 @@ from calipers.metrics.wide_histogram import wide_bin_of, wide_histogram_of
 FAILED = "_failed"
 IDENTITY = "_identity"  # a hash of id, model, tier and run: the same twice is worth a warning
 
+JUDGMENTS = "judgments"
 _IDENTITY_FIELDS = ("id", "model", "tier", "run")
 _NOT_AN_ERROR = ("", "false")
 _SAMPLE_TEXTS = ("cot",)  # Z 7.2 keeps it beside the per-task values
@@ -109,6 +111,7 @@ class Plan:
         wanted = [feature for metric in self.metrics for feature in metric.features]
         wanted += (*self.described, *self.binned, *map(wide_bin_of, self.widely_binned))
         wanted += self.tallied
+        wanted += [flagged] if any(JUDGMENTS in each.fields() for each in wanted) else []
         return tuple(dict.fromkeys(each for feature in wanted for each in feature.with_inputs()))
 
     @cached_property
@@ -118,6 +121,7 @@ class Plan:
         every = [each for each in of_metrics if isinstance(each, Aggregate)]
         every += (each for metric in self.metrics for each in metric.also)
         every += (sums(feature) for feature in self.described)
+        every += [flag_counts] if flagged in self.features else []
         every += map(histogram_of, self.binned)
         every += map(wide_histogram_of, self.widely_binned)
         return tuple(dict.fromkeys(every))

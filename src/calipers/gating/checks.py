@@ -9,8 +9,9 @@ from typing import Any
 from calipers.errors import nearest
 from calipers.gating.baselines import RecordedGroup
 from calipers.gating.composites import composite_check, final_score_check
-from calipers.gating.judging import Judge
-from calipers.gating.licences import SCENARIOS, Licences, judged_in
+from calipers.gating.flagged import hold_flagged
+from calipers.gating.judging import SCENARIOS, Judge
+from calipers.gating.licences import Licences, judged_in
 from calipers.gating.policy import PassCriteria
 from calipers.gating.regressions import regression_checks
 from calipers.gating.result import Check
@@ -52,7 +53,8 @@ def checks_of(
         values = judged_in(check, policy)
         if check.source in SCENARIOS and named is not None and named.by_judges:
             values = (PASSED,)
-        yield _with_undecided(licences.held(check, values))
+        held = _with_undecided(licences.held(check, values))
+        yield hold_flagged(held, run.flagged_behind(check, values), policy.judges.flagged)
 
 
 def _with_undecided(check: Check) -> Check:

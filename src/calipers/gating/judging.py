@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any
 
@@ -17,6 +18,7 @@ from calipers.gating.undecided import Undecided, worse
 from calipers.gating.verdicts import Estimate, Verdict, cautious, further_scenarios, is_thin, judged
 from calipers.results import JudgedBy, Measured
 
+SCENARIOS = ("required_scenarios", "optional_scenarios")  # checks of single ones
 _WORST: tuple[Verdict, ...] = ("pass", "warn", "inconclusive", "fail")
 
 
@@ -29,6 +31,7 @@ class ScenarioRuns:
     failed: int
     errors: int
     by_judges: int = 0  # whose verdict is not recorded, but judges'
+    flagged: int = 0  # of these, those whose text seems to speak to the judge
     lacking: int = 0  # that expectations or judges leave undecided, wholly or by one rubric
 
 
@@ -49,6 +52,24 @@ class MeasuredRun:
     confidence: float = 0.95  # of its intervals
     judges: tuple[JudgedBy, ...] = ()  # who made its judged values
     calibrations: tuple[Calibration, ...] = ()
+    flagged: Mapping[str, int] = field(
+        default_factory=dict
+    )  # runs that judges decided, by category
+    all_flagged: int = 0  # records with flags, whatever they decide
+
+    def flagged_behind(self, check: Check, values: Collection[str]) -> int:
+        """Return how many judged values of flagged texts a check rests on."""
+        if check.name in self.named and check.source in SCENARIOS:
+            return self.named[check.name].flagged
+        if check.level == "category" and check.name in self.categories:
+            return self.flagged.get(check.name, 0)
+        judged = [each for each in self.judges if each.value in values]
+        if any(not each.members for each in judged):
+            return self.all_flagged  # too many to be told apart
+        by_value: Counter[str] = Counter()
+        for each in judged:
+            by_value[each.value] += each.flagged
+        return max(by_value.values(), default=0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

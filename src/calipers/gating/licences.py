@@ -22,6 +22,7 @@ from calipers.calibrations import (
     made_from,
     members_of,
 )
+from calipers.gating.judging import SCENARIOS
 from calipers.gating.policy import Judges, Policy
 from calipers.gating.result import Check
 from calipers.gating.rules import known_metric
@@ -30,7 +31,6 @@ from calipers.metrics.judges import ASPECTS, PASSED, judged_parts
 from calipers.results import JudgedBy
 from calipers.stats.influence import Estimate
 
-SCENARIOS = ("required_scenarios", "optional_scenarios")  # checks of single ones
 _TOLD = 3  # reasons in a check
 _ROUNDING = 1e-9
 _SILENT = 0.05  # of the rows: so few may lack a member of a panel that has a licence

@@ -147,6 +147,10 @@ class Judges(StrictModel):
     uncalibrated: Literal["fail", "warn"] = Field(
         default="fail", description="What a blocking check on a judge without a licence does."
     )
+    flagged: Literal["warn", "fail", "ignore"] = Field(
+        default="warn",
+        description="What a check on judged texts that seem to speak to the judge does.",
+    )
     people: list[str] = Field(
         default_factory=list, description="Judges in the records who are people, by their names."
     )

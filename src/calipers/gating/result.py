@@ -70,6 +70,7 @@ class Check:
     sequence: Standing | None = None  # in a run that may end as soon as it is decided
     evidence: tuple[Mapping[str, Any], ...] = ()  # who judged, and by what licence
     change: Mapping[str, Any] | None = None  # of a baseline: how far it moved, and how sure
+    flagged: int = 0  # judged answers behind it that seem to speak to the judge
 
     @property
     def scale(self) -> Scale | None:
@@ -97,6 +98,7 @@ class Check:
             "sequence": None if self.sequence is None else self.sequence.to_dict(),
             "evidence": [dict(each) for each in self.evidence] or None,
             "change": None if self.change is None else dict(self.change),
+            "flagged": self.flagged or None,
         }
         return {
             "name": self.name,
@@ -150,6 +152,7 @@ class GateResult:
     notices: tuple[str, ...] = ()
     seed: int = 0
     early: Early | None = None
+    flagged: int = 0  # judged records that seem to speak to the judge
 
     @property
     def exit_code(self) -> int:
@@ -167,6 +170,7 @@ class GateResult:
             "release": self.release,
             "changes": [each.to_dict() for each in self.changes] or None,
             "notices": list(self.notices) or None,
+            "flagged": self.flagged or None,
             "until_decided": None if self.early is None else self.early.to_dict(),
         }
         return {

@@ -1,23 +1,49 @@
-"""A judge's answer, read strictly: every score there, on its scale, and nothing else."""
+"""A judge's answer, read tolerantly and scored strictly.
+
+Prose around the JSON, a thought aloud before it, a code fence, further keys and numbers in quotes
+do no harm. Every score has to be there and on its scale. What may be somebody else's answer is
+refused: two that differ, one beside a part of another, and one that stands in the judged text.
+"""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterator, Mapping, Sequence
 from math import isfinite
 from typing import Any, NamedTuple, NoReturn
 
+from calipers.judge.json_objects import NotRead, objects_in
 from calipers.judge.request import CONFIDENCE, NOT_APPLICABLE
 from calipers.judge.rubrics import Rubric, Score
 
-_FENCED = re.compile(r"\A\s*```(?:json)?\s*\n(?P<json>.*)\n\s*```\s*\Z", re.DOTALL | re.IGNORECASE)
 _REASON = 2000  # characters of a reason that are kept
-_KEYS = ("reason", "scores")
+_THOUGHT = re.compile(r"\s*<(think|thinking)>.*?</\1>", re.DOTALL | re.IGNORECASE)
+_SCORES = re.compile(r"\\*[\"']scores\\*[\"']\s*:")
+_PLANTED = re.compile(
+    r"\\*[\"']reason\\*[\"']\s*:\s*\\*[\"'](.{0,2000}?)\\*[\"']\s*[,}]", re.DOTALL
+)
+_NUMBER = re.compile(r"[-+]?[0-9]{1,9}(?:\.[0-9]{1,18})?")
 
 
 class BadAnswer(ValueError):  # noqa: N818 (reads as a sentence: "raise BadAnswer")
-    """An answer outside its schema; the text says why, in our words."""
+    """An answer that cannot be used; the text says why, in our words."""
+
+    def after(self, answers: int) -> BadAnswer:
+        """Return the same of the last of so many answers."""
+        return BadAnswer(f"{answers} answers were refused: {self}")
+
+
+class NoAnswer(BadAnswer):
+    """A reply without any answer in it, as when a model declines; `said` is what it says."""
+
+    def __init__(self, why: str, said: str) -> None:
+        self.said = said
+        super().__init__(why)
+
+    def after(self, answers: int) -> BadAnswer:
+        """Return the same of the last of so many answers."""
+        return NoAnswer(str(super().after(answers)), self.said)
 
 
 class Answer(NamedTuple):
@@ -34,13 +60,73 @@ class Answer(NamedTuple):
         return json.dumps(said, ensure_ascii=False)
 
 
-def read_answer(text: str, rubric: Rubric, *, asks_confidence: bool = False) -> Answer:
-    """What a judge's answer says; BadAnswer says why it cannot be used."""
-    found = _parsed(text)
-    keys = (*_KEYS, CONFIDENCE) if asks_confidence else _KEYS
-    if not isinstance(found, dict) or set(found) != set(keys):
-        *first, last = keys
-        raise BadAnswer(f"it is not an object of {', '.join(first)} and {last}")
+def read_answer(
+    text: str, rubric: Rubric, *, asks_confidence: bool = False, judged: Sequence[str] = ()
+) -> Answer:
+    """Return what a judge's reply says.
+
+    Args:
+        text: The reply.
+        rubric: What the judge was asked for.
+        asks_confidence: Whether it was asked how sure it is.
+        judged: The texts that it was given.
+
+    Raises:
+        NoAnswer: The reply holds no answer.
+        BadAnswer: It holds one that cannot be used; the message says why.
+    """
+    thought = _THOUGHT.match(text)
+    said = text[thought.end() :] if thought else text
+    answers: list[Answer] = []
+    for found, written in _objects(said):
+        if "scores" in found:
+            answers.append(_read(found, rubric, asks_confidence=asks_confidence))
+            said = said.replace(written, "", 1)
+    if not answers:
+        _refuse_without(said)
+    if any(each._replace(reason="") != answers[-1]._replace(reason="") for each in answers):
+        raise BadAnswer("it holds two answers that differ")
+    if _SCORES.search(said):
+        raise BadAnswer("beside one answer it holds a part of another")
+    if any(_stands_in(each, judged) for each in answers):
+        raise BadAnswer("it repeats an answer that stands in the judged text")
+    return answers[-1]
+
+
+def _objects(text: str) -> Iterator[tuple[dict[str, Any], str]]:
+    try:
+        yield from objects_in(text)
+    except NotRead as problem:
+        raise BadAnswer(str(problem)) from None
+
+
+def _refuse_without(said: str) -> NoReturn:
+    if _SCORES.search(said):
+        raise BadAnswer("it is not a whole JSON object")
+    raise NoAnswer("it holds no JSON object with scores", said.strip())
+
+
+def _stands_in(answer: Answer, texts: Sequence[str]) -> bool:
+    """Say whether a text holds an answer with the same reason: it was quoted, not given."""
+    own = _plain(answer.reason)
+    return any(
+        _plain(planted[1])[:_REASON] == own
+        for text in texts
+        if _SCORES.search(text)
+        for planted in _PLANTED.finditer(text)
+    )
+
+
+def _plain(reason: str) -> str:
+    """A reason without marks and spaces, which a quotation may change."""
+    return "".join(filter(str.isalnum, reason.casefold()))
+
+
+def _read(found: Mapping[str, Any], rubric: Rubric, *, asks_confidence: bool) -> Answer:
+    """Return an object as an answer; further keys are not read."""
+    keys = ("reason", CONFIDENCE) if asks_confidence else ("reason",)
+    if missing := [key for key in keys if key not in found]:
+        raise BadAnswer(f"it has no {missing[0]}")
     if not isinstance(found["reason"], str):
         raise BadAnswer("reason is no text")
     scores = found["scores"]
@@ -48,8 +134,6 @@ def read_answer(text: str, rubric: Rubric, *, asks_confidence: bool = False) -> 
         raise BadAnswer("scores is no object")
     if missing := [name for name in rubric.names if name not in scores]:
         raise BadAnswer(f"scores lacks {missing[0]}")
-    if len(scores) > len(rubric.names):
-        raise BadAnswer("scores has a name that is none of the rubric's")
     return Answer(
         {name: _score(scores[name], name, rubric) for name in rubric.names},
         found["reason"].strip()[:_REASON],
@@ -58,42 +142,28 @@ def read_answer(text: str, rubric: Rubric, *, asks_confidence: bool = False) -> 
 
 
 def _share(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+    number = _number(value)
+    if number is None or not 0 <= number <= 1:
         raise BadAnswer(f"{CONFIDENCE} is no number from 0 to 1")
-    return float(value)
+    return float(number)
 
 
-def _parsed(text: str) -> Any:
-    fenced = _FENCED.match(text)
-    try:
-        return json.loads(
-            fenced["json"] if fenced else text, object_pairs_hook=_once, parse_constant=_no_number
-        )
-    except BadAnswer:
-        raise
-    except (ValueError, RecursionError):
-        raise BadAnswer("it is not JSON") from None
-
-
-def _once(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for key, value in pairs:
-        if key in found:
-            raise BadAnswer("a key is there twice")
-        found[key] = value
-    return found
-
-
-def _no_number(_: str) -> NoReturn:
-    raise BadAnswer("a score is not a finite number")
+def _number(value: Any) -> int | float | None:
+    """Return the number that stands there, or in a text that is nothing else."""
+    if isinstance(value, str) and _NUMBER.fullmatch(value.strip()):
+        value = float(value)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return value
 
 
 def _score(value: Any, name: str, rubric: Rubric) -> Score:
     low, high = rubric.range_of(name)
     if rubric.may_not_apply(name) and (value is None or value == NOT_APPLICABLE):
         return None
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    number = _number(value)
+    if number is None:
         raise BadAnswer(f"{name} is not a number")
-    if not low <= value <= high or not isfinite(value):
+    if not low <= number <= high or not isfinite(number):
         raise BadAnswer(f"{name} is outside {low:g} to {high:g}")
-    return value
+    return number

@@ -23,7 +23,7 @@ from calipers.rubric_items import NoSum, weighted_sum
 EXAMPLE = "for example categories: [{name: function, items: [{name: runs, points: 2, says: …}]}]"
 LIMIT = 2000  # characters of a text that a judge reads, as specs/003 has it
 _ROUNDING = 1e-9
-_FORM = 1  # of the request: another form is another judge
+_FORM = 2  # of the request: another form is another judge
 
 Text = Annotated[str, Field(min_length=1)]
 _MOST = 1e6  # sums of what weighs more lose the rest, or overflow

@@ -35,6 +35,7 @@ from calipers.metrics.tiers import impl_rate
 PASSED, IMPL_RATE = "passed", "impl_rate"
 # What the text says beside the values.
 FAILED, OTHER, RUBRICS_OF, RATED = "failed", "other", "rubrics", "rated"
+FLAGGED = "flagged"  # the values that rest on judgments with flags
 
 JUDGED_VALUES: Mapping[str, Feature] = {
     PASSED: judged_passed,
@@ -67,11 +68,13 @@ def judged_values(
     """
     found: dict[str, set[tuple[str, str]]] = {}
     rubrics: dict[str, set[str]] = {}
+    flagged: set[str] = set()
     for judgment in judgments:
         for name in _values(judgment):
             if name not in recorded:
                 found.setdefault(name, set()).add(who_judged(judgment))
                 rubrics.setdefault(name, set()).add(rubric_key(judgment))
+                flagged |= {name} if judgment.get("flags") else set()
     told = {rubric_key(each) for each in judgments if not says_nothing(each)}
     other = told - {rubric_key(each) for each in judgments if _values(each)}
     failed = {rubric_key(each) for each in judgments if says_nothing(each)} - told
@@ -82,6 +85,7 @@ def judged_values(
     }
     return {
         **{name: sorted(map(list, found[name])) for name in JUDGED_VALUES if name in found},
+        **({FLAGGED: [name for name in JUDGED_VALUES if name in flagged]} if flagged else {}),
         **({FAILED: sorted(failed)} if failed else {}),
         **({OTHER: sorted(other)} if other else {}),
         **({RUBRICS_OF: named} if named else {}),

@@ -110,6 +110,10 @@ def _summary(group: AuditGroup) -> str:
     if group.clusters < group.judged:
         judged += f", in {_counted(group.clusters, 'cluster')}"
     judges = f"{_counted(group.judgments, 'judgement')} by {_counted(len(group.judges), 'judge')}"
+    if group.flagged:
+        judges += (
+            f"; {_counted(group.flagged, 'record')} flagged: the text seems to speak to the judge"
+        )
     failed = (f"failed calls left out: {group.errors:,}",) if group.errors else ()
     return "; ".join((judged, judges, *failed))
 

@@ -56,7 +56,7 @@ def _tokens(judge: Judge, rubric: Rubric, record: Mapping[str, Any]) -> int | No
         asked = request(rubric, record, asks_confidence=asks_confidence(judge))
     except NothingToJudge:
         return None
-    return prompt_tokens(asked.prompt)
+    return prompt_tokens(asked.whole)
 
 
 def _estimate(

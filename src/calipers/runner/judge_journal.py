@@ -39,12 +39,15 @@ class JudgeJournal:
             ],
         }
         self.done: dict[Place, Judgement] = {}
+        self.calls = 0  # that were answered, over all runs
+        self.cost_usd = 0.0
         self._read()
 
     def add(self, place: Place, judgement: Judgement) -> None:
         """Write a judgement down; only then it is made."""
         key, judge, sample = place
         line = {"key": key, "judge": judge, "sample": sample, "failed": judgement.failed}
+        line |= {"calls": judgement.calls}
         text = encoded({**line, "judgment": judgement.fields})
         self._journal.append(text.encode("utf-8", "replace"))
         self.done[place] = judgement
@@ -69,7 +72,11 @@ class JudgeJournal:
                     fix="take it out, or begin anew with another output: -o FILE",
                 )
             place = (str(line.get("key")), str(line.get("judge")), sample)
-            self.done[place] = Judgement(judgment, bool(line.get("failed")))
+            calls = _whole(line.get("calls"), at_least=int("prompt_tokens" in judgment))
+            self.done[place] = Judgement(judgment, bool(line.get("failed")), calls)
+            self.calls += calls
+            cost = judgment.get("cost_usd")
+            self.cost_usd += cost if isinstance(cost, int | float) else 0.0
 
     def _refuse_changes(self, before: Mapping[str, Any]) -> None:
         for name, then, now in _pairs(before, self._of):
@@ -79,6 +86,11 @@ class JudgeJournal:
                     f"{str(then)[:60]}, not {now}",
                     fix=_ANOTHER,
                 )
+
+
+def _whole(value: Any, *, at_least: int) -> int:
+    is_count = isinstance(value, int) and not isinstance(value, bool)
+    return max(value, at_least) if is_count else at_least
 
 
 def _pairs(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:

@@ -41,12 +41,14 @@ class JudgedFiles:
     failures: tuple[tuple[int, str], ...]  # why there are no scores, and how often
     bad_rows: int = 0  # that were left out
     interrupted: bool = False
+    spent: bool = False  # the budget does not allow another call
     notices: tuple[str, ...] = ()
 
     @property
     def exit_code(self) -> int:
         """What the command line gives back: 3 where a judgement is missing."""
-        return EXIT_INCOMPLETE if self.failed or self.interrupted else EXIT_PASS
+        missing = self.failed or self.interrupted or self.spent
+        return EXIT_INCOMPLETE if missing else EXIT_PASS
 
 
 def judged_files(
@@ -55,6 +57,7 @@ def judged_files(
     *,
     bad_rows: int,
     interrupted: bool,
+    spent: bool = False,
     notices: tuple[str, ...] = (),
 ) -> JudgedFiles:
     """Sums over the judgements of each record; None for a record of a failed call."""
@@ -70,7 +73,7 @@ def judged_files(
         records=len(records),
         judged=sum(scored),
         failed=sum(each.failed for each in found),
-        not_judged=0 if interrupted else len(records) - told,
+        not_judged=0 if interrupted or spent else len(records) - told,
         flagged=sum(any(each.fields["flags"] for each in one) for one in called),
         cut=sum(any(each.fields.get("cut") for each in one) for one in called),
         escalated=sum("escalated" in each.fields for each in found),
@@ -80,6 +83,7 @@ def judged_files(
         failures=tuple((count, reason) for reason, count in reasons.most_common(5)),
         bad_rows=bad_rows,
         interrupted=interrupted,
+        spent=spent,
         notices=notices,
     )
 

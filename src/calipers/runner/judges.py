@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,16 @@ from calipers.errors import UsageError
 from calipers.judge.cache import Cache, Say
 from calipers.judge.request import CONFIDENCE
 from calipers.judge.rubrics import Rubric, read_rubric
-from calipers.runner.judge_models import TOKENS, AskedModel, Judgement, Pace, asks_confidence
+from calipers.runner.budget import Budget
+from calipers.runner.judge_models import (
+    TOKENS,
+    AskedModel,
+    Judgement,
+    OutOfBudget,
+    Pace,
+    Purse,
+    asks_confidence,
+)
 from calipers.suites import Escalate, Judge
 from calipers.systems import Mask
 from calipers.systems.opening import open_models
@@ -33,7 +43,7 @@ class WorkingJudge:
         self._models = models
 
     async def __call__(self, record: Mapping[str, Any], sample: int = 1) -> Judgement:
-        """One judgement of a record, with who made it."""
+        """One judgement of a record, with who made it; OutOfBudget where none may be made."""
         first = await self._models[0](record, sample)
         found, then = first, self.judge.escalate
         if then is not None:
@@ -53,11 +63,22 @@ class WorkingJudge:
         why = None if nobody_could else unsure(first.fields, self.rubric, then)
         if why is None:
             return first
-        second = await self._models[1](record, sample)
+        try:
+            second = await self._models[1](record, sample)
+        except OutOfBudget as problem:
+            told = {**first.fields, "scores": None, "reason": str(problem), "escalated": why}
+            return Judgement(_unscored(told), failed=True, calls=first.calls)
         before = {key: first.fields[key] for key in _FIRST if key in first.fields}
         said = {key: value for key, value in second.fields.items() if key not in _USED}
         spent = _spent_together([first.fields, second.fields])
-        return Judgement({**said, **spent, "escalated": why, "first": before}, second.failed)
+        fields = {**said, **spent, "escalated": why, "first": before}
+        return Judgement(fields, second.failed, calls=first.calls + second.calls)
+
+
+def _unscored(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """A judgment without what its scores came to."""
+    graded = ("weighted_score", "passed", "overall_score", "criteria_scores", CONFIDENCE)
+    return {key: value for key, value in fields.items() if key not in graded}
 
 
 def unsure(judgment: Mapping[str, Any], rubric: Rubric, then: Escalate) -> str | None:
@@ -109,11 +130,13 @@ async def open_judges(
     mask: Mask,
     say: Say,
     cache: Path | None = None,
+    budget: Budget | None = None,
 ) -> AsyncIterator[list[WorkingJudge]]:
-    """The judges, ready to be asked; `say` hears of troubles with the cache."""
+    """The judges, ready to be asked, within a budget; `say` hears of troubles with the cache."""
     every = [model for judge in judges for model in judge.models]
     async with open_models(every) as opened:
         systems = iter(opened)
+        places = count()
         yield [
             WorkingJudge(
                 judge,
@@ -124,6 +147,7 @@ async def open_judges(
                         asking=pace.asking(next(systems)),
                         cache=_cache(cache, rubric, model, say),
                         mask=mask,
+                        purse=None if budget is None else Purse(budget, next(places)),
                     )
                     for model in judge.models
                 ],
@@ -135,7 +159,8 @@ async def open_judges(
 def _cache(folder: Path | None, rubric: Rubric, judge: Judge, say: Say) -> Cache | None:
     if folder is None:
         return None
-    asked = {"model": judge.model, "base_url": judge.base_url, "settings": judge.settings}
+    settings = {**judge.default_settings, **judge.settings}
+    asked = {"model": judge.model, "base_url": judge.base_url, "settings": settings}
     return Cache(folder, rubric, asked, say, asks_confidence=asks_confidence(judge))
 
 

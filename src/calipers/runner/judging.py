@@ -20,13 +20,15 @@ from typing import Any
 
 from calipers.errors import DataError, EmptyError, UsageError
 from calipers.judge.rubrics import Rubric
+from calipers.runner.budget import Budget
 from calipers.runner.data import read_records
 from calipers.runner.journal import Journal, encoded
 from calipers.runner.judge_journal import JudgeJournal, Place
-from calipers.runner.judge_models import Judgement, Pace
+from calipers.runner.judge_models import Judgement, OutOfBudget, Pace
 from calipers.runner.judged import COUNTED, JudgedFiles, judged_files
 from calipers.runner.judges import WorkingJudge, open_judges, rubrics_of, with_judgements
 from calipers.runner.loop import run_to_end
+from calipers.runner.pricing import check_prices
 from calipers.runner.tally import Tally
 from calipers.suites import Judge
 from calipers.systems import mask_for
@@ -48,6 +50,8 @@ class Work:
     rename: Mapping[str, str] = field(default_factory=dict)
     skip_bad: bool = False
     price_file: str | None = None  # where the judges' prices are from
+    budget_usd: float | None = None  # over all runs with this output
+    budget_calls: int | None = None  # the same
 
     def records(self, on_bad: Callable[[DataError], None]) -> Iterator[tuple[str, dict[str, Any]]]:
         """Each record with its key: its content, and which of equal ones it is."""
@@ -74,6 +78,8 @@ def judge_files(work: Work, watch: Watch) -> JudgedFiles:
     """Judge what is not judged yet, then write the output."""
     rubrics = rubrics_of(work.judges, Path())
     check_places(work)
+    if work.budget_usd is not None:
+        check_prices(work.judges)
     with _held(journal_path(work.output)):
         journal = Journal(journal_path(work.output))
         try:
@@ -92,6 +98,7 @@ class _Judging:
         self._watch = watch
         self._bad = 0
         self._notices: dict[str, None] = {}  # each once
+        self._is_spent = False
 
     def __call__(self) -> JudgedFiles:
         keys = [key if has_answer(record) else None for key, record in self._records(count=True)]
@@ -119,6 +126,7 @@ class _Judging:
             [None if key is None else self._found(key) for key in keys],
             bad_rows=self._bad,
             interrupted=interrupted,
+            spent=self._is_spent,
             notices=tuple(self._notices),
         )
 
@@ -136,6 +144,7 @@ class _Judging:
         """Judge what is open; False where that was interrupted."""
         work = self._work
         models = [model for judge in work.judges for model in judge.models]
+        budget = self._budget()
 
         async def calls() -> None:
             async with open_judges(
@@ -145,6 +154,7 @@ class _Judging:
                 mask=mask_for(models),
                 say=lambda notice: self._notices.update({notice: None}),
                 cache=work.cache,
+                budget=budget,
             ) as judges:
                 rows = self._records()
                 async with asyncio.TaskGroup() as workers:
@@ -156,7 +166,20 @@ class _Judging:
                 run_to_end(calls())
         except (KeyboardInterrupt, asyncio.CancelledError):
             return False
+        self._is_spent = budget is not None and budget.is_spent
         return True
+
+    def _budget(self) -> Budget | None:
+        work = self._work
+        if work.budget_usd is None and work.budget_calls is None:
+            return None
+        return Budget(
+            work.budget_usd,
+            work.budget_calls,
+            spent_usd=self._journal.cost_usd,
+            spent_calls=self._journal.calls,
+            dearest={},
+        )
 
     async def _work_off(
         self,
@@ -176,7 +199,10 @@ class _Judging:
     async def _one(
         self, judge: WorkingJudge, place: Place, record: dict[str, Any], tally: Tally
     ) -> None:
-        judgement = await judge(record, place[2])
+        try:
+            judgement = await judge(record, place[2])
+        except OutOfBudget:
+            return  # it stays open
         self._journal.add(place, judgement)
         _count(tally, judgement)
 

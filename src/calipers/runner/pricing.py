@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -59,13 +59,18 @@ def pricings(suite: Suite) -> list[Pricing | None]:
                     f"budget_usd: no price is known for {system.name} ({system.model})",
                     fix=_GIVE,
                 )
-        for judge in (model for each in suite.judges for model in each.models):
-            if pricing_of(judge) is None:
-                raise UsageError(
-                    f"budget_usd: no price is known for the judge {judge.name} ({judge.model})",
-                    fix=_GIVE,
-                )
+        check_prices(suite.judges)
     return found
+
+
+def check_prices(judges: Sequence[Judge]) -> None:
+    """Refuse judges whose prices nobody knows, which no budget in dollars can hold."""
+    for judge in (model for each in judges for model in each.models):
+        if pricing_of(judge) is None:
+            raise UsageError(
+                f"budget_usd: no price is known for the judge {judge.name} ({judge.model})",
+                fix=_GIVE,
+            )
 
 
 def pricing_of(system: System | Judge) -> Pricing | None:

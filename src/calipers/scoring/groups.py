@@ -13,6 +13,7 @@ from calipers.engines.totals import ERRORS, RECORDS
 from calipers.metrics import Metric
 from calipers.metrics.declaration import Totals
 from calipers.metrics.description import described
+from calipers.metrics.flagged import flagged_in
 from calipers.metrics.intervals import is_of_one_cluster
 from calipers.metrics.judges import JUDGED_BY
 from calipers.picturing import histograms_of, reliability_of_group
@@ -95,6 +96,7 @@ def _group(
         grade=None if composite is None else grade(composite["median"]),
         histograms=histograms_of(totals, plan),
         reliability=tuple(reliability_of_group(totals, plan)) if plan.reliability else (),
+        flagged=flagged_in(totals),
     )
 
 

@@ -11,6 +11,7 @@ from calipers.errors import DataError, nearest
 from calipers.metrics.agent_composite import composite_notices
 from calipers.metrics.coordination import message_notices
 from calipers.metrics.cost import price_notices
+from calipers.metrics.flagged import flag_notice
 from calipers.metrics.judged import judged_notices
 from calipers.metrics.passing import overruled_notice
 from calipers.metrics.similarity import similarity_notices
@@ -49,6 +50,7 @@ def notices(sources: Sequence[Source], outcome: Outcome, options: Options) -> It
     yield from _unhashed(options)
     yield from overruled_notice(outcome.groups.values())
     yield from judged_notices(outcome.groups.values())
+    yield from flag_notice(outcome.groups.values())
     yield from composite_notices(outcome.groups.values(), options.settings)
     yield from similarity_notices(outcome.groups.values(), options.settings)
 

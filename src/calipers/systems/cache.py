@@ -54,6 +54,7 @@ class Cached:
 
     def _path(self, call: Call) -> Path:
         asked = [self._of, call.prompt, call.settings, call.record.get("run")]
+        asked += [] if call.system is None else [call.system]
         name = sha256(json.dumps(asked, sort_keys=True, default=str).encode()).hexdigest()
         return self._folder / name[:2] / f"{name}.json"
 

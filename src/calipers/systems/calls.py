@@ -28,6 +28,7 @@ class Call:
 
     record: Mapping[str, Any]
     prompt: str
+    system: str | None = None  # instructions that go before the prompt, in a message of their own
     settings: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -64,12 +65,14 @@ class Fault(Exception):  # noqa: N818 (reads as a sentence: "raise Fault")
         again: bool = False,
         outage: bool = False,
         retry_after: float | None = None,
+        usage: Mapping[str, Any] | None = None,
     ) -> None:
         self.kind = kind
         self.message = " ".join(message.split())[:_MESSAGE]
         self.again = again
         self.outage = outage
         self.retry_after = retry_after
+        self.usage = usage or {}  # tokens that were billed all the same
         super().__init__(f"{kind}: {self.message}")
 
 

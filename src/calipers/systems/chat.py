@@ -33,9 +33,14 @@ class ChatModel:
     async def __call__(self, call: Call) -> Reply:
         """What the model says, its reasoning, and the tokens it took."""
         body, headers = _request(call.settings)
-        body |= {"model": self._model, "messages": [{"role": "user", "content": call.prompt}]}
+        body |= {"model": self._model, "messages": _messages(call)}
         content = await self._post(as_json(body | self._also), headers)
         return _reply(parsed(content))
+
+
+def _messages(call: Call) -> list[dict[str, str]]:
+    system = [] if call.system is None else [{"role": "system", "content": call.system}]
+    return [*system, {"role": "user", "content": call.prompt}]
 
 
 def _request(settings: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
@@ -60,7 +65,8 @@ def _reply(body: Any) -> Reply:
         problem = _error_in(body) or "no message in it"
         raise Fault("bad_response", problem, again=True) from error
     if finish == "content_filter" or message.get("refusal"):
-        raise Fault("content_filter", str(message.get("refusal") or "the reply was filtered"))
+        said = str(message.get("refusal") or "the reply was filtered")
+        raise Fault("content_filter", said, usage=_tokens(body.get("usage")))
     if isinstance(text, list):
         text = "".join(part.get("text") or "" for part in text if isinstance(part, dict))
     if not isinstance(text, str | None):

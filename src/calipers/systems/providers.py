@@ -13,7 +13,7 @@ from calipers.systems.wire import connection_fault, status_fault
 
 if TYPE_CHECKING:
     from aiohttp import ClientSession
-    from pydantic_ai.messages import ModelResponse
+    from pydantic_ai.messages import ModelRequest, ModelResponse
 
 _INSTALL = re.compile(r"pydantic-ai-slim\[([a-z-]+)\]")
 
@@ -38,7 +38,7 @@ class ProviderModel:
 
     async def __call__(self, call: Call) -> Reply:
         """What the model says, its reasoning, and the tokens it took."""
-        from pydantic_ai import ModelRequest, exceptions  # noqa: PLC0415 (an extra)
+        from pydantic_ai import exceptions  # noqa: PLC0415 (an extra)
         from pydantic_ai.direct import model_request  # noqa: PLC0415
 
         settings: Any = {**call.settings, **self._settings}
@@ -47,7 +47,7 @@ class ProviderModel:
                 warnings.simplefilter("ignore")  # of settings that this provider does not know
                 response = await model_request(
                     self._model,
-                    [ModelRequest.user_text_prompt(call.prompt)],
+                    [_message(call)],
                     model_settings=settings,
                 )
         except exceptions.ModelHTTPError as error:
@@ -61,6 +61,18 @@ class ProviderModel:
         except (OSError, _httpx_error()) as error:
             raise connection_fault(error) from error
         return _reply(response)
+
+
+def _message(call: Call) -> ModelRequest:
+    """The prompt, and instructions as the system's part, which each provider has a place for."""
+    from pydantic_ai.messages import (  # noqa: PLC0415 (an extra)
+        ModelRequest,
+        SystemPromptPart,
+        UserPromptPart,
+    )
+
+    system = [] if call.system is None else [SystemPromptPart(call.system)]
+    return ModelRequest(parts=[*system, UserPromptPart(call.prompt)])
 
 
 def _httpx_error() -> type[Exception]:
@@ -97,10 +109,21 @@ def _api_fault(error: Exception) -> Fault:
 def _reply(response: ModelResponse) -> Reply:
     from pydantic_ai.messages import TextPart, ThinkingPart  # noqa: PLC0415 (an extra)
 
+    fields = _tokens(response)
     if response.finish_reason == "content_filter":
-        raise Fault("content_filter", "the reply was filtered")
+        raise Fault("content_filter", "the reply was filtered", usage=fields)
     texts = [part for part in response.parts if isinstance(part, TextPart)]
     thoughts = [part.content for part in response.parts if isinstance(part, ThinkingPart)]
+    return Reply(
+        text="".join(part.content for part in texts),
+        fields=fields,
+        reasoning="\n".join(filter(None, thoughts)) or None,
+        logprobs=_logprobs([response, *texts]),
+    )
+
+
+def _tokens(response: ModelResponse) -> dict[str, int]:
+    """Tokens as records count them; none where the provider does not say."""
     usage = response.usage
     cached = {"cache_read_tokens": usage.cache_read_tokens}
     cached["cache_write_tokens"] = usage.cache_write_tokens
@@ -109,12 +132,7 @@ def _reply(response: ModelResponse) -> Reply:
         "completion_tokens": usage.output_tokens,
     }
     known = bool(usage.input_tokens or usage.output_tokens)
-    return Reply(
-        text="".join(part.content for part in texts),
-        fields={**tokens, **{k: v for k, v in cached.items() if v}} if known else {},
-        reasoning="\n".join(filter(None, thoughts)) or None,
-        logprobs=_logprobs([response, *texts]),
-    )
+    return {**tokens, **{k: v for k, v in cached.items() if v}} if known else {}
 
 
 def _logprobs(parts: list[Any]) -> tuple[tuple[str, float], ...]:

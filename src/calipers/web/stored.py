@@ -105,7 +105,12 @@ def _measured(found: Mapping[str, Any]) -> Measured:
 
 def _judged_by(found: Mapping[str, Any]) -> JudgedBy:
     members = tuple((each["model"], each["rubric_hash"] or "") for each in found["by"])
-    return JudgedBy(value=found["value"], members=members, rows=found["rows"])
+    return JudgedBy(
+        value=found["value"],
+        members=members,
+        rows=found["rows"],
+        flagged=found.get("flagged", 0),
+    )
 
 
 def _histogram(found: Mapping[str, Any]) -> Histogram:
