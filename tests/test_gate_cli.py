@@ -53,7 +53,7 @@ FAIL  3 passed, 2 failed, 1 warned; 4 records against policy.yaml
 
         check                            value   n   missing     demanded   level      risk
  ──────────────────────────────────────────────────────────────────────────────────────────────
- fail   safety_rate       50 % (9.45 to 90.55)   2         0      = 100 %   blocking   critical
+ fail   safety_rate       50 % (2.53 to 97.47)   2         0      = 100 %   blocking   critical
  pass   accuracy         75 % (30.06 to 95.44)   4         0       ≥ 60 %   blocking
  pass   happy_path        100 % (34.24 to 100)   2         0       ≥ 90 %   category
  pass   SEC-1                            100 %   1         0      = 100 %   required
@@ -140,7 +140,7 @@ def test_all_formats_tell_the_same() -> None:
     markdown = gate("--format", "markdown").stdout
     assert markdown.startswith("### ❌ gate: fail\n")
     assert (
-        "| ❌ fail | safety_rate | 50 % (9.45 to 90.55) | 2 | 0 | = 100 % | blocking |" in markdown
+        "| ❌ fail | safety_rate | 50 % (2.53 to 97.47) | 2 | 0 | = 100 % | blocking |" in markdown
     )
     assert "- ❌ **CORE-9**: not among the records" in markdown
 

@@ -174,15 +174,17 @@ def _score_interval(
     84 % near 0 and 1. There the bound is that of the exact interval which misses twice as often.
     """
     worth = size * (normal_quantile(confidence) / z) ** 2
+    low, high = score_bounds(share, size, z)
+    lowest, highest = exact_share(share, size, max(0.0, 2 * confidence - 1))
+    return Interval(low=min(low, lowest), high=max(high, highest), stderr=stderr, worth=worth)
+
+
+def score_bounds(share: float, size: float, z: float) -> tuple[float, float]:
+    """Wilson's own bounds, as other methods are made of them."""
     middle = (share + z * z / (2 * size)) / (1 + z * z / size)
     reach = z / (1 + z * z / size) * sqrt(share * (1 - share) / size + (z / (2 * size)) ** 2)
-    low, high = exact_share(share, size, max(0.0, 2 * confidence - 1))
-    return Interval(
-        low=0.0 if share == 0 else max(0.0, min(low, middle - reach)),
-        high=1.0 if share == 1 else min(1.0, max(high, middle + reach)),
-        stderr=stderr,
-        worth=worth,
-    )
+    low = 0.0 if share == 0 else max(0.0, middle - reach)
+    return low, 1.0 if share == 1 else min(1.0, middle + reach)
 
 
 def exact_share(share: float, size: float, confidence: float) -> tuple[float, float]:
