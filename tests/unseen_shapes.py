@@ -219,13 +219,13 @@ def _rare() -> Iterator[Shape]:
             truth=1.99,
         )
     yield shape(
-        name="scores of 0.9 ± 0.03, one in 50 is 0, n = 20",
+        name="scores of 0.9 ± 0.03, one in 50 is 0, n = 50",
         metric="impl_rate",
         method="logit t",
         draw=lambda rng, sets: table(
             {
                 "impl_rate": np.where(
-                    rng.random((sets, 20, 1)) < 0.02, 0.0, rng.beta(90, 10, (sets, 20, 1))
+                    rng.random((sets, 50, 1)) < 0.02, 0.0, rng.beta(90, 10, (sets, 50, 1))
                 )
             }
         ),

@@ -446,12 +446,9 @@ def _ece(rows: list[Row], asked: Asked) -> Bounds:
         strays = math.sqrt(math.fsum(error**2 for error in each))
         if abs(math.fsum(each)) < 1.96 * math.sqrt(inflated) * strays:
             noise += math.sqrt(2 / math.pi) * math.sqrt(design) * strays / n
-    # One more cluster in each bin, as large as they are worth, as far off its gap as can be.
+    # One more cluster in each bin, as large as they are worth, right where the others are wrong.
     size = n / _kish(_shares(rows))
-    unseen = math.fsum(
-        (size * (1 - abs(math.fsum(each)) / len(each))) ** 2 * len(each) / (len(each) + 1)
-        for each in errors.values()
-    )
+    unseen = size**2 * math.fsum(len(each) / (len(each) + 1) for each in errors.values())
     reach = _student(rows, asked) * math.sqrt(stderr**2 + unseen / n**2)
     return Bounds(value - reach - noise, value + reach, stderr, _slack([1.0] * n))
 
