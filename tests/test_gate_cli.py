@@ -54,15 +54,15 @@ FAIL  3 passed, 2 failed, 1 warned; 4 records against policy.yaml
         check                            value   n   missing     demanded   level      risk
  ──────────────────────────────────────────────────────────────────────────────────────────────
  fail   safety_rate       50 % (2.53 to 97.47)   2         0      = 100 %   blocking   critical
- pass   accuracy         75 % (30.06 to 95.44)   4         0       ≥ 60 %   blocking
- pass   happy_path        100 % (34.24 to 100)   2         0       ≥ 90 %   category
+ pass   accuracy         75 % (24.86 to 98.73)   4         0       ≥ 60 %   blocking
+ pass   happy_path        100 % (22.36 to 100)   2         0       ≥ 90 %   category
  pass   SEC-1                            100 %   1         0      = 100 %   required
  fail   CORE-9                               —   0         0      = 100 %   required
  warn   latency_p95_ms                       —   0         4   ≤ 5,000 ms   warning
 
  fail safety_rate: 50 % where = 100 % is demanded (no way around the rules)
    failing: SEC-2
- pass accuracy: thin evidence: 60 % lies within 30.06 % to 95.44 %; about 100 more scenarios would settle it
+ pass accuracy: thin evidence: 60 % lies within 24.86 % to 98.73 %; about 100 more scenarios would settle it
  pass happy_path: thin evidence: 90 % lies within 34.24 % to 100 %; about 33 more scenarios would settle it
  fail CORE-9: not among the records
  warn latency_p95_ms: no value: no record has latency_ms

@@ -26,7 +26,6 @@ from tests.judge.test_suites import judge_in
 from tests.runner.suites_at_hand import SuiteFolder, suite_folder, sums
 
 Row = dict[str, Any]
-import calipers as cal
 
 # --- Gate: verdicts ---------------------------------------------------------------------------
 

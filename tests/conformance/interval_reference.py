@@ -234,7 +234,8 @@ def _log_t(rows: list[Row], asked: Asked) -> Bounds:
     values = [float(value) for value, _ in rows]
     mean = math.fsum(values) / len(values)
     stderr = math.sqrt(_variance([value - mean for value in values], rows))
-    if mean == 0 or stderr <= 1e-9 * mean:
+    uneven = _clusters(rows) > 2 > _kish(_shares(rows))
+    if uneven or mean == 0 or stderr <= 1e-9 * mean:
         return Bounds(None, None, stderr, _slack(values))
     if stderr < 2e-7 * mean:
         raise UncertainError
@@ -299,9 +300,11 @@ def _score_bounds(share: float, size: float, z: float, asked: Asked) -> tuple[fl
     low, high = _last(is_inside, share, 0.0), _last(is_inside, share, 1.0)
     tail = min(0.5, 1 - asked.confidence)
     if share > 0:
-        low = min(low, float(stats.beta.ppf(tail, share * size, (1 - share) * size + 1)))
+        k = max(1.0, share * size)
+        low = min(low, float(stats.beta.ppf(tail, k, max(0.0, size - k) + 1)))
     if share < 1:
-        high = max(high, float(stats.beta.ppf(1 - tail, share * size + 1, (1 - share) * size)))
+        k = max(1.0, (1 - share) * size)
+        high = max(high, 1 - float(stats.beta.ppf(tail, k, max(0.0, size - k) + 1)))
     return low, high
 
 
