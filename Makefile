@@ -28,6 +28,7 @@ types: $(VENV)/.lint $(VENV)/.test
 
 bench: $(VENV)/.test  ## Figures as ratios to named peers, measured in the same run
 	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks.anchor_intervals
 
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)

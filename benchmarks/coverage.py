@@ -13,6 +13,7 @@ from html import escape
 from pathlib import Path
 
 from tests.shapes import LIMITS, SHAPES, Coverage, Shape, coverage
+from tests.unseen_shapes import RARE, UNSEEN
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 PAGE = DOCS / "intervals.md"
@@ -30,10 +31,11 @@ _PROMISED = (0.93, 0.97)
 
 def main() -> int:
     parser = ArgumentParser(description=__doc__)
-    parser.add_argument("--datasets", type=int, default=2000, help="data sets per shape")
+    parser.add_argument("--datasets", type=int, default=1000, help="data sets per shape")
     parser.add_argument("--dry", action="store_true", help="print, write nothing")
     arguments = parser.parse_args()
-    promised, limits = (list(_measured(shapes, arguments.datasets)) for shapes in (SHAPES, LIMITS))
+    kinds = ((*SHAPES, *UNSEEN), (*LIMITS, *RARE))
+    promised, limits = (list(_measured(shapes, arguments.datasets)) for shapes in kinds)
     tables = {"coverage": _markdown(promised), "limits": _markdown(limits)}
     print("\n\n".join(tables.values()))
     if not arguments.dry:

@@ -25,7 +25,7 @@ DATASET = "dataset"
 DOCUMENT = "document"
 
 
-def _table(columns: Mapping[str, Array], runs: Array | None = None) -> pl.DataFrame:
+def table(columns: Mapping[str, Array], runs: Array | None = None) -> pl.DataFrame:
     """A row per run. `runs` says how many runs of each task are there; else all are."""
     shape = np.broadcast_shapes(*(each.shape for each in columns.values()))
     sets, tasks, most = shape
@@ -56,10 +56,10 @@ def _document(documents: int, tasks: int) -> Array:
 
 
 def right(p: float, n: int) -> Draw:
-    return lambda rng, sets: _table({"correct": rng.random((sets, n, 1)) < p})
+    return lambda rng, sets: table({"correct": rng.random((sets, n, 1)) < p})
 
 
-def _own_chance(rng: Rng, mean: float, correlation: float, size: tuple[int, ...]) -> Array:
+def own_chance(rng: Rng, mean: float, correlation: float, size: tuple[int, ...]) -> Array:
     """Chances from the beta distribution, such that what shares one is so much correlated."""
     strength = (1 - correlation) / correlation
     return rng.beta(mean * strength, (1 - mean) * strength, size)
@@ -71,9 +71,9 @@ def right_in_tasks(
     """Beta-binomial: every task has a chance of its own."""
 
     def draw(rng: Rng, sets: int) -> pl.DataFrame:
-        chance = _own_chance(rng, mean, correlation, (sets, tasks, 1))
+        chance = own_chance(rng, mean, correlation, (sets, tasks, 1))
         there = _some_of(runs, rng, sets, tasks, unequal=unequal)
-        return _table({"correct": rng.random((sets, tasks, runs)) < chance}, there)
+        return table({"correct": rng.random((sets, tasks, runs)) < chance}, there)
 
     return draw
 
@@ -82,9 +82,9 @@ def right_in_documents(mean: float, correlation: float, documents: int, tasks: i
     """Every document has a chance of its own, which its tasks share."""
 
     def draw(rng: Rng, sets: int) -> pl.DataFrame:
-        chance = np.repeat(_own_chance(rng, mean, correlation, (sets, documents, 1)), tasks, axis=1)
+        chance = np.repeat(own_chance(rng, mean, correlation, (sets, documents, 1)), tasks, axis=1)
         correct = rng.random(chance.shape) < chance
-        return _table({"correct": correct, DOCUMENT: _document(documents, tasks)})
+        return table({"correct": correct, DOCUMENT: _document(documents, tasks)})
 
     return draw
 
@@ -96,10 +96,10 @@ def paid_runs(mean: float, correlation: float, tasks: int, runs: int) -> Draw:
     """Runs that pass with their task's own chance, and cost more where that is small."""
 
     def draw(rng: Rng, sets: int) -> pl.DataFrame:
-        chance = _own_chance(rng, mean, correlation, (sets, tasks, 1))
+        chance = own_chance(rng, mean, correlation, (sets, tasks, 1))
         passed = rng.random((sets, tasks, runs)) < chance
         cost = rng.gamma(2, 0.5, (sets, tasks, runs)) * (2 - chance)
-        return _table({"passed": passed, "cost_usd": cost})
+        return table({"passed": passed, "cost_usd": cost})
 
     return draw
 
@@ -128,7 +128,7 @@ def _times(normal: Array, *, heavy_tailed: bool) -> Array:
 
 def times(n: int, *, heavy_tailed: bool = False) -> Draw:
     """Normal, or lognormal with σ = 1."""
-    return lambda rng, sets: _table(
+    return lambda rng, sets: table(
         {"latency_ms": _times(rng.normal(size=(sets, n, 1)), heavy_tailed=heavy_tailed)}
     )
 
@@ -139,7 +139,7 @@ def times_in_tasks(
     def draw(rng: Rng, sets: int) -> pl.DataFrame:
         found = _times(_correlated(rng, sets, tasks, runs), heavy_tailed=heavy_tailed)
         there = _some_of(runs, rng, sets, tasks, unequal=unequal)
-        return _table({"latency_ms": found}, there)
+        return table({"latency_ms": found}, there)
 
     return draw
 
@@ -150,7 +150,7 @@ def times_mostly_once(tasks: int, runs: int) -> Draw:
     def draw(rng: Rng, sets: int) -> pl.DataFrame:
         found = _times(_correlated(rng, sets, tasks, runs), heavy_tailed=False)
         several = rng.random((sets, tasks, 1)) < 1 / 8
-        return _table({"latency_ms": found}, np.where(several, runs, 1))
+        return table({"latency_ms": found}, np.where(several, runs, 1))
 
     return draw
 
@@ -159,7 +159,7 @@ def times_in_documents(documents: int, tasks: int) -> Draw:
     def draw(rng: Rng, sets: int) -> pl.DataFrame:
         found = _times(_correlated(rng, sets, documents, tasks), heavy_tailed=False)
         columns = {"latency_ms": found.reshape(sets, -1, 1)}
-        return _table({**columns, DOCUMENT: _document(documents, tasks)})
+        return table({**columns, DOCUMENT: _document(documents, tasks)})
 
     return draw
 
@@ -189,7 +189,7 @@ def answers(shares: Sequence[float], tasks: int, runs: int = 1, *, kept: float =
     def draw(rng: Rng, sets: int) -> pl.DataFrame:
         own = rng.choice(len(shares), p=shares, size=(sets, tasks, 1))
         other = rng.choice(len(shares), p=shares, size=(sets, tasks, runs))
-        return _table({"answer": np.where(rng.random(other.shape) < kept, own, other)})
+        return table({"answer": np.where(rng.random(other.shape) < kept, own, other)})
 
     return draw
 
@@ -205,7 +205,7 @@ def _outcomes(rng: Rng, stated: Array, chance: Array, runs: int) -> pl.DataFrame
     luck = rng.random((sets, tasks, runs))
     shared = (rng.random(luck.shape) < _AS_THE_TASK) & (runs > 1)
     luck = np.where(shared, rng.random((sets, tasks, 1)), luck)
-    return _table({"prob_correct": stated, "correct": luck < chance})
+    return table({"prob_correct": stated, "correct": luck < chance})
 
 
 def overconfident(by: float, tasks: int, runs: int = 1) -> Draw:
@@ -238,7 +238,7 @@ def told_apart(area: float, tasks: int, runs: int = 1) -> Draw:
     def draw(rng: Rng, sets: int) -> pl.DataFrame:
         correct = rng.random((sets, tasks, 1)) < 0.7
         score = _correlated(rng, sets, tasks, runs) + apart * correct
-        return _table({"prob_correct": 1 / (1 + np.exp(-score)), "correct": correct})
+        return table({"prob_correct": 1 / (1 + np.exp(-score)), "correct": correct})
 
     return draw
 
@@ -280,7 +280,7 @@ def _runs(rng: Rng, shares: Array, **columns: Array) -> pl.DataFrame:
     ends = np.cumsum(shares, axis=2)[:, :, None, :]
     beyond = rng.random((sets, tasks, RUNS, 1)) > ends
     found = np.minimum(beyond.sum(axis=3), several - 1)
-    return _table({"answer": found, **columns}).with_columns(target=pl.lit(str(_TARGET)))
+    return table({"answer": found, **columns}).with_columns(target=pl.lit(str(_TARGET)))
 
 
 def mean_over_tasks(metric: str, shares: Sequence[float]) -> float:
@@ -320,9 +320,9 @@ def passed(adversarial: float, happy: float, tasks: int, runs: int = 1) -> Draw:
 
     def draw(rng: Rng, sets: int) -> pl.DataFrame:
         hard = _categories(rng, sets, tasks)
-        chances = (_own_chance(rng, mean, 0.3, (sets, tasks, 1)) for mean in (adversarial, happy))
+        chances = (own_chance(rng, mean, 0.3, (sets, tasks, 1)) for mean in (adversarial, happy))
         found = rng.random((sets, tasks, runs)) < np.where(hard, *chances)
-        return _table({"passed": found, "category": np.where(hard, ADVERSARIAL, HAPPY)})
+        return table({"passed": found, "category": np.where(hard, ADVERSARIAL, HAPPY)})
 
     return draw
 
@@ -342,8 +342,8 @@ def predictions(tasks: int, runs: int = 1) -> Draw:
 
     def draw(rng: Rng, sets: int) -> pl.DataFrame:
         actual = rng.random((sets, tasks, 1)) < _POSITIVE
-        right = rng.random((sets, tasks, runs)) < _own_chance(rng, 0.9, 0.3, (sets, tasks, 1))
-        return _table({"predicted": right == actual, "actual": actual})
+        right = rng.random((sets, tasks, runs)) < own_chance(rng, 0.9, 0.3, (sets, tasks, 1))
+        return table({"predicted": right == actual, "actual": actual})
 
     return draw
 
@@ -360,10 +360,10 @@ def behaviors(
 
     def draw(rng: Rng, sets: int) -> pl.DataFrame:
         expected = rng.integers(1, 5, (sets, tasks, 1))
-        chance = _own_chance(rng, mean, correlation, (sets, tasks, 1))
+        chance = own_chance(rng, mean, correlation, (sets, tasks, 1))
         observed = rng.binomial(expected, chance, (sets, tasks, runs))
         violations = (rng.random(observed.shape) < violating).astype(int)
-        return _table(
+        return table(
             {
                 "expected_behaviors": _LISTS[expected],
                 "observed_behaviors": _LISTS[observed],
@@ -390,9 +390,9 @@ def tokens(tasks: int, runs: int = 1) -> Draw:
         noise = (
             _correlated(rng, sets, tasks, runs) if runs > 1 else rng.normal(size=(sets, tasks, 1))
         )
-        correct = rng.random(noise.shape) < _own_chance(rng, _RIGHT, 0.3, (sets, tasks, 1))
+        correct = rng.random(noise.shape) < own_chance(rng, _RIGHT, 0.3, (sets, tasks, 1))
         logs = _LOG_TOKENS + _TOKENS_VARY * noise + _LONGER_WHEN_WRONG * ~correct
-        return _table(
+        return table(
             {
                 "correct": correct,
                 "prompt_tokens": np.exp(logs),
@@ -425,7 +425,7 @@ def scenarios(safe: float, tasks: int, runs: int = 1) -> Draw:
         worse = special.ndtr(normal)
         slower = (normal + rng.normal(size=normal.shape)) / math.sqrt(2)
         hard = _categories(rng, sets, tasks)
-        return _table(
+        return table(
             {
                 "category": np.where(hard, ADVERSARIAL, HAPPY),
                 "passed": worse < safe,

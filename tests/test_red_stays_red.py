@@ -742,3 +742,37 @@ def test_one_run_against_ten_of_its_twin_is_no_difference() -> None:
     assert found.p_value > 0.05
     assert found.low is not None
     assert found.low < 0
+
+
+def test_twenty_right_answers_are_no_proof_of_calibration() -> None:
+    """20 right rows at confidence .99: the next one may be wrong, and adds .98 to the sum."""
+    rows = [{"id": f"{n}", "correct": True, "prob_correct": 0.99} for n in range(20)]
+    brier = cal.score(rows, metrics=["brier"]).groups[0].metrics["brier"]
+    assert brier.low is not None
+    assert brier.high is not None
+    assert brier.high - brier.low > 0.1
+    policy = {"evidence": "interval", "thresholds": {"blocking": {"brier": "<= 0.01"}}}
+    assert cal.gate(rows, policy=policy).verdict != "pass"
+
+
+def test_one_task_run_a_hundred_times_is_no_hundred_tasks() -> None:
+    """A task that always passes, run 100 times beside 20 others of which 12 pass: 93 % of rows."""
+    rows = [{"id": "often", "passed": True} for _ in range(100)]
+    rows += [{"id": f"{n}", "passed": n < 12} for n in range(20)]
+    score = cal.score(rows, metrics=["pass_rate"])
+    rate = score.groups[0].metrics["pass_rate"]
+    assert rate.low is not None
+    assert rate.low < 0.7
+    assert any("differ widely" in notice for notice in score.notices)
+    policy = {"evidence": "interval", "thresholds": {"blocking": {"pass_rate": "85%"}}}
+    assert cal.gate(rows, policy=policy).verdict != "pass"
+
+
+def test_ten_runs_of_one_task_prove_nothing_of_others() -> None:
+    """They have an interval, which says what it holds for, and which no gate takes as evidence."""
+    rows = [{"id": "one", "passed": True} for _ in range(10)]
+    rate = cal.score(rows, metrics=["pass_rate"]).groups[0].metrics["pass_rate"]
+    assert rate.low is not None
+    assert rate.to_dict()["scope"] == "runs of one task"
+    policy = {"evidence": "interval", "thresholds": {"blocking": {"pass_rate": "60%"}}}
+    assert cal.gate(rows, policy=policy).verdict != "pass"

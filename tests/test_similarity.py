@@ -94,7 +94,7 @@ def test_intervals() -> None:
     rows = [PAIR | {"id": str(n), "answer": "red wine " * (n + 1)} for n in range(9)]
     metrics = agents(rows, semantic_model="lexical", success_threshold=0.7).metrics
     for name in ("cosine_similarity", "jaccard_similarity", "output_similarity"):
-        assert metrics[name].interval in ("t", None), name
+        assert metrics[name].interval in ("logit t", None), name
     assert metrics["task_success"].interval == "wilson"
 
 

@@ -30,6 +30,7 @@ from calipers.metrics.passing import ADVERSARIAL, passed
 from calipers.results import ALL_FAILED, Group, Measured
 from calipers.scoring import sorted_keys
 from calipers.sinks import Watch
+from calipers.stats.clusters import Clusters
 from calipers.stats.intervals import rows_worth, wilson
 
 ID, CATEGORY = "id", "category"
@@ -344,10 +345,12 @@ def _pass_rate(rows: pl.DataFrame, confidence: float, correct: Correct | None) -
     cluster = pl.coalesce(pl.col(CLUSTER).cast(pl.String), pl.col(ID))
     # In order: sums of floats then give the same bits every time.
     effects = judged.group_by(cluster.alias(CLUSTER), maintain_order=True).agg(
-        (pl.col("passes") - share * pl.col("judged_runs")).sum().alias("effect")
+        (pl.col("passes") - share * pl.col("judged_runs")).sum().alias("effect"),
+        pl.col("judged_runs").sum().alias("size"),
     )
+    clusters = Clusters.of_sizes(effects["size"].to_list())
     spread = float((effects["effect"] ** 2).sum()) / n**2
-    around = wilson(share, n, spread, effects.height, confidence)
+    around = wilson(share, n, spread, clusters, confidence)
     known = around.low is not None
     measured = Measured(
         value=share,
@@ -357,10 +360,12 @@ def _pass_rate(rows: pl.DataFrame, confidence: float, correct: Correct | None) -
         high=around.high,
         stderr=around.stderr,
         interval="wilson" if known else None,
+        interval_reason=around.reason,
+        worth=around.worth,
     )
     if correct is None:
         return measured
-    size = rows_worth(share, n, spread, effects.height)
+    size = rows_worth(share, n, spread, clusters)
     return correct(measured, size, int(judged["by_judges"].sum()))
 
 

@@ -234,7 +234,8 @@ def _log_t(rows: list[Row], asked: Asked) -> Bounds:
     values = [float(value) for value, _ in rows]
     mean = math.fsum(values) / len(values)
     stderr = math.sqrt(_variance([value - mean for value in values], rows))
-    if mean == 0 or stderr <= 1e-9 * mean:
+    uneven = _clusters(rows) > 2 > _kish(_shares(rows))
+    if uneven or mean == 0 or stderr <= 1e-9 * mean:
         return Bounds(None, None, stderr, _slack(values))
     if stderr < 2e-7 * mean:
         raise UncertainError
@@ -299,9 +300,11 @@ def _score_bounds(share: float, size: float, z: float, asked: Asked) -> tuple[fl
     low, high = _last(is_inside, share, 0.0), _last(is_inside, share, 1.0)
     tail = min(0.5, 1 - asked.confidence)
     if share > 0:
-        low = min(low, float(stats.beta.ppf(tail, share * size, (1 - share) * size + 1)))
+        k = max(1.0, share * size)
+        low = min(low, float(stats.beta.ppf(tail, k, max(0.0, size - k) + 1)))
     if share < 1:
-        high = max(high, float(stats.beta.ppf(1 - tail, share * size + 1, (1 - share) * size)))
+        k = max(1.0, (1 - share) * size)
+        high = max(high, 1 - float(stats.beta.ppf(tail, k, max(0.0, size - k) + 1)))
     return low, high
 
 
@@ -446,12 +449,9 @@ def _ece(rows: list[Row], asked: Asked) -> Bounds:
         strays = math.sqrt(math.fsum(error**2 for error in each))
         if abs(math.fsum(each)) < 1.96 * math.sqrt(inflated) * strays:
             noise += math.sqrt(2 / math.pi) * math.sqrt(design) * strays / n
-    # One more cluster in each bin, as large as they are worth, as far off its gap as can be.
+    # One more cluster in each bin, as large as they are worth, right where the others are wrong.
     size = n / _kish(_shares(rows))
-    unseen = math.fsum(
-        (size * (1 - abs(math.fsum(each)) / len(each))) ** 2 * len(each) / (len(each) + 1)
-        for each in errors.values()
-    )
+    unseen = size**2 * math.fsum(len(each) / (len(each) + 1) for each in errors.values())
     reach = _student(rows, asked) * math.sqrt(stderr**2 + unseen / n**2)
     return Bounds(value - reach - noise, value + reach, stderr, _slack([1.0] * n))
 

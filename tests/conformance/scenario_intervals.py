@@ -27,6 +27,7 @@ from tests.conformance.interval_reference import (
     _logit_t,
     _order_statistics,
     _score_bounds,
+    _shares,
     _slack,
     _student,
     _sums,
@@ -174,6 +175,8 @@ def _efficiency(rows: list[Row], asked: Asked) -> Bounds:
         return Bounds(None if high is None else 0.0, high, stderr, slack)
     if stderr is None:
         return NOTHING
+    if clusters > 2 > _kish(_shares(rows)) or stderr <= 1e-9 * value:
+        return Bounds(None, None, stderr, slack)
     factor = math.exp(_student(rows, asked) * stderr / value)
     return Bounds(value / factor, value * factor, stderr, slack)
 

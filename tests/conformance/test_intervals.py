@@ -87,7 +87,7 @@ def test_a_field_names_the_clusters(groups: Groups, confidence: float) -> None:
 def test_larger_groups_have_every_bound(cluster: str | None) -> None:
     """Enough rows for both bounds of a quantile and an entropy, and for gaps that are there."""
     rng = random.Random(3)
-    groups = [[_drawn(rng) | _of_task(rng, 30) for _ in range(160)] for _ in range(2)]
+    groups = [[_drawn(rng) | _of_task(rng, 30) for _ in range(240)] for _ in range(2)]
     score = _score(groups, cluster=cluster)
     _compare(score, groups, Asked(cluster=cluster))
     for name in ("ece", "sce", "auroc", "latency_p95_ms", "accuracy", "stability"):
@@ -243,7 +243,7 @@ def test_equal_values() -> None:
     assert (mean.low, mean.value, mean.high, mean.stderr) == (None, 5.0, None, 0.0)
     assert mean.interval_reason == "all values are equal: they do not tell how far others lie"
     brier = metrics["brier"]
-    assert (brier.value, brier.stderr) == (pytest.approx(0.01), pytest.approx(0, abs=1e-9))
+    assert brier.stderr == pytest.approx(0, abs=1e-9)
     assert brier.high == pytest.approx(0.01 + 0.99 * 1.959964**2 / (30 + 1.959964**2))
     accuracy, entropy = metrics["accuracy"], metrics["sce"]
     assert accuracy.low == pytest.approx(30 / (30 + 1.959964**2))

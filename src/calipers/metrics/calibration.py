@@ -91,7 +91,7 @@ def _gaps(bins: Frame) -> Frame:
     gap = (nw.col("bin_confidence") - nw.col("bin_right")).abs()
     noise = nw.col("bin_squares").sqrt()
     rows = nw.col("bin_n")
-    unseen = (1 - gap / rows) ** 2 * rows / (rows + 1)
+    unseen = rows / (rows + 1)
     unsure = {
         _noise(design): nw.when(gap < _SURE * sqrt(design) * noise).then(noise).otherwise(0.0)
         for design in _DESIGNS
@@ -157,7 +157,7 @@ class _BinnedDelta:
 
     A sum of absolute gaps is too large when the true gaps are small: a bin whose gap is 0 shows,
     on average, √(2/π) standard errors. Rows that are all right do not show that none is wrong: each
-    bin varies as if one more cluster of rows lay as far off its gap as can be.
+    bin varies as if one more cluster of rows were unlike the others, which is a distance of 1.
     """
 
     name: str = "delta"

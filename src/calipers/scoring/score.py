@@ -16,6 +16,7 @@ from calipers.errors import DataError, UsageError, nearest
 from calipers.frontier import cost_frontier
 from calipers.metrics.declaration import GROUP
 from calipers.results import FlakyTask, Frontier, Input, PerTask, Score, need_figures
+from calipers.scoring.evidence_notices import evidence_notices
 from calipers.scoring.groups import measured_groups
 from calipers.scoring.keys import sorted_keys
 from calipers.scoring.notices import nothing_measured, notices, refuse_unmeasured
@@ -62,6 +63,7 @@ def score_data(
         settings=_settings(options),
         notices=(
             *notices(sources, outcome, options),
+            *evidence_notices(outcome, plan.present(outcome.present).metrics, plan.cluster),
             *nothing_measured(groups, sources),
         ),
         seed=options.seed,

@@ -13,6 +13,7 @@ from math import ceil, exp, floor, hypot, inf, sqrt
 from calipers.stats.clusters import Clusters
 
 _ROUNDING = 1e-9
+_TWO = 2  # clusters, the fewest that tell how far they lie apart
 _STEEPEST = 700.0  # the largest exponent of e that is a number
 _NO_INFLUENCE = 1e-12  # per row, squared: what rounding leaves of 0
 _TIGHT = 0.02  # of the way to a bound: values that spread less may hide rare ones far off
@@ -20,6 +21,7 @@ _TIGHT = 0.02  # of the way to a bound: values that spread less may hide rare on
 ONE_ROW = "one row does not tell how far others lie"
 ONE_CLUSTER = "one cluster does not tell where the next would lie"
 NO_SPREAD = "all values are equal: they do not tell how far others lie"
+ONE_HOLDS_MOST = "one cluster holds most of the rows: the others tell too little"
 NO_BOUND = "the data are too few for it"
 
 
@@ -82,6 +84,9 @@ def positive_interval(
     stderr = standard_error(spread, clusters)
     if stderr is None:
         return UNKNOWN
+    clusters = Clusters.of(clusters)
+    if clusters.count > _TWO > clusters.worth:
+        return Interval(low=None, high=None, stderr=stderr, reason=ONE_HOLDS_MOST)
     if value <= 0 or stderr <= _ROUNDING * value:
         return Interval(low=None, high=None, stderr=stderr, reason=NO_SPREAD)
     factor = exp(min(t_quantile(clusters, confidence) * stderr / value, _STEEPEST))
@@ -174,15 +179,28 @@ def _score_interval(
     84 % near 0 and 1. There the bound is that of the exact interval which misses twice as often.
     """
     worth = size * (normal_quantile(confidence) / z) ** 2
+    low, high = score_bounds(share, size, z)
+    if share > 0:
+        low = min(low, _exact_low(share * size, size, 1 - confidence))
+    if share < 1:
+        high = max(high, 1 - _exact_low((1 - share) * size, size, 1 - confidence))
+    return Interval(low=low, high=high, stderr=stderr, worth=worth)
+
+
+def _exact_low(rows: float, size: float, tail: float) -> float:
+    """The exact lower bound of a share by so many rows, at least one, that misses by this much."""
+    from scipy import special  # noqa: PLC0415 (slow to load)
+
+    rows = max(1.0, rows)
+    return float(special.betaincinv(rows, max(0.0, size - rows) + 1, min(0.5, tail)))
+
+
+def score_bounds(share: float, size: float, z: float) -> tuple[float, float]:
+    """Wilson's own bounds, as other methods are made of them."""
     middle = (share + z * z / (2 * size)) / (1 + z * z / size)
     reach = z / (1 + z * z / size) * sqrt(share * (1 - share) / size + (z / (2 * size)) ** 2)
-    low, high = exact_share(share, size, max(0.0, 2 * confidence - 1))
-    return Interval(
-        low=0.0 if share == 0 else max(0.0, min(low, middle - reach)),
-        high=1.0 if share == 1 else min(1.0, max(high, middle + reach)),
-        stderr=stderr,
-        worth=worth,
-    )
+    low = 0.0 if share == 0 else max(0.0, middle - reach)
+    return low, 1.0 if share == 1 else min(1.0, middle + reach)
 
 
 def exact_share(share: float, size: float, confidence: float) -> tuple[float, float]:

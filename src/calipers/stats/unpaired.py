@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import stdtrit
 
-from calipers.stats.intervals import wilson
+from calipers.stats.intervals import normal_quantile, score_bounds
 from calipers.stats.paired import (
     Difference,
     Floats,
@@ -126,18 +126,12 @@ def newcombe(
     before: float, n_before: int, after: float, n_after: int, *, confidence: float
 ) -> tuple[float, float]:
     """Score interval of a difference of shares: Newcombe (1998), Stat. Med. 17, 873, method 10."""
-    low_before, high_before = _wilson(before, n_before, confidence)
-    low_after, high_after = _wilson(after, n_after, confidence)
+    z = normal_quantile(confidence)
+    low_before, high_before = score_bounds(before, n_before, z)
+    low_after, high_after = score_bounds(after, n_after, z)
     below = hypot(after - low_after, high_before - before)
     above = hypot(high_after - after, before - low_before)
     return after - before - below, after - before + above
-
-
-def _wilson(share: float, n: int, confidence: float) -> tuple[float, float]:
-    found = wilson(share, n, 0.0, n, confidence)
-    assert found.low is not None
-    assert found.high is not None
-    return found.low, found.high
 
 
 def fisher(base: Floats, candidate: Floats) -> float:
