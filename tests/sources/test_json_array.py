@@ -83,7 +83,9 @@ def test_a_packed_array_that_is_cut_short_says_so(tmp_path: Path) -> None:
 
 def test_a_bad_element_is_named_by_its_number(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
-    path.write_text('[{"id": "a", "answer": "4"},\n 3, {"id": "b", "prob_correct": 2}]', encoding="utf-8")
+    path.write_text(
+        '[{"id": "a", "answer": "4"},\n 3, {"id": "b", "prob_correct": 2}]', encoding="utf-8"
+    )
     with pytest.raises(cal.DataError, match=r"a\.json:2: a JSON value, not an object"):
         cal.score(path)
     assert cal.score(path, on_bad="skip").inputs[0].skipped == 2
