@@ -264,7 +264,7 @@ class TestPrograms:
             ("odd", "bad_response: no JSON: Object of type object is not JSON serializable"),
             ("infinite", "bad_response: no JSON: Out of range float values are not JSON compliant"),
             ("other", "bad_response: id is not what was given, but 'x'"),
-            ("deep", "bad_response: no JSON: "),
+            ("deep", "bad_response: nested too deep"),
             ("reports", "rate_limit: slow down"),
         ],
     )

@@ -8,6 +8,7 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 from calipers.errors import MissingExtraError, UsageError
+from calipers.systems.answers import read_logprobs
 from calipers.systems.calls import Call, Fault, Reply
 from calipers.systems.wire import connection_fault, status_fault
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from aiohttp import ClientSession
     from pydantic_ai.messages import ModelResponse
 
+FINISH = {"tool_call": "tool_calls"}  # pydantic-ai's word to OpenAI's
 _INSTALL = re.compile(r"pydantic-ai-slim\[([a-z-]+)\]")
 
 
@@ -111,17 +113,28 @@ def _reply(response: ModelResponse) -> Reply:
     known = bool(usage.input_tokens or usage.output_tokens)
     return Reply(
         text="".join(part.content for part in texts),
-        fields={**tokens, **{k: v for k, v in cached.items() if v}} if known else {},
+        fields={
+            **({**tokens, **{k: v for k, v in cached.items() if v}} if known else {}),
+            **_told(response),
+        },
         reasoning="\n".join(filter(None, thoughts)) or None,
         logprobs=_logprobs([response, *texts]),
     )
 
 
+def _told(response: ModelResponse) -> dict[str, Any]:
+    """Return why the reply ended and how many tokens were thought, where the provider says so."""
+    thought = (response.usage.details or {}).get("reasoning_tokens")
+    found = {"finish_reason": FINISH.get(response.finish_reason or "", response.finish_reason)}
+    found |= {"reasoning_tokens": thought} if isinstance(thought, int) else {}
+    return {name: value for name, value in found.items() if value is not None}
+
+
 def _logprobs(parts: list[Any]) -> tuple[tuple[str, float], ...]:
     for part in parts:
         found = (part.provider_details or {}).get("logprobs")
-        if found:
-            return tuple((each["token"], each["logprob"]) for each in found)
+        if isinstance(found, list) and found:
+            return read_logprobs(found)
     return ()
 
 

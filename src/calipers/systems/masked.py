@@ -1,0 +1,39 @@
+"""A system whose replies and faults hold no keys: the one way in for all that a system says."""
+
+from __future__ import annotations
+
+from calipers.systems.calls import Call, Fault, Reply, System
+from calipers.systems.masking import Mask
+
+
+class Masked:
+    """A system behind a mask. Whatever comes back is masked whole, and only then cut or read."""
+
+    def __init__(self, system: System, mask: Mask) -> None:
+        self._system = system
+        self._mask = mask
+
+    async def __call__(self, call: Call) -> Reply:
+        """Return the reply, or raise a Fault, without keys; no other error comes through."""
+        try:
+            return mask_reply(await self._system(call), self._mask)
+        except Fault as fault:
+            raise fault.masked(self._mask) from None
+        except TimeoutError:
+            raise
+        except RecursionError:
+            raise Fault("bad_response", "nested too deep") from None
+        except Exception as error:
+            said = f"{type(error).__name__}: {error}"
+            raise Fault("exception", said).masked(self._mask) from None
+
+
+def mask_reply(reply: Reply, mask: Mask) -> Reply:
+    """Return a reply without keys; without log probabilities where a key is spread over tokens."""
+    spoken = "".join(token for token, _ in reply.logprobs)
+    return Reply(
+        text=None if reply.text is None else mask.exact(reply.text),
+        fields=mask.values(dict(reply.fields)),
+        reasoning=None if reply.reasoning is None else mask.exact(reply.reasoning),
+        logprobs=reply.logprobs if mask.exact(spoken) == spoken else (),
+    )
