@@ -10,23 +10,16 @@ from uuid import uuid4
 
 from calipers.errors import unwritable
 
-
 PRIVATE = 0o600
 
 
 @contextmanager
-<<<<<<< HEAD
-def whole(path: Path) -> Iterator[Path]:
-    """A place beside `path` to write to, which takes its place at the end."""
-    beside = path.with_name(f".{path.stem}.{os.getpid()}-{uuid4().hex}.partial{path.suffix}")
-=======
 def whole(path: Path, *, private: bool = False) -> Iterator[Path]:
     """A place beside `path` to write to, which takes its place at the end.
 
     A `private` file is for its owner alone, as all that may hold a provider's texts.
     """
-    beside = path.with_name(f".{path.stem}.{os.getpid()}.partial{path.suffix}")
->>>>>>> 8ba230b (Keys are masked whole before anything is cut: escaped, in base64 and in parts; commands leave no process behind)
+    beside = path.with_name(f".{path.stem}.{os.getpid()}-{uuid4().hex}.partial{path.suffix}")
     try:
         if private:
             beside.touch(mode=PRIVATE)

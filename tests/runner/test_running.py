@@ -361,10 +361,10 @@ class TestPrograms:
         [
             ("echo no >&2; exit 3", "exception: exit code 3: no"),
             ("kill -9 $$", "exception: ended by SIGKILL"),
-            ("echo hello", "bad_response: not JSON: 'hello"),
+            ("echo hello", "bad_response: not JSON: hello"),
             ("head -c 100000000 /dev/zero", "bad_response: it wrote more than 16 MiB"),
             ("sleep 1000 & sleep 1000", "timeout: no reply in 1 s"),
-            ("exit 0", "bad_response: not JSON: ''"),
+            ("exit 0", "bad_response: not JSON, but nothing at all"),
         ],
     )
     def test_a_command_that_fails(self, tmp_path: Path, shell: str, error: str) -> None:

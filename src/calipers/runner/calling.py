@@ -68,7 +68,7 @@ class Calling:
         self._mask = mask
         self._judged = judged
         self._unjudged = unjudged
-        self._reading = Reading(suite)
+        self._reading = Reading(suite, state.predicted)
         self._lanes = [Lane(suite.concurrency) for _ in systems]
         self._slots = asyncio.Semaphore(suite.concurrency)
         self._tracing = Tracing()

@@ -86,6 +86,13 @@ _INSIDE: Mapping[str, Callable[[Any], object]] = {
     "usage": read_usage,
 }
 
+
+def check_field(name: str, value: Any) -> None:
+    """Refuse, as a reader of records does, what a field of the record cannot hold: BadValue."""
+    if name in FIELDS:
+        (_InsideReader(name) if name in _INSIDE else FIELDS[name]).read(value)
+
+
 Reader = Field | _ScalarReader | _InsideReader
 
 
@@ -134,6 +141,11 @@ def telling_rows(rows: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any
 
 def _is_null(value: Any) -> bool:
     return value is None or (isinstance(value, float) and isnan(value))
+
+
+def scalar_type(value: Any) -> type | None:
+    """Return bool, float or str, as a column of any scalar tells values apart; None for a null."""
+    return None if _is_null(value) else _scalar_kind(value)
 
 
 def _scalar_kind(value: Any) -> type:

@@ -10,6 +10,7 @@ r"""Where in a reply the answer is, what was thought before it, and how sure the
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -23,6 +24,7 @@ _CONFIDENCE = (
     r"[\s*_`.]*$"
 )
 
+_THINK = re.compile(r"\s*<(?P<tag>think|thinking)>", re.IGNORECASE)
 _ROUNDING = 0.01  # a log probability is not above 0, but for rounding
 _IMPOSSIBLE = -1e6  # below this, as good as minus infinity
 
@@ -55,6 +57,28 @@ class Rule:
         assert self.regex is not None
         match = last_match(self.regex, text)
         return (0, None) if match is None else (match.start, match.group)
+
+
+def split_thought(text: str) -> tuple[str, str | None]:
+    r"""Return a text without the thought aloud at its start, and that thought.
+
+    A thought that does not end is all there is: the reply was cut off before an answer.
+
+    >>> split_thought("<think>7 + 9</think>\n16")
+    ('16', '7 + 9')
+    >>> split_thought("<think>7 + 9 is")
+    ('', '7 + 9 is')
+    >>> split_thought("16")
+    ('16', None)
+    """
+    began = _THINK.match(text)
+    if began is None:
+        return text, None
+    tag = began["tag"].lower()
+    end = re.compile(rf"</{tag}>", re.IGNORECASE).search(text, began.end())
+    if end is None:
+        return "", text[began.end() :].strip()
+    return text[end.end() :].lstrip(), text[began.end() : end.start()].strip()
 
 
 def stated_confidence(text: str) -> tuple[str, float | None]:

@@ -19,7 +19,8 @@ Say = Callable[[str], None]
 class Cached:
     """A system whose replies are looked up first.
 
-    What it keeps is what the system gives, which must be masked already. The run's number is part of the question: the repeats of a task are calls of their own.
+    What it keeps is what the system gives, which must be masked already. The run's number is part
+    of the question: the repeats of a task are calls of their own.
     """
 
     def __init__(
@@ -81,7 +82,9 @@ def _kept_reply(kept: Any) -> Reply:
     """Return a reply that was kept; ValueError, TypeError or KeyError for what is none."""
     text, fields, reasoning = kept["text"], kept["fields"], kept["reasoning"]
     if not (
-        isinstance(text, str | None) and isinstance(fields, dict) and isinstance(reasoning, str | None)
+        isinstance(text, str | None)
+        and isinstance(fields, dict)
+        and isinstance(reasoning, str | None)
     ):
         raise TypeError
     logprobs = tuple((str(token), float(number)) for token, number in kept["logprobs"])

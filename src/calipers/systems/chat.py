@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from calipers.records import name_finish_reason
 from calipers.systems.answers import read_logprobs
 from calipers.systems.calls import Call, Fault, Reply
 from calipers.systems.wire import Post, as_json, parsed
@@ -63,7 +64,8 @@ def _reply(body: Any) -> Reply:
         raise Fault("bad_response", problem, again=True) from error
     if finish == "content_filter" or message.get("refusal"):
         raise Fault("content_filter", str(message.get("refusal") or "the reply was filtered"))
-    said = {"finish_reason": finish} if isinstance(finish, str) and finish else {}
+    reason = name_finish_reason(finish)
+    said = {} if reason is None else {"finish_reason": reason}
     return Reply(
         text=_text(text),
         fields={**_tokens(body.get("usage")), **said},

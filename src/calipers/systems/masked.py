@@ -23,7 +23,7 @@ class Masked:
             raise
         except RecursionError:
             raise Fault("bad_response", "nested too deep") from None
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 (of systems that people write)
             said = f"{type(error).__name__}: {error}"
             raise Fault("exception", said).masked(self._mask) from None
 

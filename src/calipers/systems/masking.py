@@ -126,7 +126,8 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def _without(text: str, spans: list[Span]) -> str:
-    pieces, at = [], 0
+    pieces: list[str] = []
+    at = 0
     for start, end in sorted(spans):
         if start >= at:
             pieces += (text[at:start], MASKED)

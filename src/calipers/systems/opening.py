@@ -16,9 +16,9 @@ from calipers.systems.callables import PythonFunction, load_function
 from calipers.systems.calls import System
 from calipers.systems.commands import Command
 from calipers.systems.leash import Leash, held
-from calipers.systems.own_loop import OwnLoop
 from calipers.systems.masked import Masked
 from calipers.systems.masking import Mask
+from calipers.systems.own_loop import OwnLoop
 from calipers.systems.secrets import key_of, mask_for, mask_of
 from calipers.systems.servers import hash_servers
 from calipers.systems.wire import open_session

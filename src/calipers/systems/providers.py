@@ -8,6 +8,7 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 from calipers.errors import MissingExtraError, UsageError
+from calipers.records import name_finish_reason
 from calipers.systems.answers import read_logprobs
 from calipers.systems.calls import Call, Fault, Reply
 from calipers.systems.wire import connection_fault, status_fault
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from aiohttp import ClientSession
     from pydantic_ai.messages import ModelResponse
 
-FINISH = {"tool_call": "tool_calls"}  # pydantic-ai's word to OpenAI's
+_THOUGHT = ("reasoning_tokens", "thoughts_tokens")  # OpenAI's name, and Google's
 _INSTALL = re.compile(r"pydantic-ai-slim\[([a-z-]+)\]")
 
 
@@ -124,9 +125,12 @@ def _reply(response: ModelResponse) -> Reply:
 
 def _told(response: ModelResponse) -> dict[str, Any]:
     """Return why the reply ended and how many tokens were thought, where the provider says so."""
-    thought = (response.usage.details or {}).get("reasoning_tokens")
-    found = {"finish_reason": FINISH.get(response.finish_reason or "", response.finish_reason)}
-    found |= {"reasoning_tokens": thought} if isinstance(thought, int) else {}
+    details = response.usage.details or {}
+    thought = next((details[name] for name in _THOUGHT if details.get(name)), None)
+    found = {
+        "finish_reason": name_finish_reason(response.finish_reason),
+        "reasoning_tokens": thought if isinstance(thought, int) else None,
+    }
     return {name: value for name, value in found.items() if value is not None}
 
 

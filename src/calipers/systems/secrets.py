@@ -53,7 +53,7 @@ def _password_of(url: str) -> str:
 
 
 def _secrets_in(served: Served) -> Iterator[str]:
-    """Yield what looks random in the headers and URLs of a suite, where keys are refused by name."""
+    """Yield what looks random in a suite's headers and URLs, where keys are refused by name."""
     settings: Mapping[str, Any] = getattr(served, "settings", None) or {}
     headers = settings.get("extra_headers")
     values = [str(each) for each in headers.values()] if isinstance(headers, dict) else []
