@@ -202,6 +202,7 @@ _AT_LEAST_ZERO = (
     "prompt_tokens completion_tokens cache_read_tokens cache_write_tokens reasoning_tokens "
     "cost_usd latency_ms duration_seconds"
 )
+_SCALARS = "run predicted actual start_time end_time"
 _NAMES = "expected_behaviors observed_behaviors violations"
 _NESTED = "tags judgments trace usage messages checks"
 
@@ -212,7 +213,7 @@ FIELDS: dict[str, Field] = {
         *(Field(name, Kind.NUMBER, low=0) for name in _AT_LEAST_ZERO.split()),
         *(Field(name, Kind.NUMBER, low=0, high=1) for name in ("prob_correct", "impl_rate")),
         *(Field(name, Kind.BOOLEAN) for name in ("correct", "passed")),
-        *(Field(name, Kind.SCALAR) for name in ("run", "predicted", "actual")),
+        *(Field(name, Kind.SCALAR) for name in _SCALARS.split()),
         *(Field(name, Kind.NAMES) for name in _NAMES.split()),
         *(Field(name, Kind.NESTED) for name in _NESTED.split()),
         Field("reference", Kind.TEXTS),

@@ -9,13 +9,14 @@ from __future__ import annotations
 import json
 import re
 from base64 import b64encode
+from collections.abc import Callable
 from urllib.parse import quote
 
 from aiohttp import web
 
 from benchmarks.model_server import ModelServer
 
-FORMS = {
+FORMS: dict[str, Callable[[str], str]] = {
     "plain": lambda key: key,
     "upper": str.upper,
     "percent": lambda key: quote(key, safe=""),
@@ -61,12 +62,10 @@ class EchoingServer(ModelServer):
     async def messages(self, request: web.Request) -> web.StreamResponse:
         return self._answer(request, await request.text())
 
-    async def fields(self, request: web.Request) -> web.StreamResponse:
+    async def fields(self, request: web.Request) -> web.Response:
         return self._answer(request, await request.text(), is_record=True)
 
-    def _answer(
-        self, request: web.Request, asked: str, *, is_record: bool = False
-    ) -> web.StreamResponse:
+    def _answer(self, request: web.Request, asked: str, *, is_record: bool = False) -> web.Response:
         bearer = request.headers.get("Authorization", "").removeprefix("Bearer ")
         text = echo(asked, bearer or request.headers.get("x-api-key", ""))
         case = orders(asked)[0]

@@ -9,6 +9,7 @@ from typing import Any
 from calipers.records import BadValue
 from calipers.runner.data import FOUND_OUT
 from calipers.runner.journal import encoded
+from calipers.sources.completing import DERIVED, complete_row
 from calipers.sources.rows import check_field, scalar_type
 from calipers.suites import Suite
 from calipers.systems.answers import Rule, split_thought, stated_confidence, token_confidence
@@ -99,6 +100,10 @@ def _checked(call: Call, given: Mapping[str, Any]) -> dict[str, Any]:
             raise Fault("bad_response", f"{name}: {problem}") from None
         if not (isinstance(value, float) and math.isnan(value)):
             fields[name] = value
+    try:
+        check_field("trace", complete_row(fields, DERIVED).get("trace"))
+    except BadValue as problem:
+        raise Fault("bad_response", str(problem)) from None
     try:
         line = encoded(fields)
     except (ValueError, TypeError, RecursionError) as problem:

@@ -18,6 +18,7 @@ from calipers.judgment_shape import read_judgments
 from calipers.prices import read_usage
 from calipers.records import FIELDS, BadValue, Field, Kind, Number, field_named
 from calipers.sources.batch import BadRow, Batch, Wanted, column_type
+from calipers.sources.completing import complete_row, derived_in
 from calipers.traces.shape import read_trace
 
 Numbered = tuple[int, str, "Mapping[str, Any] | BadValue"]
@@ -30,6 +31,7 @@ def checked(
     readers = [
         (name, wanted.theirs(name), exact_reader(name, wanted, scalars)) for name in wanted.fields
     ]
+    derived = derived_in(wanted)
     columns: dict[str, list[Any]] = {name: [] for name in wanted.fields}
     bad: list[BadRow] = []
     numbers: list[int] = []
@@ -37,7 +39,8 @@ def checked(
         try:
             if isinstance(row, BadValue):
                 raise row
-            values = [_value(row, theirs, reader) for _, theirs, reader in readers]
+            whole = complete_row(row, derived)
+            values = [_value(whole, theirs, reader) for _, theirs, reader in readers]
         except BadValue as problem:
             bad.append(BadRow(source=source, row=number, problem=str(problem), content=text))
             continue
