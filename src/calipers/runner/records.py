@@ -22,6 +22,7 @@ _GIVEN = (
     *("expected_behaviors", "checks", "category", "capability", "tags", "weight", "turns"),
     "optimal_tools",
 )
+_MOST_FIELDS = 1000  # each may become a column of a table
 _DEEPEST = 100  # levels of lists and objects in a field
 
 
@@ -83,6 +84,8 @@ class Reading:
 
 
 def _checked(call: Call, given: Mapping[str, Any]) -> dict[str, Any]:
+    if len(given) > _MOST_FIELDS:
+        raise Fault("bad_response", f"more than {_MOST_FIELDS:,} fields")
     fields = {}
     for name, value in given.items():
         if _is_given(name, value, call):

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from threading import Lock
+from typing import TextIO
+
 from calipers.systems.calls import Call, Fault, Reply, System
 from calipers.systems.masking import Mask
+
+_LONGEST = 1 << 16  # characters of a line that are held back
 
 
 class Masked:
@@ -37,3 +42,36 @@ def mask_reply(reply: Reply, mask: Mask) -> Reply:
         reasoning=None if reply.reasoning is None else mask.exact(reply.reasoning),
         logprobs=reply.logprobs if mask.exact(spoken) == spoken else (),
     )
+
+
+class MaskedLines:
+    """A stream whose lines are masked: what functions under test print."""
+
+    def __init__(self, stream: TextIO, mask: Mask) -> None:
+        self._stream = stream
+        self._mask = mask
+        self._begun = ""  # a line without its end
+        self._lock = Lock()  # functions print from threads of their own
+
+    def write(self, text: str) -> int:
+        """Write the lines that are whole; a long one is not waited for."""
+        with self._lock:
+            whole, _, self._begun = (self._begun + text).rpartition("\n")
+            if len(self._begun) > _LONGEST:
+                whole, self._begun = whole + self._begun, ""
+            if whole:
+                self._stream.write(f"{self._mask(whole)}\n")
+        return len(text)
+
+    def flush(self) -> None:
+        """Flush the lines that are whole."""
+        self._stream.flush()
+
+    def close_line(self) -> None:
+        """Write what is left, with an end to it."""
+        if self._begun:
+            self.write("\n")
+
+    def isatty(self) -> bool:
+        """Say that nobody reads along."""
+        return False
