@@ -16,6 +16,7 @@ import calipers as cal
 from calipers.errors import DataError
 from calipers.records import BadValue
 from calipers.sources.completing import seconds_in, seconds_of
+from tests.engines_at_hand import ENGINES
 from tests.files import write_lines
 
 CALLS = [{"tool_name": "search"}, {"tool_name": "write"}]
@@ -186,3 +187,29 @@ def test_fast_and_slow_agree(rows: list[dict[str, Any]]) -> None:
     with TemporaryDirectory() as folder:
         path = write_lines(Path(folder) / "a.jsonl", numbered)
         assert told(path) == told(numbered)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("suffix", ["jsonl", "parquet"])
+def test_engines_agree_on_what_is_completed_and_truncated(
+    tmp_path: Path, engine: str, suffix: str
+) -> None:
+    rows = [{**row, "finish_reason": "length"} if row["id"] in "ac" else row for row in RECORDS]
+    path = tmp_path / f"a.{suffix}"
+    if suffix == "jsonl":
+        write_lines(path, rows)
+    else:
+        cal.convert(RECORDS_WITHOUT_MIXED_TIMES, path)
+    score = cal.score(path, metrics=METRICS, engine=engine)
+    found = {name: (each.value, each.n) for name, each in score.groups[0].metrics.items()}
+    if suffix == "jsonl":
+        assert score.groups[0].truncated == 2
+        assert found["duration_seconds"] == (pytest.approx(2.5), 4)
+    assert found["prompt_tokens_mean"] == (15.0, 2)
+    assert found["path_convergence"][1] == 3
+
+
+RECORDS_WITHOUT_MIXED_TIMES = [
+    {name: value for name, value in row.items() if name not in ("start_time", "end_time")}
+    for row in RECORDS
+]
