@@ -41,10 +41,20 @@ from typing import Any
 
 import pytest
 from aiohttp import web
+from click.testing import Result
 
+import calipers as cal
 from benchmarks.model_server import ModelServer
+from calipers.gating.result import GateResult
 from calipers.systems.answers import token_confidence
-from tests.runner.suites_at_hand import SuiteFolder, chat, suite_folder
+from tests.commands import run
+from tests.commands import run as calipers
+from tests.engines_at_hand import ENGINES
+from tests.files import write_lines
+from tests.judge.test_suites import judge_in
+from tests.runner.suites_at_hand import SuiteFolder, chat, suite_folder, sums
+
+Row = dict[str, Any]
 
 # --- Gate: verdicts ---------------------------------------------------------------------------
 

@@ -161,7 +161,6 @@ def run_summary(result: RunResult) -> str:
     if result.errors:
         said += f", {result.errors:,} of them failed"
     if result.truncated:
-    if result.truncated:
         replies = "reply" if result.truncated == 1 else "replies"
         said += f", {result.truncated:,} {replies} truncated"
     said += f", {_answers(result.new)} new, {result.reused:,} reused"
