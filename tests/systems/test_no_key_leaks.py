@@ -35,6 +35,7 @@ _LEAST = 9  # characters of a key, or of what it is in base64, that nobody may s
 @pytest.fixture(autouse=True)
 def _planted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PLANTED_API_KEY", KEY)
+    monkeypatch.setattr("calipers.runner.pace._TRIPS_AT", 10**9)  # every case is called
 
 
 def parts(text: str, size: int) -> set[str]:
@@ -115,6 +116,7 @@ def test_a_server_that_repeats_the_key_at_every_offset(tmp_path: Path, kind: str
         )
         records = check(suite)
     told = [each.get("error") or each.get("answer") or "" for each in records]
+    assert not any("not called" in each for each in told)
     assert sum("***" in each for each in told) > len(records) / 3
     for path in filter(Path.is_file, suite.results.rglob("*")):
         assert stat.S_IMODE(path.stat().st_mode) == 0o600 or path.name == ".lock", path.name
