@@ -12,11 +12,14 @@ import re
 import signal
 import time
 import zipfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from threading import Timer
+from time import monotonic
 from typing import Any
 
 import pytest
+from aiohttp import web
 from click.testing import CliRunner, Result
 
 import calipers as cal
@@ -24,35 +27,15 @@ from benchmarks.model_server import ModelServer
 from calipers.cli import app
 from calipers.gating.result import GateResult
 from calipers.runner.journal import Journal
+from calipers.systems.answers import token_confidence
 from calipers.whole_files import whole
 from tests.commands import run
 from tests.commands import run as calipers
 from tests.engines_at_hand import ENGINES
 from tests.files import write_lines
 from tests.judge.test_suites import judge_in
-from tests.runner.suites_at_hand import SuiteFolder, suite_folder, sums
-from tests.runner.test_resuming import comes_true
-
-Row = dict[str, Any]
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from time import monotonic
-from typing import Any
-
-import pytest
-from aiohttp import web
-from click.testing import Result
-
-import calipers as cal
-from benchmarks.model_server import ModelServer
-from calipers.gating.result import GateResult
-from calipers.systems.answers import token_confidence
-from tests.commands import run
-from tests.commands import run as calipers
-from tests.engines_at_hand import ENGINES
-from tests.files import write_lines
-from tests.judge.test_suites import judge_in
 from tests.runner.suites_at_hand import SuiteFolder, chat, suite_folder, sums
+from tests.runner.test_resuming import comes_true
 
 Row = dict[str, Any]
 
