@@ -15,7 +15,8 @@ CONTRACT = (
     "id model tier run category capability tags input target answer cot reference prob_correct "
     "prompt_tokens completion_tokens cache_read_tokens cache_write_tokens cost_usd latency_ms "
     "duration_seconds correct passed impl_rate expected_behaviors observed_behaviors violations "
-    "predicted actual judgments trace error"
+    "predicted actual judgments trace error finish_reason reasoning_tokens messages checks "
+    "start_time end_time"
 )
 
 

@@ -113,8 +113,8 @@ def test_the_json_is_the_contracts(tmp_path: Path) -> None:
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     assert score["inputs"] == [{"path": str(path), "rows": 7, "sha256": digest}]
     assert [list(group) for group in score["groups"]] == [
-        ["by", "records", "errors", "metrics"],
-        ["by", "records", "errors", "metrics"],
+        ["by", "records", "errors", "truncated", "metrics"],
+        ["by", "records", "errors", "truncated", "metrics"],
     ]
     m0, m1 = score["groups"]
     assert (m0["by"], m0["records"], m0["errors"]) == ({"model": "m0"}, 4, 1)

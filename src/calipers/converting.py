@@ -13,6 +13,7 @@ from calipers.errors import UsageError
 from calipers.records import FIELDS, BadValue
 from calipers.sinks import check_table_place, open_sinks
 from calipers.sources import CHECK, Batch, Chunk, Source, UnusualRows, Wanted, open_sources
+from calipers.sources.completing import derivable_from
 from calipers.sources.jsonl import JsonLines
 from calipers.sources.logs import log_notices
 from calipers.sources.tables import Rows
@@ -97,7 +98,8 @@ def _fields(source: Source, renames: Mapping[str, str]) -> tuple[str, ...]:
     """Those of the contract first, then the source's own."""
     columns = source.columns()
     others = [name for name in columns if name not in renames.values()]
-    known = (name for name in FIELDS if name in columns)
+    derived = {name for name in derivable_from(columns) if name not in renames}
+    known = (name for name in FIELDS if name in columns or name in derived)
     return tuple(dict.fromkeys((*renames, *known, *others)))
 
 

@@ -180,7 +180,9 @@ def _facts(
     """What was measured, in pairs of a word and its value."""
     errors = sum(group.errors for group in score.groups)
     failed = f", {errors:,} of them failed calls" if errors else ""
-    yield "Records", f"{score.records:,}{failed}"
+    truncated = sum(group.truncated for group in score.groups)
+    cut_off = f", {truncated:,} truncated replies" if truncated else ""
+    yield "Records", f"{score.records:,}{failed}{cut_off}"
     for field in _SYSTEM:
         if values := table.values(field):
             counted = f"{len(values)}: " if len(values) > _NAMED else ""

@@ -86,7 +86,10 @@ class Field:
         if isinstance(value, Number) or (
             isinstance(value, int | float) and not isinstance(value, bool)
         ):
-            number = float(value)
+            try:
+                number = float(value)
+            except OverflowError:  # a whole number of hundreds of digits
+                number = math.inf
             if not math.isfinite(number):
                 raise BadValue(f"{_shown(value)} is not a finite number")
             if not self.low <= number <= self.high:
@@ -194,13 +197,14 @@ def _shown(value: Any) -> str:
     return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
 
 
-_TEXTS = "id model tier category capability input target answer cot"
+_TEXTS = "id model tier category capability input target answer cot finish_reason"
 _AT_LEAST_ZERO = (
-    "prompt_tokens completion_tokens cache_read_tokens cache_write_tokens "
+    "prompt_tokens completion_tokens cache_read_tokens cache_write_tokens reasoning_tokens "
     "cost_usd latency_ms duration_seconds"
 )
+_SCALARS = "run predicted actual start_time end_time"
 _NAMES = "expected_behaviors observed_behaviors violations"
-_NESTED = "tags judgments trace usage"
+_NESTED = "tags judgments trace usage messages checks"
 
 FIELDS: dict[str, Field] = {
     field.name: field
@@ -209,13 +213,36 @@ FIELDS: dict[str, Field] = {
         *(Field(name, Kind.NUMBER, low=0) for name in _AT_LEAST_ZERO.split()),
         *(Field(name, Kind.NUMBER, low=0, high=1) for name in ("prob_correct", "impl_rate")),
         *(Field(name, Kind.BOOLEAN) for name in ("correct", "passed")),
-        *(Field(name, Kind.SCALAR) for name in ("run", "predicted", "actual")),
+        *(Field(name, Kind.SCALAR) for name in _SCALARS.split()),
         *(Field(name, Kind.NAMES) for name in _NAMES.split()),
         *(Field(name, Kind.NESTED) for name in _NESTED.split()),
         Field("reference", Kind.TEXTS),
         Field("error", Kind.ANY),
     )
 }
+
+
+TRUNCATED_REASONS = ("length", "max_tokens", "max_output_tokens", "model_length")
+"""The finish_reason of a reply that was cut off: first in OpenAI's word, which is ours."""
+
+_FINISHED = {
+    **dict.fromkeys(TRUNCATED_REASONS, "length"),
+    **dict.fromkeys(("end_turn", "stop_sequence", "eos"), "stop"),
+    **dict.fromkeys(("tool_use", "tool_call", "function_call"), "tool_calls"),
+    **dict.fromkeys(("safety", "refusal", "contentfilter"), "content_filter"),
+}
+
+
+def name_finish_reason(reason: Any) -> str | None:
+    """Return why a reply ended in OpenAI's word; None for what is no reason.
+
+    >>> name_finish_reason("MAX_TOKENS"), name_finish_reason("end_turn"), name_finish_reason("odd")
+    ('length', 'stop', 'odd')
+    """
+    if not isinstance(reason, str) or not reason.strip():
+        return None
+    word = reason.strip().lower()
+    return _FINISHED.get(word, word)
 
 
 def field_named(name: str) -> Field:

@@ -135,6 +135,7 @@ class Group:
     statistics: Mapping[str, Mapping[str, float | None] | None] | None = None  # of profile tiers
     grade: str | None = None
     histograms: Mapping[str, Histogram | None] = field(default_factory=dict)  # with a profile
+    truncated: int = 0  # replies that were cut off; they are in the metrics
     reliability: tuple[ReliabilityBin, ...] = ()  # with a profile, where confidence is stated
     judges: tuple[JudgedBy, ...] = ()  # where that was asked for
     flagged: int | None = None  # judged records whose text seems to speak to the judge
@@ -151,6 +152,7 @@ class Group:
             "by": dict(self.by),
             "records": self.records,
             "errors": self.errors,
+            "truncated": self.truncated,
             "metrics": {name: measured.to_dict() for name, measured in self.metrics.items()},
             **({} if self.statistics is None else tiers),
             **({"histograms": histograms} if histograms else {}),

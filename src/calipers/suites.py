@@ -20,7 +20,14 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _KINDS = ("model", "python", "command", "http")
 _SECRET = re.compile(r"authorization|api[-_]?key|secret|password|cookie", re.IGNORECASE)
 
-_SECRET_PARAMETER = re.compile(rf".*({_SECRET.pattern}).*|(.*_)?(key|token)", re.IGNORECASE)
+_SECRET_PARAMETER = re.compile(
+    rf".*({_SECRET.pattern}).*|(.*[-_])?(key|token|sig|signature|auth|pat|code)", re.IGNORECASE
+)
+
+_SECRET_HEADER = re.compile(
+    rf"{_SECRET.pattern}|(^|[-_])(key|token|auth|pat|session|signature)$|token|subscription",
+    re.IGNORECASE,
+)
 
 Text = Annotated[str, Field(min_length=1)]
 Money = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -80,8 +87,9 @@ class Served(StrictModel):
 
 def _hold_no_secrets(settings: dict[str, Any], at: tuple[str, ...] = ()) -> dict[str, Any]:
     """Settings are written into the results, and so must be free of keys."""
+    secret = _SECRET_HEADER if at[-1:] == ("extra_headers",) else _SECRET
     for name, value in settings.items():
-        if _SECRET.search(str(name)):
+        if secret.search(str(name)):
             refuse(
                 f"{name} is for a key, and what stands here is written into the results",
                 fix="name the environment variable that holds the key: api_key_env",
@@ -297,6 +305,10 @@ class Suite(StrictModel):
     prompt: Text | None = Field(default=None, description="With {input}, or any field of a record.")
     answer: Answer | None = Field(default=None, description="Without it, all of the reply.")
     confidence: Confidence | None = Field(default=None, description="How prob_correct is got.")
+    split_thinking: bool = Field(
+        default=True,
+        description="Whether <think>…</think> at the start of a reply is the chain of thought.",
+    )
     systems: list[System] = Field(min_length=1)
     tiers: list[Tier] = Field(default_factory=list)
     runs: int = Field(default=1, ge=1, description="Of each task, by each system in each tier.")

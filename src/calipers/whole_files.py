@@ -10,12 +10,19 @@ from uuid import uuid4
 
 from calipers.errors import unwritable
 
+PRIVATE = 0o600
+
 
 @contextmanager
-def whole(path: Path) -> Iterator[Path]:
-    """A place beside `path` to write to, which takes its place at the end."""
+def whole(path: Path, *, private: bool = False) -> Iterator[Path]:
+    """A place beside `path` to write to, which takes its place at the end.
+
+    A `private` file is for its owner alone, as all that may hold a provider's texts.
+    """
     beside = path.with_name(f".{path.stem}.{os.getpid()}-{uuid4().hex}.partial{path.suffix}")
     try:
+        if private:
+            beside.touch(mode=PRIVATE)
         yield beside
         beside.replace(path)
     finally:
@@ -23,11 +30,11 @@ def whole(path: Path) -> Iterator[Path]:
             beside.unlink()
 
 
-def write_whole(path: Path, content: str | bytes) -> None:
+def write_whole(path: Path, content: str | bytes, *, private: bool = False) -> None:
     """Write the content of a file that a user asked for."""
     data = content.encode() if isinstance(content, str) else content
     try:
-        with whole(path) as beside:
+        with whole(path, private=private) as beside:
             beside.write_bytes(data)
     except OSError as error:
         raise unwritable(path, error) from error

@@ -264,7 +264,7 @@ class TestPrograms:
             ("odd", "bad_response: no JSON: Object of type object is not JSON serializable"),
             ("infinite", "bad_response: no JSON: Out of range float values are not JSON compliant"),
             ("other", "bad_response: id is not what was given, but 'x'"),
-            ("deep", "bad_response: no JSON: "),
+            ("deep", "bad_response: nested too deep"),
             ("reports", "rate_limit: slow down"),
         ],
     )
@@ -361,10 +361,10 @@ class TestPrograms:
         [
             ("echo no >&2; exit 3", "exception: exit code 3: no"),
             ("kill -9 $$", "exception: ended by SIGKILL"),
-            ("echo hello", "bad_response: not JSON: 'hello"),
+            ("echo hello", "bad_response: not JSON: hello"),
             ("head -c 100000000 /dev/zero", "bad_response: it wrote more than 16 MiB"),
             ("sleep 1000 & sleep 1000", "timeout: no reply in 1 s"),
-            ("exit 0", "bad_response: not JSON: ''"),
+            ("exit 0", "bad_response: not JSON, but nothing at all"),
         ],
     )
     def test_a_command_that_fails(self, tmp_path: Path, shell: str, error: str) -> None:

@@ -66,6 +66,7 @@ def test_a_call_is_a_span_in_the_genai_conventions(
         "gen_ai.request.max_tokens": 99,
         "gen_ai.usage.input_tokens": 3,
         "gen_ai.usage.output_tokens": 11,
+        "gen_ai.response.finish_reasons": ("stop",),
         "server.address": "127.0.0.1",
         "server.port": port,
         "calipers.id": "t0",

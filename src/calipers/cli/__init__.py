@@ -54,8 +54,16 @@ class KindGroup(click.Group):
 def _say_error(error: CalipersError) -> None:
     from calipers.reporting.figures import printable  # noqa: PLC0415
 
-    click.echo(f"{click.style('error', fg='red', bold=True)}: {printable(error.message)}", err=True)
-    click.echo(f"  {printable(error.fix)}", err=True)
+    message, fix = (printable(_without_keys(text)) for text in (error.message, error.fix))
+    click.echo(f"{click.style('error', fg='red', bold=True)}: {message}", err=True)
+    click.echo(f"  {fix}", err=True)
+
+
+def _without_keys(text: str) -> str:
+    """Return a text without the keys in the environment, whatever brought them there."""
+    from calipers.systems import mask_for  # noqa: PLC0415 (only where something is wrong)
+
+    return mask_for().exact(text)
 
 
 @click.group(cls=KindGroup, context_settings={"help_option_names": ["-h", "--help"]})
@@ -80,7 +88,8 @@ def main() -> None:
     try:
         app(standalone_mode=True)
     except Exception as error:  # the last line of defence
-        click.echo(f"error: {type(error).__name__}: {error}", err=True)
+        said = _without_keys(f"error: {type(error).__name__}: {error}")
+        click.echo(said, err=True)
         click.echo("  this is a bug in calipers; CALIPERS_DEBUG=1 shows where", err=True)
         if os.environ.get("CALIPERS_DEBUG"):
             raise

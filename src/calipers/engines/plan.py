@@ -30,8 +30,10 @@ from calipers.metrics.histogram import histogram_of
 from calipers.metrics.means import sums
 from calipers.metrics.settings import Settings
 from calipers.metrics.wide_histogram import wide_bin_of, wide_histogram_of
+from calipers.records import TRUNCATED_REASONS
 
 FAILED = "_failed"
+TRUNCATED = "_truncated"  # replies that were cut off stay in the metrics, and are counted
 IDENTITY = "_identity"  # a hash of id, model, tier and run: the same twice is worth a warning
 
 JUDGMENTS = "judgments"
@@ -79,7 +81,7 @@ class Plan:
     def fields(self) -> tuple[str, ...]:
         """The record's fields to read."""
         read = (name for feature in self.features for name in feature.fields())
-        named = (*_IDENTITY_FIELDS, "error", *self.keys, *self.kept)
+        named = (*_IDENTITY_FIELDS, "error", "finish_reason", *self.keys, *self.kept)
         return tuple(dict.fromkeys((*named, *read)))
 
     @property
@@ -156,6 +158,7 @@ class Plan:
             TASK: pl.Int64(),
             IDENTITY: pl.Int64(),
             FAILED: pl.Boolean(),
+            TRUNCATED: pl.Boolean(),
         }
         columns |= {} if self.cluster is None else {CLUSTER: pl.Int64()}
         columns |= {"id": pl.String()} if self.per_task else {}
@@ -194,10 +197,15 @@ class Plan:
 
     def measured(self, records: pl.DataFrame) -> pl.LazyFrame:
         """The records with every feature beside them; `schema` names the compact columns."""
+        failed = pl.col("error").is_not_null() & ~pl.col("error").is_in(_NOT_AN_ERROR)
+        cut_off = pl.col("finish_reason").str.to_lowercase().is_in(TRUNCATED_REASONS)
+        if records["finish_reason"].null_count() == records.height:
+            cut_off = pl.lit(value=False)
         frame = records.lazy().with_columns(
             self._group().alias(GROUP),
             _hash(*_IDENTITY_FIELDS).alias(IDENTITY),
-            (pl.col("error").is_not_null() & ~pl.col("error").is_in(_NOT_AN_ERROR)).alias(FAILED),
+            failed.alias(FAILED),
+            (cut_off.fill_null(value=False) & ~failed).alias(TRUNCATED),
             *(pl.col(name).is_not_null().alias(has(name)) for name in self.watched),
             *(pl.col(name).alias(kept(name)) for name in dict.fromkeys((*self.by, *self.kept))),
         )

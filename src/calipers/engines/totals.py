@@ -9,7 +9,7 @@ from typing import Any
 import narwhals as nw
 import polars as pl
 
-from calipers.engines.plan import FAILED, IDENTITY, Plan
+from calipers.engines.plan import FAILED, IDENTITY, TRUNCATED, Plan
 from calipers.metrics.declaration import (
     CLUSTER,
     GROUP,
@@ -29,6 +29,7 @@ from calipers.stats.intervals import effective_size, quantile_ranks
 
 RECORDS = "records"
 ERRORS = "errors"
+TRUNCATED_REPLIES = "truncated"
 REPEATED = "repeated_identity"
 
 _TASKS, _ALIKE = "_tasks", "_alike"
@@ -44,6 +45,7 @@ def housekeeping(plan: Plan) -> tuple[Aggregate, ...]:
         totals={
             RECORDS: nw.len().cast(nw.Int64),
             ERRORS: nw.col(FAILED).cast(nw.Int64).sum(),
+            TRUNCATED_REPLIES: nw.col(TRUNCATED).cast(nw.Int64).sum(),
             **{
                 rank.count_name: nw.col(rank.feature.name).count().cast(nw.Int64)
                 for rank in plan.ranks

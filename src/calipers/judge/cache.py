@@ -49,7 +49,7 @@ class Cache:
         path = self._path(prompt, sample)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            with whole(path) as beside:
+            with whole(path, private=True) as beside:
                 beside.write_text(answer.to_json(), encoding="utf-8", errors="replace")
         except OSError as error:
             self._is_writable = False

@@ -153,6 +153,8 @@ def _main_numbers(score: Score) -> Iterator[str]:
     errors = sum(group.errors for group in score.groups)
     if errors:
         yield f"{errors:,} of {score.records:,} calls failed"
+    if truncated := sum(group.truncated for group in score.groups):
+        yield f"{truncated:,} of {score.records:,} replies were truncated"
 
 
 def _told(score: Score, name: str) -> Iterator[str]:

@@ -36,6 +36,10 @@ _NAMES = {  # ours, then those of Anthropic, OpenAI, Claude Code and Inspect
     ),
     "cost_usd": ("costUSD", "total_cost_usd", "total_cost"),
 }
+_DETAILS = (  # of OpenAI's: those of the cache are among those of the prompt
+    ("prompt_tokens_details", "cached_tokens"),
+    ("input_tokens_details", "cached_tokens"),
+)
 _OF_ONE_CALL = {"total_tokens", *_NAMES, *(name for names in _NAMES.values() for name in names)}
 _ROW = "_row"
 
@@ -81,7 +85,23 @@ def call_counts(counts: Mapping[str, Any]) -> dict[str, float]:
                 except BadValue as problem:
                     raise BadValue(f"{name}: {problem}") from None
                 break
+    if "cache_read_tokens" not in found and (cached := _cached(counts)):
+        found["cache_read_tokens"] = cached
+        if "prompt_tokens" in found:
+            found["prompt_tokens"] = max(0.0, found["prompt_tokens"] - cached)
     return found
+
+
+def _cached(counts: Mapping[str, Any]) -> float | None:
+    for group, name in _DETAILS:
+        details = counts.get(group)
+        if isinstance(details, Mapping) and details.get(name) is not None:
+            try:
+                found: float | None = FIELDS["cache_read_tokens"].read(details[name])
+            except BadValue as problem:
+                raise BadValue(f"{group}.{name}: {problem}") from None
+            return found
+    return None
 
 
 def priced_together(calls: Iterable[tuple[int, Call]], prices: Prices | None) -> pl.DataFrame:

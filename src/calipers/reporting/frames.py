@@ -75,6 +75,9 @@ def score_markdown(score: Score) -> str:
         f"| records | {' | '.join(f'{group.records:,}' for group in score.groups)} |",
         f"| errors | {' | '.join(f'{group.errors:,}' for group in score.groups)} |",
     ]
+    if any(group.truncated for group in score.groups):
+        counts = " | ".join(f"{group.truncated:,}" for group in score.groups)
+        lines.append(f"| truncated | {counts} |")
     for name in score.groups[0].metrics:
         unit = metric_named(name).unit
         values = [with_interval(group.metrics[name], unit) for group in score.groups]

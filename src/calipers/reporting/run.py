@@ -73,6 +73,8 @@ def progress_line(tally: Tally) -> str:
     said = [f"{tally.done:,}/{tally.calls:,} calls"]
     if tally.errors:
         said.append(f"{tally.errors:,} failed")
+    if tally.truncated:
+        said.append(f"{tally.truncated:,} truncated")
     if tally.tokens:
         said.append(f"{tally.tokens:,.0f} tokens")
     if tally.priced:
@@ -158,6 +160,9 @@ def run_summary(result: RunResult) -> str:
     said = f"{result.done:,} of {result.calls:,} calls"
     if result.errors:
         said += f", {result.errors:,} of them failed"
+    if result.truncated:
+        replies = "reply" if result.truncated == 1 else "replies"
+        said += f", {result.truncated:,} {replies} truncated"
     said += f", {_answers(result.new)} new, {result.reused:,} reused"
     if result.cost_usd is not None:
         said += f", {dollars(result.cost_usd)}"

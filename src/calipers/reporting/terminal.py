@@ -110,6 +110,9 @@ def _score_table(groups: Sequence[Group]) -> Table:
     table.add_row("records", *(f"{group.records:,}" for group in groups), "", style="dim")
     if any(group.errors for group in groups):
         table.add_row("failed calls", *(f"{group.errors:,}" for group in groups), "", style="dim")
+    if any(group.truncated for group in groups):
+        counts = (f"{group.truncated:,}" for group in groups)
+        table.add_row("truncated replies", *counts, "", style="dim")
     metrics = {name: metric_named(name) for name in groups[0].metrics}
     sections = _sections(list(metrics.values()))
     before = None

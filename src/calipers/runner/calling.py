@@ -68,7 +68,7 @@ class Calling:
         self._mask = mask
         self._judged = judged
         self._unjudged = unjudged
-        self._reading = Reading(suite)
+        self._reading = Reading(suite, state.predicted)
         self._lanes = [Lane(suite.concurrency) for _ in systems]
         self._slots = asyncio.Semaphore(suite.concurrency)
         self._tracing = Tracing()
@@ -133,7 +133,7 @@ class Calling:
                 if fault is None:
                     record = self._record(system, place, tried)
                     if self._unjudged is not None:
-                        self._unjudged.append(self._line(record))
+                        self._unjudged.append(_line(record))
                         record = await self._judged(record)
                     self._write(system, number, call, reserved, tried, record, took)
                     return
@@ -183,7 +183,7 @@ class Calling:
         took: float = 0.0,
     ) -> None:
         """The record goes into the journal, then into the sums."""
-        self._journal.append(self._line(record))
+        self._journal.append(_line(record))
         states = self._state.calls[system]
         if states[number] == FAILED:
             self._state.tally.forget_failed()
@@ -202,19 +202,20 @@ class Calling:
         )
         self._tracing.record(self._suite.systems[system], record, took, call.settings)
 
-    def _line(self, record: dict[str, Any]) -> bytes:
-        return self._mask.exact(encoded(record)).encode("utf-8", "replace")
-
     def _record(self, system: int, place: Place, tried: Attempted) -> dict[str, Any]:
         record = {**self._plan.identity(system, place), **self._plan.tasks.kept(place.task)}
         if tried.fault is not None:
-            message = self._mask(tried.fault.message)
+            message = self._mask.message(tried.fault.message, tried.fault.most)
             record["error"] = f"{tried.fault.kind}: {message}"
         if tried.attempts:
             record |= time_fields(tried.seconds)
         if tried.attempts > 1:
             record["attempts"] = tried.attempts
-        return {**record, **tried.fields}
+        return self._mask.values({**record, **tried.fields})  # type: ignore[no-any-return]
+
+
+def _line(record: Mapping[str, Any]) -> bytes:
+    return encoded(record).encode("utf-8", "replace")
 
 
 def _not_called(fault: Fault) -> Fault:

@@ -18,11 +18,13 @@ from calipers.sources.jsonl import JsonLines, numbered_rows
 Task = Mapping[str, Any]
 
 # What a run finds out: what the data says of it is from another one.
-_FOUND_OUT = (
+FOUND_OUT = (
     *("model", "tier", "run", "answer", "cot", "prob_correct", "error", "trace", "judgments"),
     *("prompt_tokens", "completion_tokens", "cache_read_tokens", "cache_write_tokens"),
     *("cost_usd", "latency_ms", "duration_seconds", "correct", "passed", "impl_rate"),
-    *("observed_behaviors", "violations", "predicted"),
+    *("observed_behaviors", "violations", "predicted", "finish_reason", "reasoning_tokens"),
+    *("usage", "start_time", "end_time", "input_tokens", "output_tokens", "tool_calls"),
+    *("agent_interactions", "agent_tasks"),
 )
 
 
@@ -39,7 +41,7 @@ class Tasks:
 
     def kept(self, at: int) -> dict[str, Any]:
         """What a record keeps of a task."""
-        return {name: value for name, value in self.tasks[at].items() if name not in _FOUND_OUT}
+        return {name: value for name, value in self.tasks[at].items() if name not in FOUND_OUT}
 
 
 def read_tasks(path: Path) -> Tasks:
@@ -163,7 +165,7 @@ def _strict(value: Any) -> Any:
 
 
 def _stale(tasks: Sequence[Task]) -> Iterator[str]:
-    found = [name for name in _FOUND_OUT if any(name in task for task in tasks)]
+    found = [name for name in FOUND_OUT if any(name in task for task in tasks)]
     if found:
         yield f"the data's {', '.join(found)} is left out of the records: the run finds it out"
 

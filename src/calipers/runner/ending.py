@@ -34,6 +34,7 @@ class RunResult:
     missing: int
     new: int  # answers of this run
     reused: int  # answers that were in the folder before
+    truncated: int = 0  # replies that were cut off
     cost_usd: float | None
     judging_usd: float = 0.0  # what the judges cost beside that, as far as it is known
     failures: tuple[tuple[int, str], ...] = ()  # how many calls failed in each way
@@ -99,6 +100,7 @@ def ended(
         missing=state.missing,
         new=answers["new"],
         reused=answers["reused"],
+        truncated=tally.truncated,
         cost_usd=tally.cost_usd - tally.judging_usd if tally.priced else None,
         judging_usd=tally.judging_usd,
         failures=tally.failures,

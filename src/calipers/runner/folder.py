@@ -92,8 +92,8 @@ class Folder:
         return found
 
     def write(self, name: str, content: str) -> None:
-        """A file of the folder, all at once or not at all."""
-        write_whole(self.path / name, content)
+        """A file of the folder, all at once or not at all, for its owner alone."""
+        write_whole(self.path / name, content, private=True)
 
     def write_json(self, name: str, value: Mapping[str, Any]) -> None:
         """The same, of JSON."""

@@ -14,6 +14,7 @@ from typing import Any
 
 from calipers.errors import DataError, UsageError
 from calipers.result_folder import RECORDS
+from calipers.whole_files import PRIVATE
 
 NAME = RECORDS
 _CHUNK = 1 << 20
@@ -25,7 +26,7 @@ class Journal:
     def __init__(self, path: Path) -> None:
         self.path = path
         with _told(path):
-            self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE)
             self._end = os.fstat(self._file).st_size
         self._drop_torn_line()
 
@@ -55,6 +56,9 @@ class Journal:
     def keep_only(self, kept: Iterator[tuple[int, int]]) -> None:
         """Write the journal anew with these lines, all at once or not at all."""
         beside = self.path.with_name(f".{NAME}.new")
+        with _told(beside):
+            beside.unlink(missing_ok=True)
+            beside.touch(mode=PRIVATE)
         with _told(beside), beside.open("wb") as new, self.path.open("rb") as old:
             for start, end in kept:
                 old.seek(start)

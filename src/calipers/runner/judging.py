@@ -32,6 +32,7 @@ from calipers.runner.pricing import check_prices
 from calipers.runner.tally import Tally
 from calipers.suites import Judge
 from calipers.systems import mask_for
+from calipers.whole_files import PRIVATE
 
 _JOURNAL = ".journal"
 
@@ -212,6 +213,8 @@ class _Judging:
 
     def _write(self) -> None:
         beside = self._work.output.with_name(f".{self._work.output.name}.new")
+        beside.unlink(missing_ok=True)
+        beside.touch(mode=PRIVATE)
         with beside.open("w", encoding="utf-8", errors="replace") as file:
             for key, record in self._records():
                 found = self._found(key)
@@ -258,7 +261,7 @@ def check_places(work: Work) -> None:
 def _held(path: Path) -> Iterator[None]:
     """Keep others out; the lock goes with the process, however that ends."""
     try:
-        lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE)
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}", fix="check the folder's rights") from error
     try:

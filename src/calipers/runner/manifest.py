@@ -14,6 +14,7 @@ from calipers.runner.code_under_test import hash_code
 from calipers.runner.data import Tasks
 from calipers.runner.pricing import Pricing
 from calipers.suites import Suite
+from calipers.systems import mask_of
 from calipers.systems.servers import hash_servers
 from calipers.version import __version__
 
@@ -33,11 +34,11 @@ def new_manifest(
     prices: Sequence[Pricing | None],
     rubrics: Sequence[Rubric],
 ) -> dict[str, Any]:
-    """Return the manifest of a run that begins now; `base` is the suite's folder."""
+    """Return the manifest of a run that begins now, masked; `base` is the suite's folder."""
     known = zip(suite.systems, prices, strict=True)
     judges = zip(suite.judges, rubrics, strict=True)
     models = [model for judge in suite.judges for model in judge.models]
-    return {
+    found = {
         "schema": SCHEMA,
         "version": __version__,
         "suite": suite.model_dump(mode="json"),
@@ -49,6 +50,7 @@ def new_manifest(
         "servers": hash_servers((*suite.systems, *models)),
         **({"rubrics": {judge.name: each.hash for judge, each in judges}} if rubrics else {}),
     }
+    return mask_of(suite).values(found)  # type: ignore[no-any-return]
 
 
 def _hash_policy(suite: Suite, base: Path) -> dict[str, str]:

@@ -67,7 +67,7 @@ class Rejudging:
                 raise
             cost = judging_cost({"judgments": [new for old, new in judgments if new is not old]})
             anew = {**record, "judgments": [new for _, new in judgments]}
-            self._journal.append(self._mask.exact(encoded(anew)).encode("utf-8", "replace"))
+            self._journal.append(encoded(self._mask.values(anew)).encode("utf-8", "replace"))
             self._budget.settle_judging(system, reserved, cost)
 
     async def _judged(self, record: Record) -> list[tuple[Record, Record]]:

@@ -13,7 +13,7 @@ from contextlib import (
 )
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO, cast
 
 from calipers.runner.budget import Budget
 from calipers.runner.calling import Calling
@@ -35,6 +35,7 @@ from calipers.runner.tally import Tally
 from calipers.runner.unjudged import Unjudged, unjudged_notice
 from calipers.runner.until_decided import UntilDecided
 from calipers.systems import mask_of, open_systems
+from calipers.systems.masked import MaskedLines
 
 Watch = Callable[[Tally], AbstractContextManager[object]]
 """Somebody who looks on while the calls are made."""
@@ -252,12 +253,14 @@ class _Run:
 
     def _to_end(self, work: Coroutine[Any, Any, None], state: State, budget: Budget) -> str | None:
         """Work until all is done; say why, if some is left."""
+        printed = MaskedLines(sys.stderr, mask_of(self._of.suite))
         try:
-            with self._watch(state.tally), redirect_stdout(sys.stderr):
+            with self._watch(state.tally), redirect_stdout(cast("TextIO", printed)):
                 run_to_end(work)
         except (KeyboardInterrupt, asyncio.CancelledError):
             return INTERRUPTED
         finally:
+            printed.close_line()
             if self._of.suite.budget_usd is not None:
                 self._manifest.note({"spent_usd": budget.spent_usd})
         return SPENT if budget.is_spent else None

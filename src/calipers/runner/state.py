@@ -11,6 +11,7 @@ from calipers.runner.judges import FAILED as FAILED_JUDGEMENT
 from calipers.runner.judges import judging_cost, judgments_in
 from calipers.runner.plan import Key, Plan
 from calipers.runner.tally import Tally
+from calipers.sources.rows import scalar_type
 
 MISSING, FAILED, DONE = 0, 1, 2
 
@@ -29,6 +30,7 @@ class State:
         self.dearest_judging: dict[int, float] = {}  # the same of its judges
         self._judging: dict[tuple[int, int], float] = {}  # what judges cost, where they do
         self.unjudged: set[tuple[int, int]] = set()  # done, but a judge failed
+        self.predicted: type | None = None  # the type of what was predicted first
         self._read(journal)
         self.tally.begin()
 
@@ -48,6 +50,7 @@ class State:
         doubles = False
         for start, end, record in journal.lines():
             system, number = self._checked_place(record, journal)
+            self.predicted = self.predicted or scalar_type(record.get("predicted"))
             states = self.calls[system]
             self._note_judges(system, record)
             if states[number] == DONE:

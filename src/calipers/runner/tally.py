@@ -10,6 +10,7 @@ from decimal import Decimal
 from time import monotonic
 from typing import Any
 
+from calipers.records import TRUNCATED_REASONS
 from calipers.runner.judges import judging_cost
 
 _NUMBER = re.compile(r"[+-]?(?:(?:\d+|\d{1,3}(?:,\d{3})+)(?:\.\d*)?|\.\d+)", re.ASCII)
@@ -24,6 +25,7 @@ class Tally:
     calls: int  # in all
     done: int = 0
     errors: int = 0
+    truncated: int = 0  # replies that were cut off
     tokens: float = 0
     cost_usd: float = 0.0  # of the calls and their judges
     judging_usd: float = 0.0  # of the judges alone
@@ -51,6 +53,8 @@ class Tally:
             texts = self._messages.setdefault(way, Counter())
             if error in texts or len(texts) < _MOST_TEXTS:
                 texts[error] += sign
+        elif record.get("finish_reason") in TRUNCATED_REASONS:
+            self.truncated += sign
         self.tokens += sign * sum(_number(record.get(name)) for name in _TOKENS)
         judging = judging_cost(record)
         if record.get("cost_usd") is not None or judging:

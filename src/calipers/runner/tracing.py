@@ -71,6 +71,8 @@ class Tracing:
             attributes=attributes,
             start_time=end - int(seconds * 1e9),
         )
+        if record.get("finish_reason") is not None:
+            span.set_attribute("gen_ai.response.finish_reasons", [str(record["finish_reason"])])
         if record.get("error") is not None:
             kind, _, message = str(record["error"]).partition(": ")
             span.set_attribute("error.type", kind)

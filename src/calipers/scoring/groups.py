@@ -9,7 +9,7 @@ from typing import Any
 from calipers.correcting import judges_of, with_judges
 from calipers.engines.outcome import Outcome
 from calipers.engines.plan import Plan
-from calipers.engines.totals import ERRORS, RECORDS
+from calipers.engines.totals import ERRORS, RECORDS, TRUNCATED_REPLIES
 from calipers.metrics import Metric
 from calipers.metrics.declaration import Totals
 from calipers.metrics.description import described
@@ -86,6 +86,7 @@ def _group(
         by=by,
         records=records,
         errors=errors,
+        truncated=int(totals[TRUNCATED_REPLIES]),
         metrics={
             metric.name: _measured(
                 metric, totals, records - errors, plan, resampled.get(metric.name)

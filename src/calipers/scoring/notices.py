@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from calipers.calibrations import CALIBRATE
 from calipers.engines.outcome import OTHERS, TEXT, Outcome
-from calipers.engines.totals import RECORDS, REPEATED
+from calipers.engines.totals import RECORDS, REPEATED, TRUNCATED_REPLIES
 from calipers.errors import DataError, nearest
 from calipers.metrics.agent_composite import composite_notices
 from calipers.metrics.coordination import message_notices
@@ -38,6 +38,12 @@ def notices(sources: Sequence[Source], outcome: Outcome, options: Options) -> It
         yield (
             f"{repeated} records repeat the id, model, tier and run of another; "
             "they count as further runs"
+        )
+    if truncated := int(outcome.total(TRUNCATED_REPLIES)):
+        replies = "reply was" if truncated == 1 else "replies were"
+        yield (
+            f"{truncated:,} {replies} truncated (finish_reason is length) and stay in the metrics: "
+            "raise max_tokens to let them end"
         )
     if skipped := sum(reading.skipped for reading in outcome.readings):
         yield f"{skipped} bad rows were left out"

@@ -23,6 +23,7 @@ from calipers.scoring.notices import nothing_measured, notices, refuse_unmeasure
 from calipers.scoring.options import Options
 from calipers.sinks import Watch, check_folder, open_sinks
 from calipers.sources import Source, Wanted, open_sources
+from calipers.sources.completing import derivable_from
 from calipers.sources.logs import Log
 from calipers.task_file import TaskFile, open_task_file
 from calipers.tiering import compared_tiers
@@ -95,7 +96,7 @@ def _settings(options: Options) -> dict[str, Any]:
 def _seen(sources: Sequence[Source], options: Options) -> frozenset[str]:
     columns = {column for source in sources for column in source.columns()}
     ours = (name for name, theirs in options.renames.items() if theirs in columns)
-    return frozenset((*columns, *ours))
+    return frozenset((*columns, *ours, *derivable_from(columns)))
 
 
 def run_engine(

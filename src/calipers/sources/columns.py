@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
 from typing import Any
 
 import polars as pl
 
 from calipers.records import FIELDS, USUAL_NAMES, BadValue, Field, Kind, Number, field_named
 from calipers.sources.batch import BadRow, Batch, Wanted
+from calipers.sources.completing import SYNONYMS, derived_in
+from calipers.sources.completing_columns import complete_column
 from calipers.sources.rows import Reader, exact_reader
 
 _TRUE, _FALSE = ("true", "1"), ("false", "0")
@@ -34,23 +35,30 @@ def conformed(
     """
     columns: list[pl.Series] = []
     problems: dict[int, str] = {}
+    derived = derived_in(wanted)
     for name in wanted.fields:
         field, theirs = field_named(name), wanted.theirs(name)
         if theirs not in frame.columns:
-            columns.append(_nulls(name, frame.height, field.dtype))
+            column = _nulls(name, frame.height, field.dtype)
+            if name in derived:
+                column = _completed(column, frame, problems, parse=parse)
+                if thorough and field.kind is Kind.NESTED:
+                    _look_inside(column, exact_reader(name, wanted), problems, theirs)
+            columns.append(column)
             continue
         given = _without_blanks(frame[theirs], field) if parse else frame[theirs]
         if field.kind is Kind.NAMES:
             column, bad = _names(given, field)
         else:
             column, bad = _parsed(given, field) if parse else _typed(given, field)
-        columns.append(column.alias(name))
         for index in bad.arg_true():
             why = _why_refused(given[index], field, parse=parse)
             problems.setdefault(index, f"{theirs}: {why}")
+        if name in derived:
+            column = _completed(column.alias(name), frame, problems, parse=parse)
+        columns.append(column.alias(name))
         if thorough and field.kind is Kind.NESTED:
-            for index, why in _wrong_inside(column, exact_reader(name, wanted)):
-                problems.setdefault(index, f"{theirs}: {why}")
+            _look_inside(column, exact_reader(name, wanted), problems, theirs)
     clean = pl.DataFrame(columns) if columns else pl.DataFrame(height=frame.height)
     numbers = range(first_row, first_row + frame.height)
     if not problems:
@@ -69,12 +77,33 @@ def conformed(
     return Batch(clean.filter(keep), tuple(rows), kept)
 
 
-def _wrong_inside(texts: pl.Series, reader: Reader) -> Iterator[tuple[int, str]]:
+def _completed(
+    column: pl.Series, frame: pl.DataFrame, problems: dict[int, str], *, parse: bool
+) -> pl.Series:
+    """Fill in what rows give in another way; only rows without the field are looked at."""
+    name = column.name
+    if name not in SYNONYMS:
+        column, wrong = complete_column(column, frame)
+        for index, why in wrong.items():
+            problems.setdefault(index, why)
+        return column
+    if (other := SYNONYMS[name]) not in frame.columns:
+        return column
+    field, lacking = FIELDS[name], column.is_null()
+    given = _without_blanks(frame[other], field) if parse else frame[other]
+    values, bad = _parsed(given, field) if parse else _typed(given, field)
+    for index in (bad & lacking).arg_true():
+        problems.setdefault(index, f"{other}: {_why_refused(given[index], field, parse=parse)}")
+    return column.zip_with(~lacking, values.alias(name))
+
+
+def _look_inside(texts: pl.Series, reader: Reader, problems: dict[int, str], theirs: str) -> None:
+    """Add what is wrong inside nested values to the problems of their rows."""
     for index in texts.is_not_null().arg_true():
         try:
             reader.read(texts[index])
         except BadValue as problem:
-            yield index, str(problem)
+            problems.setdefault(index, f"{theirs}: {problem}")
 
 
 def _without_blanks(cells: pl.Series, field: Field) -> pl.Series:

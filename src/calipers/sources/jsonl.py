@@ -24,6 +24,8 @@ from calipers.errors import DataError
 from calipers.records import USUAL_NAMES, BadValue, Field, Kind, Number, field_named
 from calipers.sources.batch import CHECK, Batch, Chunk, UnusualRows, Wanted, column_type
 from calipers.sources.bytestream import Block, decompressed, file_blocks, stream_blocks
+from calipers.sources.completing import TRACE, TRACE_PARTS, inputs_of
+from calipers.sources.completing_lines import MAYBE_UNESCAPED, completed_lines
 from calipers.sources.limits import Limits, current_limits
 from calipers.sources.rows import Numbered, checked, scalar_types, telling_rows
 from calipers.traces.decode import AS_READ
@@ -35,9 +37,6 @@ _LONG_TEXTS = ("input", "cot")
 _UNIQUE = "id"  # as many categories as rows would cost more than a look at each
 _WIDE_WHOLE = "Static("  # what a whole number beyond 64 bits becomes in a categorical column
 _NESTED = (Kind.NESTED, Kind.ANY)
-# Of all that JSON escapes in a text, Polars escapes no more than quotes and ends of lines in the
-# texts of a list or an object. So a backslash in one may be anything, and a tab breaks it.
-_MAYBE_UNESCAPED = r"^[\[{](?s:.*)[\x00-\x1f\\]"
 _UNESCAPED = re.compile(rb"\\(?:[\\bft]|u00[01]|u005[cC])")
 # Half of a surrogate pair is legal in JSON and in no UTF-8 column: Polars writes NUL for it.
 _HALF_PAIR = re.compile(rb"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])")
@@ -82,6 +81,7 @@ class JsonLinesChunk:
             raise UnusualRows  # a line of many small values: Polars would take a gigabyte for it
         if self._has_nested() and _ESCAPED_KEY.search(self._data):
             raise UnusualRows
+        inputs = self._inputs()
         types = {name: self._type(name) for name in self.wanted.fields}
         # Polars refuses all but strings in a categorical column: that spares a check. Categories
         # of its own go with the block.
@@ -99,7 +99,14 @@ class JsonLinesChunk:
                 checks[f"{CHECK}{name}"] = _odd_string(column.unique().cast(dtype)).any()
             elif (check := _check(field_named(name), column, dtype)) is not None:
                 checks[f"{CHECK}{name}"] = check.any()
-        return pl.read_ndjson(self._data, schema=schema).lazy().select(**columns, **checks)
+        if not inputs:
+            return pl.read_ndjson(self._data, schema=schema).lazy().select(**columns, **checks)
+        return completed_lines(self._data, self.wanted, inputs, schema, columns, checks)
+
+    def _inputs(self) -> list[str]:
+        """Return the names in the data under which rows may give wanted fields in another way."""
+        named = (each for each in inputs_of(self.wanted) if each != TRACE)
+        return [name for name in named if f'"{name}"'.encode() in self._data]
 
     def _type(self, name: str) -> pl.DataType:
         # As a text, a trace would be parsed, written out, and parsed once more to be measured.
@@ -122,7 +129,8 @@ class JsonLinesChunk:
         return bool(bent.search(self._data) or _HALF_PAIR.search(self._data))
 
     def _has_nested(self) -> bool:
-        nested = (name for name in self.wanted.fields if field_named(name).kind is Kind.NESTED)
+        fields = [name for name in self.wanted.fields if field_named(name).kind is Kind.NESTED]
+        nested = [*fields, *(TRACE_PARTS if TRACE in fields else ())]
         return any(json.dumps(self.wanted.theirs(name)).encode() in self._data for name in nested)
 
     def exact(self) -> Batch:
@@ -147,7 +155,7 @@ def _check(field: Field, column: pl.Expr, dtype: pl.DataType) -> pl.Expr | None:
     if dtype != pl.String or field.kind is Kind.BOOLEAN:
         return None
     if field.kind in _NESTED:
-        return column.str.contains(_MAYBE_UNESCAPED)
+        return column.str.contains(MAYBE_UNESCAPED)
     maybe_bent = column.str.contains(_MAYBE_NOT_TEXT)
     return maybe_bent if field.name in _LONG_TEXTS else maybe_bent | _has_nul(column)
 

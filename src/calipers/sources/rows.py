@@ -18,6 +18,7 @@ from calipers.judgment_shape import read_judgments
 from calipers.prices import read_usage
 from calipers.records import FIELDS, BadValue, Field, Kind, Number, field_named
 from calipers.sources.batch import BadRow, Batch, Wanted, column_type
+from calipers.sources.completing import complete_row, derived_in
 from calipers.traces.shape import read_trace
 
 Numbered = tuple[int, str, "Mapping[str, Any] | BadValue"]
@@ -30,6 +31,7 @@ def checked(
     readers = [
         (name, wanted.theirs(name), exact_reader(name, wanted, scalars)) for name in wanted.fields
     ]
+    derived = derived_in(wanted)
     columns: dict[str, list[Any]] = {name: [] for name in wanted.fields}
     bad: list[BadRow] = []
     numbers: list[int] = []
@@ -37,7 +39,8 @@ def checked(
         try:
             if isinstance(row, BadValue):
                 raise row
-            values = [_value(row, theirs, reader) for _, theirs, reader in readers]
+            whole = complete_row(row, derived)
+            values = [_value(whole, theirs, reader) for _, theirs, reader in readers]
         except BadValue as problem:
             bad.append(BadRow(source=source, row=number, problem=str(problem), content=text))
             continue
@@ -85,6 +88,13 @@ _INSIDE: Mapping[str, Callable[[Any], object]] = {
     "trace": read_trace,
     "usage": read_usage,
 }
+
+
+def check_field(name: str, value: Any) -> None:
+    """Refuse, as a reader of records does, what a field of the record cannot hold: BadValue."""
+    if name in FIELDS:
+        (_InsideReader(name) if name in _INSIDE else FIELDS[name]).read(value)
+
 
 Reader = Field | _ScalarReader | _InsideReader
 
@@ -134,6 +144,11 @@ def telling_rows(rows: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any
 
 def _is_null(value: Any) -> bool:
     return value is None or (isinstance(value, float) and isnan(value))
+
+
+def scalar_type(value: Any) -> type | None:
+    """Return bool, float or str, as a column of any scalar tells values apart; None for a null."""
+    return None if _is_null(value) else _scalar_kind(value)
 
 
 def _scalar_kind(value: Any) -> type:

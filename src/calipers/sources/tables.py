@@ -16,6 +16,7 @@ from calipers.records import BadValue
 from calipers.sources.batch import Batch, Chunk, Decoded, Wanted
 from calipers.sources.bytestream import brief
 from calipers.sources.columns import conformed
+from calipers.sources.completing import inputs_of
 from calipers.sources.limits import current_limits
 from calipers.sources.rows import checked, scalar_types
 
@@ -42,7 +43,7 @@ class Table:
     def chunks(self, wanted: Wanted) -> Iterator[Decoded]:
         """The table in slices of rows, only the wanted columns of it."""
         names = set(self.columns())
-        theirs = dict.fromkeys(wanted.theirs(name) for name in wanted.fields)
+        theirs = dict.fromkeys((*map(wanted.theirs, wanted.fields), *inputs_of(wanted)))
         present = [name for name in theirs if name in names]
         total = self._guarded(lambda: self._frame.select(pl.len()).collect().item())
         self._check_size(total * len(present))

@@ -1,7 +1,8 @@
 """What is under test: model APIs, Python functions, commands, servers; all are asked alike."""
 
 from calipers.systems.calls import Call, Fault, Reply, System
+from calipers.systems.masking import Mask
 from calipers.systems.opening import open_systems
-from calipers.systems.secrets import Mask, mask_for, mask_of
+from calipers.systems.secrets import mask_for, mask_of
 
 __all__ = ["Call", "Fault", "Mask", "Reply", "System", "mask_for", "mask_of", "open_systems"]

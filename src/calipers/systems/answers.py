@@ -10,8 +10,10 @@ r"""Where in a reply the answer is, what was thought before it, and how sure the
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from calipers.patterns import last_match
 
@@ -21,6 +23,10 @@ _CONFIDENCE = (
     r"(?im)^[\s*_`>-]*confidence[\s*_`]*[:=][\s*_`]*((?:[0-9]+(?:[.,][0-9]+)?|[.,][0-9]+)\s*%?)"
     r"[\s*_`.]*$"
 )
+
+_THINK = re.compile(r"\s*<(?P<tag>think|thinking)>", re.IGNORECASE)
+_ROUNDING = 0.01  # a log probability is not above 0, but for rounding
+_IMPOSSIBLE = -1e6  # below this, as good as minus infinity
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +59,28 @@ class Rule:
         return (0, None) if match is None else (match.start, match.group)
 
 
+def split_thought(text: str) -> tuple[str, str | None]:
+    r"""Return a text without the thought aloud at its start, and that thought.
+
+    A thought that does not end is all there is: the reply was cut off before an answer.
+
+    >>> split_thought("<think>7 + 9</think>\n16")
+    ('16', '7 + 9')
+    >>> split_thought("<think>7 + 9 is")
+    ('', '7 + 9 is')
+    >>> split_thought("16")
+    ('16', None)
+    """
+    began = _THINK.match(text)
+    if began is None:
+        return text, None
+    tag = began["tag"].lower()
+    end = re.compile(rf"</{tag}>", re.IGNORECASE).search(text, began.end())
+    if end is None:
+        return "", text[began.end() :].strip()
+    return text[end.end() :].lstrip(), text[began.end() : end.start()].strip()
+
+
 def stated_confidence(text: str) -> tuple[str, float | None]:
     r"""The text without its line of confidence, and the probability that this states.
 
@@ -69,8 +97,25 @@ def stated_confidence(text: str) -> tuple[str, float | None]:
     return rest, number if 0 <= number <= 1 else None
 
 
+def read_logprobs(tokens: Iterable[Any]) -> tuple[tuple[str, float], ...]:
+    """Return the tokens with their log probabilities, as OpenAI lists them; none if one is odd."""
+    try:
+        pairs = [(each["token"], each["logprob"]) for each in tokens]
+    except (KeyError, TypeError):
+        return ()
+    numbers = all(isinstance(p, int | float) and not isinstance(p, bool) for _, p in pairs)
+    if not (numbers and all(isinstance(token, str) for token, _ in pairs)):
+        return ()
+    try:
+        return tuple((token, float(number)) for token, number in pairs)
+    except OverflowError:
+        return ()
+
+
 def token_confidence(answer: str | None, tokens: Sequence[tuple[str, float]]) -> float | None:
     """The mean probability of the answer's tokens, a geometric mean; of all where it is not found.
+
+    None where there are no tokens, or what is given of one is no log probability.
 
     >>> round(token_confidence("16", [("So ", -2.0), ("1", -0.1), ("6", -0.3)]), 4)
     0.8187
@@ -87,4 +132,7 @@ def token_confidence(answer: str | None, tokens: Sequence[tuple[str, float]]) ->
         if at < end and at + len(token) > start:
             found.append(logprob)
         at += len(token)
-    return min(1.0, math.exp(math.fsum(found) / len(found))) if found else None
+    if not found or not all(each <= _ROUNDING for each in found):  # of NaN, that is not so
+        return None
+    mean = math.fsum(max(each, _IMPOSSIBLE) for each in found) / len(found)
+    return min(1.0, math.exp(mean))

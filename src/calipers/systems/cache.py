@@ -11,7 +11,6 @@ from time import perf_counter
 from typing import Any
 
 from calipers.systems.calls import Call, Reply, System, time_fields
-from calipers.systems.secrets import Mask
 from calipers.whole_files import whole
 
 Say = Callable[[str], None]
@@ -20,7 +19,8 @@ Say = Callable[[str], None]
 class Cached:
     """A system whose replies are looked up first.
 
-    The run's number is part of the question: the repeats of a task are calls of their own.
+    What it keeps is what the system gives, which must be masked already. The run's number is part
+    of the question: the repeats of a task are calls of their own.
     """
 
     def __init__(
@@ -28,7 +28,6 @@ class Cached:
         system: System,
         folder: Path,
         of: Mapping[str, Any],
-        mask: Mask,
         say: Say,
         *,
         reads: bool = True,
@@ -36,7 +35,6 @@ class Cached:
         self._system = system
         self._folder = folder
         self._of = of
-        self._mask = mask
         self._say = say
         self._reads = reads
         self._is_writable = True
@@ -45,8 +43,8 @@ class Cached:
         """The reply that is kept, or a new one, which then is."""
         path = self._path(call)
         if self._reads:
-            with contextlib.suppress(OSError, ValueError, TypeError):
-                return Reply(**json.loads(path.read_bytes()))
+            with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
+                return _kept_reply(json.loads(path.read_bytes()))
         began = perf_counter()
         reply = await self._system(call)
         self._keep(path, reply, perf_counter() - began)
@@ -77,5 +75,18 @@ class Cached:
             "reasoning": reply.reasoning,
             "logprobs": [list(pair) for pair in reply.logprobs],
         }
-        with whole(path) as beside:
-            beside.write_text(self._mask.exact(json.dumps(kept)), encoding="utf-8")
+        with whole(path, private=True) as beside:
+            beside.write_text(json.dumps(kept), encoding="utf-8")
+
+
+def _kept_reply(kept: Any) -> Reply:
+    """Return a reply that was kept; ValueError, TypeError or KeyError for what is none."""
+    text, fields, reasoning = kept["text"], kept["fields"], kept["reasoning"]
+    if not (
+        isinstance(text, str | None)
+        and isinstance(fields, dict)
+        and isinstance(reasoning, str | None)
+    ):
+        raise TypeError
+    logprobs = tuple((str(token), float(number)) for token, number in kept["logprobs"])
+    return Reply(text=text, fields=fields, reasoning=reasoning, logprobs=logprobs)

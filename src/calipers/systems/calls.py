@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
+from calipers.systems.masking import MESSAGE, Mask
+
 Kind = Literal[
     "timeout",
     "rate_limit",
@@ -18,7 +20,7 @@ Kind = Literal[
 ]
 KINDS: tuple[str, ...] = Kind.__args__  # type: ignore[attr-defined]
 
-_MESSAGE = 500  # characters of a message that are kept
+_HELD = 1 << 16  # characters of a message until it is masked
 _MICROSECOND = 6  # decimals of a second
 
 
@@ -54,7 +56,8 @@ class Fault(Exception):  # noqa: N818 (reads as a sentence: "raise Fault")
     """A call that failed.
 
     `again` says that another attempt may help; `outage`, that other calls would fare the same, so
-    that many in a row mean that the system is down.
+    that many in a row mean that the system is down. The message may be a provider's text, keys and
+    all: `masked` cuts it to `most` characters, and nobody else does.
     """
 
     def __init__(
@@ -66,14 +69,27 @@ class Fault(Exception):  # noqa: N818 (reads as a sentence: "raise Fault")
         outage: bool = False,
         retry_after: float | None = None,
         usage: Mapping[str, Any] | None = None,
+        most: int = MESSAGE,
     ) -> None:
         self.kind = kind
-        self.message = " ".join(message.split())[:_MESSAGE]
+        self.message = message[:_HELD]
+        self.most = most
         self.again = again
         self.outage = outage
         self.retry_after = retry_after
         self.usage = usage or {}  # tokens that were billed all the same
         super().__init__(f"{kind}: {self.message}")
+
+    def masked(self, mask: Mask) -> Fault:
+        """Return the same fault with a message that can be written and shown."""
+        return Fault(
+            self.kind,
+            mask.message(self.message, self.most),
+            again=self.again,
+            outage=self.outage,
+            retry_after=self.retry_after,
+            usage=self.usage,
+        )
 
 
 class System(Protocol):

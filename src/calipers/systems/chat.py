@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from calipers.records import name_finish_reason
+from calipers.systems.answers import read_logprobs
 from calipers.systems.calls import Call, Fault, Reply
 from calipers.systems.wire import Post, as_json, parsed
 
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
 
 _RENAMED = {"stop_sequences": "stop"}  # from pydantic-ai's names of settings
 _REASONING = ("reasoning_content", "reasoning")
+_MOST_TOKENS = 10**15  # what is more is no count
 
 
 class ChatModel:
@@ -67,17 +70,28 @@ def _reply(body: Any) -> Reply:
     if finish == "content_filter" or message.get("refusal"):
         said = str(message.get("refusal") or "the reply was filtered")
         raise Fault("content_filter", said, usage=_tokens(body.get("usage")))
-    if isinstance(text, list):
-        text = "".join(part.get("text") or "" for part in text if isinstance(part, dict))
-    if not isinstance(text, str | None):
-        raise Fault("bad_response", "a message that is no text", again=True)
-    reasoning = next((message[name] for name in _REASONING if message.get(name)), None)
+    reason = name_finish_reason(finish)
+    ended = {} if reason is None else {"finish_reason": reason}
     return Reply(
-        text=text or "",
-        fields=_tokens(body.get("usage")),
-        reasoning=reasoning if isinstance(reasoning, str) else None,
+        text=_text(text),
+        fields={**_tokens(body.get("usage")), **ended},
+        reasoning=_reasoning(message),
         logprobs=_logprobs(choice.get("logprobs")),
     )
+
+
+def _text(content: Any) -> str:
+    """Return the text of a message, which may come in parts; those of other kinds are passed."""
+    parts = content if isinstance(content, list) else [{"text": content}]
+    texts = [part.get("text") if isinstance(part, dict) else part for part in parts]
+    if not all(isinstance(each, str | None) for each in texts):
+        raise Fault("bad_response", "the message's content is not a text", again=True)
+    return "".join(each for each in texts if each)
+
+
+def _reasoning(message: Mapping[str, Any]) -> str | None:
+    found = (message[name] for name in _REASONING if message.get(name))
+    return next((each for each in found if isinstance(each, str)), None)
 
 
 def _error_in(body: Any) -> str | None:
@@ -89,27 +103,25 @@ def _error_in(body: Any) -> str | None:
 
 def _tokens(usage: Any) -> dict[str, int]:
     """Tokens as records count them: those of the cache are not among those of the prompt."""
-    if not isinstance(usage, dict):
-        return {}
     prompt, completion = _count(usage, "prompt_tokens"), _count(usage, "completion_tokens")
-    details = usage.get("prompt_tokens_details")
-    cached = _count(details, "cached_tokens") if isinstance(details, dict) else None
+    cached = _count(usage, "prompt_tokens_details", "cached_tokens")
     found = {
         "prompt_tokens": None if prompt is None else max(0, prompt - (cached or 0)),
         "completion_tokens": completion,
         "cache_read_tokens": cached or None,
+        "reasoning_tokens": _count(usage, "completion_tokens_details", "reasoning_tokens"),
     }
     return {name: count for name, count in found.items() if count is not None}
 
 
-def _count(usage: Mapping[str, Any], name: str) -> int | None:
-    count = usage.get(name)
-    return count if isinstance(count, int) and count >= 0 else None
+def _count(usage: Any, *path: str) -> int | None:
+    """Return a count of tokens, whatever else stands there being none."""
+    for name in path:
+        usage = usage.get(name) if isinstance(usage, dict) else None
+    is_count = isinstance(usage, int) and not isinstance(usage, bool) and 0 <= usage < _MOST_TOKENS
+    return usage if is_count else None
 
 
 def _logprobs(found: Any) -> tuple[tuple[str, float], ...]:
     tokens = found.get("content") if isinstance(found, dict) else None
-    try:
-        return tuple((str(each["token"]), float(each["logprob"])) for each in tokens or ())
-    except (KeyError, TypeError, ValueError):
-        return ()
+    return read_logprobs(tokens if isinstance(tokens, list) else ())

@@ -16,8 +16,11 @@ from calipers.systems.calls import Call, Fault, Reply
 from calipers.systems.leash import Leash
 from calipers.systems.wire import MOST_BYTES, as_json, json_reply
 
-_KEPT = 2_000  # bytes of what it wrote to stderr
+_KEPT = 1 << 16  # bytes of what it wrote to stderr, before they are masked
+_EDGE = 1 << 12  # bytes after a cut that may begin in the middle of a key
+_GRACE = 1.0  # seconds for what is in a pipe when everybody has ended
 _CHUNK = 1 << 16
+_FIRST_LOOK, _LOOKS = 0.001, 0.02  # seconds between looks whether it has ended
 
 
 class Command:
@@ -44,26 +47,48 @@ class Command:
             raise Fault("exception", f"{self._command[0]}: {error}") from error
         with self._leash.around(process.pid):
             try:
-                return await self._reply(process, as_json(call.record))
+                return await _reply(process, as_json(call.record))
             finally:
                 await _end(process)
 
-    async def _reply(self, process: Process, record: bytes) -> Reply:
-        assert process.stdout is not None
-        assert process.stderr is not None
-        said = asyncio.create_task(_last_of(process.stderr))
-        feeding = asyncio.create_task(_feed(process, record))
-        try:
-            written = await _bounded(process.stdout)
-            code = await process.wait()
-            last = await said
-        finally:
-            said.cancel()
-            feeding.cancel()
-        if code != 0:
-            how = f"exit code {code}" if code > 0 else f"ended by {_signal(-code)}"
-            raise Fault("exception", f"{how}: {last}" if last else how)
-        return json_reply(written, again=False)
+
+async def _reply(process: Process, record: bytes) -> Reply:
+    """Return what the command wrote until it ended, whatever it left running."""
+    assert process.stdout is not None
+    assert process.stderr is not None
+    written, said = bytearray(), bytearray()
+    reading = asyncio.create_task(_keep_all(process.stdout, written))
+    listening = asyncio.create_task(_keep_last(process.stderr, said))
+    feeding = asyncio.create_task(_feed(process, record))
+    ending = asyncio.create_task(_exit_code(process))
+    try:
+        # More than is allowed ends it before its time.
+        await asyncio.wait((ending, reading), return_when=asyncio.FIRST_COMPLETED)
+        if reading.done():
+            await reading
+        code = await _exit_code(process)
+        _end_group(process)  # what it left behind holds the pipes open
+        await asyncio.wait((reading, listening), timeout=_GRACE)
+        if reading.done():
+            await reading
+    finally:
+        for task in (reading, listening, feeding, ending):
+            task.cancel()
+        await asyncio.gather(reading, listening, feeding, ending, return_exceptions=True)
+    if code != 0:
+        how = f"exit code {code}" if code > 0 else f"ended by {_signal(-code)}"
+        last = _last_line(said)
+        raise Fault("exception", f"{how}: {last}" if last else how)
+    return json_reply(bytes(written), again=False)
+
+
+async def _exit_code(process: Process) -> int:
+    """Return the exit code as soon as there is one: `Process.wait` waits for the pipes as well."""
+    pause = _FIRST_LOOK
+    while process.returncode is None:
+        await asyncio.sleep(pause)
+        pause = min(2 * pause, _LOOKS)
+    return process.returncode
 
 
 async def _feed(process: Process, record: bytes) -> None:
@@ -74,32 +99,42 @@ async def _feed(process: Process, record: bytes) -> None:
     process.stdin.close()
 
 
-async def _bounded(stream: asyncio.StreamReader) -> bytes:
-    pieces, size = [], 0
+async def _keep_all(stream: asyncio.StreamReader, kept: bytearray) -> None:
     while piece := await stream.read(_CHUNK):
-        size += len(piece)
-        if size > MOST_BYTES:
+        kept += piece
+        if len(kept) > MOST_BYTES:
             raise Fault("bad_response", f"it wrote more than {MOST_BYTES >> 20} MiB")
-        pieces.append(piece)
-    return b"".join(pieces)
 
 
-async def _last_of(stream: asyncio.StreamReader) -> str:
-    """The end of what it said: there the reason stands."""
-    kept = b""
+async def _keep_last(stream: asyncio.StreamReader, kept: bytearray) -> None:
     while piece := await stream.read(_CHUNK):
-        kept = (kept + piece)[-_KEPT:]
-    lines = kept.decode(errors="replace").strip().splitlines()
+        kept += piece
+        del kept[:-_KEPT]
+
+
+def _last_line(said: bytearray) -> str:
+    """Return the end of what it said, where the reason stands; not what a cut has begun."""
+    is_cut = len(said) >= _KEPT
+    lines = bytes(said).decode(errors="replace").strip().splitlines()
+    if is_cut and len(lines) == 1:
+        return f"…{lines[0][_EDGE:]}"
     return lines[-1] if lines else ""
 
 
 async def _end(process: Process) -> None:
     """Ends it, all it started, and its pipes: one that nobody reads to its end stays open."""
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        if process.returncode is None:
-            os.killpg(process.pid, signal.SIGKILL)
+    _end_group(process)
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(_GRACE):
+            await _exit_code(process)
     process._transport.close()  # type: ignore[attr-defined]  # noqa: SLF001  # no public way
     await process.wait()
+
+
+def _end_group(process: Process) -> None:
+    """End all that is left of the command's process group, also when itself has ended."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
 
 
 def _signal(number: int) -> str:

@@ -75,6 +75,7 @@ def end_what_is_left(lines: Iterable[str], mark: str) -> None:
     at_work: set[int] = set()
     for line in lines:
         if line == _END:
+            end_marked(mark)  # what left the group of its command, and stayed
             return
         (at_work.add if line[0] == "+" else at_work.discard)(int(line[1:]))
     for pid in at_work:
@@ -82,10 +83,15 @@ def end_what_is_left(lines: Iterable[str], mark: str) -> None:
             os.killpg(pid, signal.SIGKILL)
     until = monotonic() + _SECONDS
     while monotonic() < until:
-        for pid in marked(mark):
-            with contextlib.suppress(OSError):
-                os.kill(pid, signal.SIGKILL)
+        end_marked(mark)
         sleep(_PAUSE)
+
+
+def end_marked(mark: str) -> None:
+    """End the processes that carry the mark, where the system tells."""
+    for pid in marked(mark):
+        with contextlib.suppress(OSError):
+            os.kill(pid, signal.SIGKILL)
 
 
 def marked(mark: str) -> Iterator[int]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from calipers.errors import UsageError
 from calipers.suites import Judge, Served, Suite
 from calipers.suites import System as SuiteSystem
 from calipers.systems.cache import Cached, Say
@@ -15,8 +16,10 @@ from calipers.systems.callables import PythonFunction, load_function
 from calipers.systems.calls import System
 from calipers.systems.commands import Command
 from calipers.systems.leash import Leash, held
+from calipers.systems.masked import Masked
+from calipers.systems.masking import Mask
 from calipers.systems.own_loop import OwnLoop
-from calipers.systems.secrets import key_of, mask_of
+from calipers.systems.secrets import key_of, mask_for, mask_of
 from calipers.systems.servers import hash_servers
 from calipers.systems.wire import open_session
 
@@ -55,19 +58,32 @@ async def open_systems(
             shared.leash = stack.enter_context(held())
         if any(each.python for each in suite.systems):
             shared.loop = stack.enter_context(OwnLoop())
+        mask = mask_of(suite)
+        with _masked_errors(mask):
+            opened = [_opened(each, suite, folder, shared, say) for each in suite.systems]
         yield [
-            _cached(
-                _opened(each, suite, folder, shared, say), each, suite, folder, say, fresh=fresh
-            )
-            for each in suite.systems
+            _cached(Masked(system, mask), each, suite, folder, say, fresh=fresh)
+            for system, each in zip(opened, suite.systems, strict=True)
         ]
 
 
 @asynccontextmanager
 async def open_models(judges: Sequence[Judge]) -> AsyncIterator[list[System]]:
     """The judges' models, in order."""
+    mask = mask_for(judges)
     async with open_session() as session:
-        yield [_model(each.model, each, session, logprobs=False) for each in judges]
+        with _masked_errors(mask):
+            opened = [_model(each.model, each, session, logprobs=False) for each in judges]
+        yield [Masked(each, mask) for each in opened]
+
+
+@contextmanager
+def _masked_errors(mask: Mask) -> Iterator[None]:
+    """Take keys out of what an SDK, or a file of Python, says when it cannot be loaded."""
+    try:
+        yield
+    except UsageError as error:
+        raise UsageError(mask(error.message), fix=mask(error.fix)) from None
 
 
 def _cached(
@@ -79,7 +95,7 @@ def _cached(
     weighed = suite.confidence is not None and suite.confidence.logprobs
     asked = {"model": of.model, "base_url": of.base_url, "logprobs": weighed}
     asked |= hash_servers([of])
-    return Cached(system, folder / suite.cache, asked, mask_of(suite), say, reads=not fresh)
+    return Cached(system, folder / suite.cache, asked, say, reads=not fresh)
 
 
 def _opened(system: SuiteSystem, suite: Suite, folder: Path, shared: _Shared, say: Say) -> System:

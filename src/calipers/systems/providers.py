@@ -8,6 +8,8 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 from calipers.errors import MissingExtraError, UsageError
+from calipers.records import name_finish_reason
+from calipers.systems.answers import read_logprobs
 from calipers.systems.calls import Call, Fault, Reply
 from calipers.systems.wire import connection_fault, status_fault
 
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     from aiohttp import ClientSession
     from pydantic_ai.messages import ModelRequest, ModelResponse
 
+_THOUGHT = ("reasoning_tokens", "thoughts_tokens")  # OpenAI's name, and Google's
 _INSTALL = re.compile(r"pydantic-ai-slim\[([a-z-]+)\]")
 
 
@@ -116,7 +119,7 @@ def _reply(response: ModelResponse) -> Reply:
     thoughts = [part.content for part in response.parts if isinstance(part, ThinkingPart)]
     return Reply(
         text="".join(part.content for part in texts),
-        fields=fields,
+        fields={**fields, **_told(response)},
         reasoning="\n".join(filter(None, thoughts)) or None,
         logprobs=_logprobs([response, *texts]),
     )
@@ -135,11 +138,22 @@ def _tokens(response: ModelResponse) -> dict[str, int]:
     return {**tokens, **{k: v for k, v in cached.items() if v}} if known else {}
 
 
+def _told(response: ModelResponse) -> dict[str, Any]:
+    """Return why the reply ended and how many tokens were thought, where the provider says so."""
+    details = response.usage.details or {}
+    thought = next((details[name] for name in _THOUGHT if details.get(name)), None)
+    found = {
+        "finish_reason": name_finish_reason(response.finish_reason),
+        "reasoning_tokens": thought if isinstance(thought, int) else None,
+    }
+    return {name: value for name, value in found.items() if value is not None}
+
+
 def _logprobs(parts: list[Any]) -> tuple[tuple[str, float], ...]:
     for part in parts:
         found = (part.provider_details or {}).get("logprobs")
-        if found:
-            return tuple((each["token"], each["logprob"]) for each in found)
+        if isinstance(found, list) and found:
+            return read_logprobs(found)
     return ()
 
 

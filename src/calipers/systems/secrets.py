@@ -1,68 +1,69 @@
-"""Keys come from the environment and stay there: whatever is written or shown goes through here.
-
->>> Mask(["my-secret-key"])("the key my-secret-key is invalid, as is Bearer abcdefghijkl")
-'the key *** is invalid, as is Bearer ***'
-"""
+"""Which texts are secret: keys come from the environment and stay there."""
 
 from __future__ import annotations
 
-import json
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
 
 from calipers.errors import UsageError
 from calipers.suites import Served, Suite
+from calipers.systems.masking import LEAST, Mask
 
-MASKED = "***"
-
-_AT_LEAST = 8  # characters of a key: a shorter one may be a word, and masking would spoil answers
 _STAND_INS = ("-", "dummy", "empty", "fake", "key", "local", "none", "null", "ollama", "test", "x")
-_HOLDS_KEY = re.compile(r"API_?KEY$|ACCESS_?KEY$|AUTH_?TOKEN$", re.IGNORECASE)
-_LOOKS_LIKE_KEY = re.compile(
-    r"(?P<before>\bBearer\s+|[?&](?:api_?key|key|token)=)[^\s&\"']{6,}|\bsk-[A-Za-z0-9_-]{8,}",
-    re.IGNORECASE,
-)
-
-
-class Mask:
-    """Replaces keys by ***."""
-
-    def __init__(self, keys: Iterable[str]) -> None:
-        plain = {key for key in keys if len(key) >= _AT_LEAST}
-        escaped = {json.dumps(key, ensure_ascii=False)[1:-1] for key in plain}
-        self._keys = sorted(plain | escaped, key=len, reverse=True)
-
-    def __call__(self, text: str) -> str:
-        """A message without keys, and without what looks like one."""
-        return _LOOKS_LIKE_KEY.sub(rf"\g<before>{MASKED}", self.exact(text))
-
-    def exact(self, text: str) -> str:
-        """A text without the keys that are known; nothing else of it changes."""
-        for key in self._keys:
-            if key in text:
-                text = text.replace(key, MASKED)
-        return text
+_HOLDS_KEY = re.compile(r"(API|ACCESS)_?KEY(_?\d+)?$|AUTH_?TOKEN$", re.IGNORECASE)
+# Variables of these names hold keys too, and words: those that look like words are let alone.
+_MAY_HOLD_KEY = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|(^|_)PAT$", re.IGNORECASE)
+_PROXY = re.compile(r"_proxy$", re.IGNORECASE)
+_RANDOM = re.compile(r"(?=.*[0-9])(?=.*[A-Za-z])[^\s/\\]{16,}\Z", re.DOTALL)
 
 
 def mask_of(suite: Suite) -> Mask:
-    """The mask of the keys that a suite names, and of others in the environment."""
+    """Return the mask of the keys that a suite names, and of others in the environment."""
     return mask_for((*suite.systems, *(model for each in suite.judges for model in each.models)))
 
 
-def mask_for(served: Iterable[Served]) -> Mask:
-    """The mask of the keys that these name, and of others in the environment."""
-    return Mask(_keys({each.api_key_env for each in served}))
+def mask_for(served: Iterable[Served] = ()) -> Mask:
+    """Return the mask of the keys that these name, and of others in the environment."""
+    every = list(served)
+    in_suite = (secret for each in every for secret in _secrets_in(each))
+    return Mask((*_keys({each.api_key_env for each in every}), *in_suite))
 
 
 def _keys(named: set[str | None]) -> Iterator[str]:
     for name, value in os.environ.items():
-        if name in named or _HOLDS_KEY.search(name):
-            yield value.strip()
+        key = value.strip()
+        if (
+            name in named
+            or _HOLDS_KEY.search(name)
+            or (_MAY_HOLD_KEY.search(name) and _RANDOM.match(key))
+        ):
+            yield key
+        elif _PROXY.search(name) and "@" in value:
+            yield _password_of(value)
+
+
+def _password_of(url: str) -> str:
+    try:
+        return urlsplit(url).password or ""
+    except ValueError:
+        return ""
+
+
+def _secrets_in(served: Served) -> Iterator[str]:
+    """Yield what looks random in a suite's headers and URLs, where keys are refused by name."""
+    settings: Mapping[str, Any] = getattr(served, "settings", None) or {}
+    headers = settings.get("extra_headers")
+    values = [str(each) for each in headers.values()] if isinstance(headers, dict) else []
+    for url in (served.base_url, getattr(served, "http", None)):
+        values += [value for _, value in parse_qsl(urlsplit(url or "").query)]
+    yield from (value for value in values if _RANDOM.match(value))
 
 
 def key_of(served: Served) -> str | None:
-    """The key that a system names; one that is not there, or cannot be masked, is refused."""
+    """Return the key that a system names; one not there, or that cannot be masked, is refused."""
     if served.api_key_env is None:
         return None
     key = os.environ.get(served.api_key_env, "").strip()
@@ -71,10 +72,10 @@ def key_of(served: Served) -> str | None:
             f"{served.api_key_env} is not set in the environment",
             fix=f"export {served.api_key_env}=…, or leave api_key_env out where no key is needed",
         )
-    if len(key) < _AT_LEAST and key.lower() not in _STAND_INS:
+    if len(key) < LEAST and key.lower() not in _STAND_INS:
         raise UsageError(
             f"{served.api_key_env} holds {len(key)} characters, too few to be told from other text "
             "and kept out of the results",
-            fix=f"a key of {_AT_LEAST} or more; EMPTY where the server wants none",
+            fix=f"a key of {LEAST} or more; EMPTY where the server wants none",
         )
     return key

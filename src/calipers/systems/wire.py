@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from functools import partial
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -27,7 +28,9 @@ _OK = 200
 _REJECTED_KEY = (401, 403)
 _TOO_MANY = 429
 _SERVER = 500
-_SHOWN = 300
+_HELD = 1 << 16  # bytes of a body that a message is made of, before it is masked and cut
+_SHOWN = 300  # characters of a provider's message
+_START = 80  # characters of what is not JSON
 _FILTERS = ("content_filter", "content_policy", "ResponsibleAI")
 _SPENT = ("insufficient_quota", "billing")
 
@@ -47,8 +50,9 @@ def parsed(content: bytes, *, again: bool = True) -> Any:
     try:
         return json.loads(content)
     except (ValueError, RecursionError) as error:
-        start = content[:60].decode(errors="replace")
-        raise Fault("bad_response", f"not JSON: {start!r}", again=again) from error
+        text = content[:_HELD].decode(errors="replace")
+        said = f"not JSON: {text}" if text.strip() else "not JSON, but nothing at all"
+        raise Fault("bad_response", said, again=again, most=_START) from error
 
 
 @asynccontextmanager
@@ -131,18 +135,18 @@ def connection_fault(error: BaseException) -> Fault:
 def status_fault(status: int, headers: Mapping[str, str], content: bytes | object) -> Fault:
     """What a status other than 200 means, and whether to try again."""
     code, message = _told(content)
-    said = f"{status} {message}".strip()
+    fault = partial(Fault, message=f"{status} {message}".strip(), most=_SHOWN)
     if any(word in code for word in _FILTERS):
-        return Fault("content_filter", said)
+        return fault("content_filter")
     wait = retry_after(headers)
     if status == _TOO_MANY:
         spent = any(word in code for word in _SPENT)
-        return Fault("rate_limit", said, again=not spent, outage=spent, retry_after=wait)
+        return fault("rate_limit", again=not spent, outage=spent, retry_after=wait)
     if status >= _SERVER:
-        return Fault("server", said, again=True, outage=True, retry_after=wait)
+        return fault("server", again=True, outage=True, retry_after=wait)
     if status < _SERVER - 100:
-        return Fault("bad_response", said)
-    return Fault("bad_request", said, outage=status in _REJECTED_KEY)
+        return fault("bad_response")
+    return fault("bad_request", outage=status in _REJECTED_KEY)
 
 
 def _told(content: bytes | object) -> tuple[str, str]:
@@ -152,12 +156,12 @@ def _told(content: bytes | object) -> tuple[str, str]:
         try:
             body = json.loads(content)
         except (ValueError, RecursionError):
-            body = content[:_SHOWN].decode(errors="replace")
+            body = content[:_HELD].decode(errors="replace")
     error = body.get("error", body) if isinstance(body, dict) else body
     if isinstance(error, dict):
         code = f"{error.get('code', '')} {error.get('type', '')}"
-        return code, str(error.get("message") or error.get("detail") or error)[:_SHOWN]
-    return "", str(error or "")[:_SHOWN]
+        return code, str(error.get("message") or error.get("detail") or error)
+    return "", str(error or "")
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:

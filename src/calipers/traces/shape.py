@@ -77,6 +77,9 @@ def _parsed(text: str) -> Any:
 
 
 def _call(call: Mapping[str, Any], place: str) -> Call:
+    if "tool_name" not in call and isinstance(call.get("function"), Mapping):  # as OpenAI's
+        function = call["function"]
+        call = {"tool_name": function.get("name"), "context": function.get("arguments")}
     name = _text(call.get("tool_name"), f"{place}.tool_name")
     if name is None:
         raise BadValue(f"{place}.tool_name is {'null' if 'tool_name' in call else 'missing'}")

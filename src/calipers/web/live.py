@@ -26,6 +26,7 @@ class Progress:
     calls: int | None  # in all, where the manifest says so
     done: int
     errors: int
+    truncated: int
     right: int
     decided: int
     cost_usd: float | None
@@ -78,6 +79,7 @@ class Followed:
                 calls=planned_calls(stored_json(self._folder / MANIFEST)),
                 done=tally.done,
                 errors=tally.errors,
+                truncated=tally.truncated,
                 right=tally.right,
                 decided=tally.decided,
                 cost_usd=tally.cost_usd if tally.priced else None,

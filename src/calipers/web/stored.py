@@ -73,6 +73,7 @@ def _group(found: Mapping[str, Any]) -> Group:
         by=found["by"],
         records=found["records"],
         errors=found["errors"],
+        truncated=int(found.get("truncated") or 0),
         metrics={name: _measured(each) for name, each in found["metrics"].items()},
         statistics=None if statistics is None else {n: _numbers(s) for n, s in statistics.items()},
         grade=found.get("grade"),

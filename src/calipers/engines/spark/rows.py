@@ -19,6 +19,7 @@ from calipers.sources import BadRow, Chunk, Source, Wanted
 from calipers.sources.batch import Decoded
 from calipers.sources.bytestream import Block
 from calipers.sources.columns import conformed
+from calipers.sources.completing import inputs_of
 from calipers.sources.csv_file import Csv
 from calipers.sources.jsonl import JsonLines, JsonLinesChunk, MadeLines, PipedJsonLines
 from calipers.sources.tables import Rows, Table
@@ -51,7 +52,7 @@ def _raw(
         chunk_of = partial(_lines_chunk, name=source.name, wanted=wanted, scalars=scalars)
         return _lines(spark, source, wanted), chunk_of
     table = _table(spark, source)
-    names = {wanted.theirs(name) for name in wanted.fields}
+    names = {*map(wanted.theirs, wanted.fields), *inputs_of(wanted)}
     present = [name for name in table.columns if name in names]
     rows = table.select(*(f"`{name}`" for name in present)) if present else table
     parse = isinstance(source, Csv)

@@ -15,6 +15,7 @@ from typing import Any
 import zstandard
 
 from calipers.errors import DataError
+from calipers.records import name_finish_reason
 from calipers.sources.bytestream import brief
 from calipers.sources.limits import current_limits
 from calipers.sources.logs.log import Found, LogFormat, Record
@@ -52,6 +53,7 @@ _COUNTS = {
     "completion_tokens": "output_tokens",
     "cache_read_tokens": "input_tokens_cache_read",
     "cache_write_tokens": "input_tokens_cache_write",
+    "reasoning_tokens": "reasoning_tokens",
     "cost_usd": "total_cost",
 }
 
@@ -161,6 +163,7 @@ def _record(sample: Mapping[str, Any], log: Mapping[str, Any]) -> Record:
         **target_fields(_target(sample.get("target")), correct=correct, judged=judged),
         "answer": answer,
         "cot": said if said.strip() != (answer or "").strip() else None,
+        "finish_reason": _finish_reason(sample),
         "correct": correct,
         "latency_ms": _milliseconds(sample.get("working_time", sample.get("total_time"))),
         "duration_seconds": number(sample.get("total_time")),
@@ -210,6 +213,11 @@ def _completion(
         else [_text(content if content is not None else output.get("completion"), attached)]
     )
     return "\n".join(filter(None, said)) or None, "\n".join(filter(None, thought)) or None
+
+
+def _finish_reason(sample: Mapping[str, Any]) -> str | None:
+    choices = listed(mapping(sample.get("output")).get("choices"))
+    return name_finish_reason(mapping(choices[0]).get("stop_reason")) if choices else None
 
 
 def _input(given: Any, attached: Mapping[str, Any]) -> str | None:

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from calipers.records import name_finish_reason
 from calipers.sources.logs.log import Found, LogFormat, Record
 from calipers.sources.logs.parts import (
     last_text,
@@ -63,6 +64,7 @@ def _said(calls: list[Mapping[str, Any]], *, graded: bool) -> Record:
         "answer": text(sampled[0] if isinstance(sampled, list) and sampled else sampled),
         "prompt_tokens": _sum(used, "prompt_tokens"),
         "completion_tokens": _sum(used, "completion_tokens"),
+        "finish_reason": name_finish_reason(own[-1].get("finish_reason")),
     }
 
 

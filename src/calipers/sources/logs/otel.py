@@ -6,6 +6,7 @@ nothing. `gen_ai.usage.input_tokens` has the cached ones in it, which records co
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from calipers.errors import DataError
+from calipers.records import name_finish_reason
 from calipers.sources.bytestream import decompressed, read_document
 from calipers.sources.logs.log import Found, LogFormat, Record
 from calipers.sources.logs.parts import (
@@ -60,6 +62,12 @@ _CACHE_WRITE = (
     "gen_ai.usage.cache_creation_input_tokens",
     "llm.token_count.prompt_details.cache_write",
 )
+_REASONING = (
+    "gen_ai.usage.reasoning.output_tokens",
+    "gen_ai.usage.details.reasoning_tokens",
+    "llm.token_count.completion_details.reasoning",
+)
+_FINISHED = ("gen_ai.response.finish_reasons", "ai.response.finishReason")
 _TOOLS = ("gen_ai.tool.name", "tool.name", "ai.toolCall.name")
 _AGENTS = ("gen_ai.agent.name", "agent.name")
 _SAID = ("gen_ai.output.messages", "gen_ai.completion", "ai.response.text", "output.value")
@@ -109,6 +117,7 @@ class _Trace:
             "answer": next(
                 filter(None, (_text(_of(span, _SAID), "assistant") for span in said)), None
             ),
+            "finish_reason": _finish_reason(calls),
             **self._usage(calls),
             "latency_ms": None if seconds is None else seconds * 1000,
             "duration_seconds": seconds,
@@ -219,6 +228,16 @@ def _of(span: Span, names: Sequence[str]) -> Any:
     )
 
 
+def _finish_reason(calls: Sequence[Span]) -> str | None:
+    """Return why the last call ended, one of a list of reasons which may be JSON text."""
+    found = [_of(span, _FINISHED) for span in calls]
+    last = next((each for each in reversed(found) if each is not None), None)
+    if isinstance(last, str) and last.startswith("["):
+        with contextlib.suppress(ValueError, RecursionError):
+            last = json.loads(last)
+    return name_finish_reason(last[0] if isinstance(last, list) and last else last)
+
+
 def _own_fields(root: Span) -> dict[str, Any]:
     """What `calipers run` says of a call in the span that it writes."""
     names = {name: f"calipers.{name}" for name in ("id", "model", "tier", "run")}
@@ -252,6 +271,7 @@ def _tokens(span: Span) -> dict[str, float | None]:
         "completion_tokens": _count(span, _OUTPUT_TOKENS),
         "cache_read_tokens": read,
         "cache_write_tokens": written,
+        "reasoning_tokens": _count(span, _REASONING),
     }
 
 

@@ -15,8 +15,9 @@ from pydantic_core import from_json
 from calipers.errors import DataError
 from calipers.records import FIELDS
 from calipers.sources.bytestream import brief, decompressed, read_document, read_lines
+from calipers.sources.completing import SYNONYMS, TRACE_PARTS
 
-_OURS = frozenset(FIELDS)
+_OURS = frozenset((*FIELDS, *SYNONYMS.values(), *TRACE_PARTS))
 _PREFIX = "score_"
 _TEXT = re.compile(r"[^\s\ufeff]")
 _LARGEST = sys.float_info.max

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from calipers.errors import DataError
+from calipers.records import name_finish_reason
 from calipers.sources.bytestream import decompressed
 from calipers.sources.limits import current_limits
 from calipers.sources.logs.log import Found, LogFormat, Record
@@ -117,6 +118,7 @@ def _record(row: Mapping[str, Any], *, several: bool) -> Record:
         "target": _target(case, grading),
         "answer": spelled(response.get("output")),
         "passed": row.get("success") if isinstance(row.get("success"), bool) else None,
+        "finish_reason": name_finish_reason(response.get("finishReason")),
         **_usage(response),
         "cost_usd": number(row.get("cost", response.get("cost"))),
         "latency_ms": number(row.get("latencyMs")),
@@ -135,6 +137,7 @@ def _usage(response: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "prompt_tokens": number(used.get("prompt")),
         "completion_tokens": number(used.get("completion")),
+        "reasoning_tokens": number(mapping(used.get("completionDetails")).get("reasoning")),
     }
 
 

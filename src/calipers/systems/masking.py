@@ -1,0 +1,294 @@
+"""Replaces keys in texts by ***: as they are, escaped in any usual way, in hex, in base64.
+
+Every text that comes from outside passes through here once, before anything of it is cut, written
+or shown. A text that somebody else has cut may hold a part of a key; parts of eight characters or
+more are masked too, where the key looks random.
+
+>>> Mask(["my-secret-key"])("the key my-secret-key is invalid, as is Bearer abcdefghijkl")
+'the key *** is invalid, as is Bearer ***'
+>>> Mask(["Xk29-Lq7Z-04mN-ppT"]).exact("GET /?k=Xk29%2DLq7Z%2D04mN%2DppT and Xk29-Lq7Z")
+'GET /?k=*** and ***'
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from base64 import b64encode
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from html import unescape
+from itertools import islice
+from typing import Any
+from urllib.parse import quote
+
+import numpy as np
+
+MASKED = "***"
+LEAST = 8  # characters of a key: a shorter one may be a word, and masking would spoil answers
+MESSAGE = 500  # characters of a message that are kept
+
+_RANDOM = 16  # characters of a key whose parts are told from words
+_MOST_SPANS = 10_000  # a text that holds more of a key than this is masked altogether
+_SEARCHED_FOR_PARTS = 1 << 16  # characters; in longer texts only whole keys are looked for
+_LEVELS = 4  # of escapes within escapes
+
+_LOOKS_LIKE_KEY = re.compile(
+    r"(?P<before>\b(?:Bearer|Basic)\s+|[?&](?:api[-_]?key|key|token|code|sig)=)[^\s&\"']{6,}"
+    r"|\bsk-[A-Za-z0-9_-]{8,}|\bAIza[A-Za-z0-9_-]{20,}|\bgh[pousr]_[A-Za-z0-9]{20,}",
+    re.IGNORECASE,
+)
+_ESCAPE = re.compile(
+    r"%[0-7][0-9a-f]"
+    r"|\\(?:u00[0-7][0-9a-f]|x[0-7][0-9a-f]|u\{[0-7]?[0-9a-f]\}|U000000[0-7][0-9a-f]|[\"'/\\])"
+    r"|&(?:\#x0*[0-7]?[0-9a-f]|\#0*[0-9]{2,3}|amp|lt|gt|quot|apos);",
+    re.IGNORECASE,
+)
+_MARKS = ("%", "\\", "&")
+_DIGIT_OR_CAMEL = re.compile(r"[0-9]|[a-z][A-Z]")
+_IN_BASE64 = re.compile(r"[A-Za-z0-9+/_-]")
+
+Span = tuple[int, int]
+
+
+class Mask:
+    """Replaces keys by ***."""
+
+    def __init__(self, keys: Iterable[str]) -> None:
+        long_enough = sorted({key for key in keys if len(key) >= LEAST})
+        self._needles = tuple(needle for key in long_enough for needle in _needles(key))
+        self._sieve = _Sieve(piece for each in self._needles for piece in each.pieces())
+        self._digits = tuple(key for key in long_enough if key.isdigit())
+
+    def __call__(self, text: str) -> str:
+        """Return a message without keys, and without what looks like one."""
+        return _LOOKS_LIKE_KEY.sub(rf"\g<before>{MASKED}", self.exact(text))
+
+    def message(self, text: str, most: int = MESSAGE) -> str:
+        """Return a message on one line, masked first, then cut to `most` characters."""
+        line = " ".join(self(text).split())[:most]
+        return "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in line)
+
+    def exact(self, text: str) -> str:
+        """Return a text without the keys that are known; nothing else of it changes."""
+        spans: list[Span] = []
+        view = _View(text)
+        for _ in range(_LEVELS):
+            spans += (view.origin(*span) for span in islice(self._found(view.text), _MOST_SPANS))
+            if len(spans) >= _MOST_SPANS:
+                return MASKED
+            if (inner := view.unescaped()) is None:
+                break
+            view = inner
+        return _without(text, spans) if spans else text
+
+    def _found(self, text: str) -> Iterator[Span]:
+        """Yield where a text, taken literally, holds keys or parts of them."""
+        folded = _folded(text)
+        if not self._sieve.may_hold(folded):
+            return
+        in_parts = len(text) <= _SEARCHED_FOR_PARTS
+        for needle in self._needles:
+            yield from needle.find(text, folded, in_parts=in_parts)
+
+    def values(self, value: Any) -> Any:
+        """Return a JSON value without keys: its texts, the names of its fields, its numbers."""
+        texts = list(_texts(value))
+        joined = "\n".join(texts)
+        if self.exact(joined) == joined and not self._digits:
+            return value
+        return self._each(value)
+
+    def _each(self, value: Any) -> Any:
+        if isinstance(value, str):
+            return self.exact(value)
+        if isinstance(value, dict):
+            return {self._each(name): self._each(part) for name, part in value.items()}
+        if isinstance(value, list | tuple):
+            return [self._each(part) for part in value]
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if is_number and any(key in repr(value) for key in self._digits):
+            return None  # a masked number would be a text
+        return value
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for name, part in value.items():
+            yield from _texts(name)
+            yield from _texts(part)
+    elif isinstance(value, list | tuple):
+        for part in value:
+            yield from _texts(part)
+
+
+def _without(text: str, spans: list[Span]) -> str:
+    pieces: list[str] = []
+    at = 0
+    for start, end in sorted(spans):
+        if start >= at:
+            pieces += (text[at:start], MASKED)
+        at = max(at, end)
+    return "".join((*pieces, text[at:]))
+
+
+@dataclass(frozen=True, slots=True)
+class _Needle:
+    """A form of a key to look for, and in which pieces of it a part of it is looked for."""
+
+    form: str  # folded
+    least: int  # characters of a part that are masked; 0: only the whole
+    is_base64: bool = False
+
+    def pieces(self) -> Iterator[str]:
+        """Yield pieces of the form: a text that has none of them has no part of it either."""
+        step = self.least // 2
+        if not step:
+            yield self.form
+            return
+        for at in range(0, len(self.form) - step + 1, step):
+            yield self.form[at : at + step]
+
+    def find(self, text: str, folded: str, *, in_parts: bool) -> Iterator[Span]:
+        """Yield where a text has the form, then where it has parts of it."""
+        if self.form in folded:
+            yield from self._padded(text, _occurrences(self.form, folded))
+            folded = folded.replace(self.form, "\0" * len(self.form))
+        if not (in_parts and self.least):
+            return
+        step = self.least // 2
+        for number, piece in enumerate(self.pieces()):
+            for place, _ in _occurrences(piece, folded):
+                start, end = self._grown(folded, place, number * step, step)
+                if end - start >= self.least and (
+                    self.is_base64 or _DIGIT_OR_CAMEL.search(text[start:end])
+                ):
+                    yield start, end
+
+    def _grown(self, folded: str, place: int, at: int, step: int) -> Span:
+        """Return how far text and form agree around a piece that both have."""
+        start, end = place, place + step
+        left, right = at - 1, at + step
+        while left >= 0 and start > 0 and folded[start - 1] == self.form[left]:
+            start, left = start - 1, left - 1
+        while right < len(self.form) and end < len(folded) and folded[end] == self.form[right]:
+            end, right = end + 1, right + 1
+        return start, end
+
+    def _padded(self, text: str, spans: Iterable[Span]) -> Iterator[Span]:
+        """Yield the spans; in base64, a character beside them may hold bits of the key too."""
+        for start, end in spans:
+            if not self.is_base64:
+                yield start, end
+                continue
+            before = start > 0 and _IN_BASE64.match(text[start - 1])
+            after = end < len(text) and _IN_BASE64.match(text[end])
+            yield start - bool(before), end + bool(after)
+
+
+class _Sieve:
+    """Tells quickly that a text has none of many pieces, which most texts have not.
+
+    Looking for each of 300 pieces in a record of 700 characters takes 0.3 ms, this a fiftieth.
+    """
+
+    _SLOTS = 1 << 18
+
+    def __init__(self, pieces: Iterable[str]) -> None:
+        starts = b"".join(piece.encode("utf-8", "replace")[:4] for piece in pieces)
+        self._starts = frozenset(np.frombuffer(starts, dtype=np.uint32).tolist())
+        self._slots = np.zeros(self._SLOTS, dtype=bool)
+        self._slots[[start % self._SLOTS for start in self._starts]] = True
+
+    def may_hold(self, folded: str) -> bool:
+        """Say whether a text has the first four bytes of any piece."""
+        data = folded.encode("utf-8", "replace")
+        for shift in range(min(4, len(data) - 3)):  # as whole numbers, from each place on
+            words = np.frombuffer(data, np.uint32, (len(data) - shift) // 4, shift)
+            found = words[self._slots[words % self._SLOTS]]
+            if found.size and not self._starts.isdisjoint(found.tolist()):
+                return True
+        return False
+
+
+def _occurrences(form: str, folded: str) -> Iterator[Span]:
+    start = folded.find(form)
+    while start >= 0:
+        yield start, start + len(form)
+        start = folded.find(form, start + len(form))
+
+
+def _needles(key: str) -> Iterator[_Needle]:
+    """Yield the forms of a key; escapes are undone before, where all is ASCII."""
+    is_random = len(key) >= _RANDOM and any(map(str.isdigit, key)) and any(map(str.isalpha, key))
+    yield _Needle(_folded(key), LEAST if is_random else 0)
+    if not key.isascii():
+        yield _Needle(_folded(quote(key, safe="")), 0)
+        yield _Needle(_folded(json.dumps(key)[1:-1]), 0)
+    data = key.encode("utf-8", "replace")
+    yield _Needle(data.hex(), 24 if is_random else 0)
+    for offset in range(3):
+        yield _Needle(_folded(_base64_core(data, offset)), 16 if is_random else 0, is_base64=True)
+
+
+def _base64_core(data: bytes, offset: int) -> str:
+    """Return the characters that only the key decides, where it begins so far into three bytes."""
+    text = b64encode(bytes(offset) + data).decode().rstrip("=")
+    whole = (offset + len(data)) // 3 * 4 if (offset + len(data)) % 3 == 0 else len(text) - 1
+    return text[(0, 2, 3)[offset] : whole]
+
+
+def _folded(text: str) -> str:
+    """Return a text as it is compared: in lower case, the two alphabets of base64 alike."""
+    lower = text.lower()
+    if len(lower) != len(text):
+        lower = "".join(each.lower() if len(each.lower()) == 1 else each for each in text)
+    return lower.replace("-", "+").replace("_", "/")
+
+
+class _View:
+    """A text with its escapes undone, and where each character of it was before."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.origin: Callable[[int, int], Span] = lambda start, end: (start, end)
+
+    def unescaped(self) -> _View | None:
+        """Return the text with one level of escapes undone; None where there are none."""
+        if not any(mark in self.text for mark in _MARKS):
+            return None
+        pieces: list[str] = []
+        here, there, ends = [0], [0], [-1]  # of each stretch: its place, its origin, and its end
+        at = size = 0
+        for match in _ESCAPE.finditer(self.text):
+            start, end = match.span()
+            pieces += (self.text[at:start], _plain(match[0]))
+            size += start - at
+            here += (size, size + 1)
+            there += (start, end)
+            ends += (end, -1)
+            size, at = size + 1, end
+        if not at:
+            return None
+        view = _View("".join((*pieces, self.text[at:])))
+        before = self.origin
+
+        def one(place: int) -> Span:
+            stretch = bisect_right(here, place) - 1
+            start = there[stretch] + place - here[stretch]
+            return start, start + 1 if ends[stretch] < 0 else ends[stretch]
+
+        view.origin = lambda start, end: before(one(start)[0], one(end - 1)[1])
+        return view
+
+
+def _plain(escape: str) -> str:
+    if escape[0] == "%":
+        return chr(int(escape[1:], 16))
+    if escape[0] == "&":
+        return unescape(escape)[:1] or " "
+    body = escape[1:]
+    return body if len(body) == 1 else chr(int(body.strip("uxU{}"), 16))
