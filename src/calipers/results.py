@@ -137,7 +137,23 @@ class Group:
     histograms: Mapping[str, Histogram | None] = field(default_factory=dict)  # with a profile
     reliability: tuple[ReliabilityBin, ...] = ()  # with a profile, where confidence is stated
     judges: tuple[JudgedBy, ...] = ()  # where that was asked for
+<<<<<<< HEAD
     flagged: int | None = None  # judged records whose text seems to speak to the judge
+=======
+    failures: int = 0  # failed calls that count as failures (--errors fail)
+
+    @property
+    def warning(self) -> str | None:
+        """What to know before relying on these values: how many calls failed; None if none did."""
+        if self.failures:
+            return f"{self.failures:,} of {self.records:,} calls failed and count as failures"
+        if self.errors:
+            return (
+                f"{self.errors:,} of {self.records:,} calls failed and are in no metric; "
+                "--errors fail counts them as failures"
+            )
+        return None
+>>>>>>> 6f7316e (Failed calls can count as failures (--errors fail); frontier, price files and tier order by the new rules)
 
     def to_dict(self) -> dict[str, Any]:
         """The contract's JSON of one group."""
@@ -151,6 +167,8 @@ class Group:
             "by": dict(self.by),
             "records": self.records,
             "errors": self.errors,
+            **({"failures": self.failures} if self.failures else {}),
+            **({} if self.warning is None else {"warning": self.warning}),
             "metrics": {name: measured.to_dict() for name, measured in self.metrics.items()},
             **({} if self.statistics is None else tiers),
             **({"histograms": histograms} if histograms else {}),

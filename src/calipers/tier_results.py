@@ -93,11 +93,20 @@ class Frontier:
 
     tasks: int
     solved: int  # by any group
+    unknown_cost: int = 0  # of these, at unknown cost only
     cost_of_pass: float | None  # the mean over all tasks: infinite where one is not solved
-    solved_cost_of_pass: float | None  # over the solved ones
+    solved_cost_of_pass: float | None  # over the solved ones whose cost is known
     low: float | None
     high: float | None
     groups: tuple[OnFrontier, ...]
+
+    @property
+    def reason(self) -> str | None:
+        """Why the cost over all tasks is null; None where it is not."""
+        if self.cost_of_pass is not None:
+            return None
+        which = f"{self.unknown_cost:,} of {self.solved:,} solved tasks"
+        return f"{which} passed at unknown cost only: record cost_usd, or give prices"
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON of the frontier."""
@@ -105,6 +114,7 @@ class Frontier:
             "tasks": self.tasks,
             "solved": self.solved,
             "cost_of_pass": finite_json(self.cost_of_pass),
+            **({} if self.reason is None else {"reason": self.reason}),
             "solved_cost_of_pass": {
                 "value": self.solved_cost_of_pass,
                 "low": self.low,

@@ -115,13 +115,17 @@ def flakiest(tasks: Frame) -> Frame:
 
 
 def attempts(tasks: Frame) -> Frame | None:
-    """Each task's cost of pass in its group, where cost and outcome are known."""
+    """Each task's cost of pass in its group; null where it passed at unknown cost only.
+
+    Tasks whose outcome is not known, or that failed at unknown cost only, are not there.
+    """
     if _count(cost_of_pass) not in tasks.collect_schema().names():
         return None
     spent, passes = nw.col("cost_of_pass__cost"), nw.col("cost_of_pass__passes")
     some = nw.when(passes > 0).then(passes).otherwise(1)
-    cost = nw.when(passes > 0).then(spent / some).otherwise(inf)
-    known = tasks.filter(nw.col(_count(cost_of_pass)) > 0)
+    solved = nw.col(_sum(passed)) > 0
+    cost = nw.when(passes > 0).then(spent / some).otherwise(nw.when(~solved).then(nw.lit(inf)))
+    known = tasks.filter((nw.col(_count(cost_of_pass)) > 0) | solved)
     return known.select(ID, GROUP, cost.alias(cost_of_pass.name))
 
 
@@ -145,7 +149,8 @@ def finished(totals: pl.LazyFrame) -> Iterator[pl.Expr]:
                 yield pl.col("cost_usd__max").alias("cost_usd_max")
     if cost_of_pass.name in present:
         spent, passes = pl.col("cost_of_pass__cost"), pl.col("cost_of_pass__passes")
-        ratio = pl.when(passes > 0).then(spent / passes).otherwise(inf)
+        solved = pl.col(_sum(passed)) > 0  # at unknown cost: null, and not infinite
+        ratio = pl.when(passes > 0).then(spent / passes).when(~solved).then(inf)
         yield pl.when(pl.col(_count(cost_of_pass)) > 0).then(ratio).alias("cost_of_pass")
     if _AGREED in present:
         yield pl.col(_AGREED).alias("most_common_answer_share")

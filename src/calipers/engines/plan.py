@@ -31,12 +31,15 @@ from calipers.metrics.means import sums
 from calipers.metrics.settings import Settings
 from calipers.metrics.wide_histogram import wide_bin_of, wide_histogram_of
 
-FAILED = "_failed"
+FAILED = "_failed"  # a failed call that is in no metric
+FAILURE = "_failure"  # a failed call that counts as a failure (--errors fail)
 IDENTITY = "_identity"  # a hash of id, model, tier and run: the same twice is worth a warning
 
 JUDGMENTS = "judgments"
 _IDENTITY_FIELDS = ("id", "model", "tier", "run")
 _NOT_AN_ERROR = ("", "false")
+_AS_FAILURES = {"passed": False, "correct": False, "impl_rate": 0.0}
+_KEPT_OF_FAILURES = {"cost_usd", "category", "capability"}  # what was spent, and on what
 _SAMPLE_TEXTS = ("cot",)  # Z 7.2 keeps it beside the per-task values
 
 
@@ -148,6 +151,11 @@ class Plan:
         every = (each for metric in self.metrics for each in (metric.influence, *metric.further))
         return tuple(dict.fromkeys(each for each in every if each is not None))
 
+    @property
+    def counts_failures(self) -> bool:
+        """Whether failed calls count as failures."""
+        return self.settings.errors == "fail"
+
     @cached_property
     def schema(self) -> dict[str, pl.DataType]:
         """The columns of the compact table."""
@@ -157,6 +165,7 @@ class Plan:
             IDENTITY: pl.Int64(),
             FAILED: pl.Boolean(),
         }
+        columns |= {FAILURE: pl.Boolean()} if self.counts_failures else {}
         columns |= {} if self.cluster is None else {CLUSTER: pl.Int64()}
         columns |= {"id": pl.String()} if self.per_task else {}
         columns |= dict.fromkeys(self.having, pl.Boolean())
@@ -197,7 +206,7 @@ class Plan:
         frame = records.lazy().with_columns(
             self._group().alias(GROUP),
             _hash(*_IDENTITY_FIELDS).alias(IDENTITY),
-            (pl.col("error").is_not_null() & ~pl.col("error").is_in(_NOT_AN_ERROR)).alias(FAILED),
+            *self._marks_of_failed(),
             *(pl.col(name).is_not_null().alias(has(name)) for name in self.watched),
             *(pl.col(name).alias(kept(name)) for name in dict.fromkeys((*self.by, *self.kept))),
         )
@@ -207,9 +216,9 @@ class Plan:
         if records["error"].null_count() < records.height:
             read = {name for feature in self.features for name in feature.fields()}
             read -= set(_IDENTITY_FIELDS)  # a failed call is still one of its system's
-            frame = frame.with_columns(
-                pl.when(~pl.col(FAILED)).then(pl.col(name)) for name in sorted(read)
-            )
+            read -= _KEPT_OF_FAILURES if self.counts_failures else set()
+            failed = pl.col(FAILURE if self.counts_failures else FAILED)
+            frame = frame.with_columns(pl.when(~failed).then(pl.col(name)) for name in sorted(read))
         alike = self._alike(frame, records)
         for layer in _layers(self.features):
             frame = frame.with_columns(
@@ -220,14 +229,32 @@ class Plan:
             frame = frame.with_columns(sort_key(feature) for feature in self.sorted_features)
         return frame
 
+    def _marks_of_failed(self) -> Iterator[pl.Expr]:
+        """Whether a call failed, as a record to leave out or as a failure to count."""
+        failed = pl.col("error").is_not_null() & ~pl.col("error").is_in(_NOT_AN_ERROR)
+        if self.counts_failures:
+            yield failed.alias(FAILURE)
+            failed = pl.lit(value=False)
+        yield failed.alias(FAILED)
+
     def _expression(self, feature: Feature) -> pl.Expr:
-        return feature.expression(self.settings).cast(feature.dtype)
+        value = feature.expression(self.settings).cast(feature.dtype)
+        if not self._is_failed_outcome(feature):
+            return value
+        return pl.when(FAILURE).then(pl.lit(_AS_FAILURES[feature.name])).otherwise(value)
+
+    def _is_failed_outcome(self, feature: Feature) -> bool:
+        return self.counts_failures and feature.name in _AS_FAILURES
 
     def _alike(self, frame: pl.LazyFrame, records: pl.DataFrame) -> dict[str, pl.Expr]:
         """What features of fields that no record has are in every row: worked out for one."""
         empty = {each.name for each in records if each.null_count() == records.height}
         features = [
-            feature for feature in self.features if (read := {*feature.fields()}) and read <= empty
+            feature
+            for feature in self.features
+            if (read := {*feature.fields()})
+            and read <= empty
+            and not any(map(self._is_failed_outcome, feature.with_inputs()))
         ]
         if not features or not records.height:
             return {}

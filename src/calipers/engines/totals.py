@@ -9,7 +9,7 @@ from typing import Any
 import narwhals as nw
 import polars as pl
 
-from calipers.engines.plan import FAILED, IDENTITY, Plan
+from calipers.engines.plan import FAILED, FAILURE, IDENTITY, Plan
 from calipers.metrics.declaration import (
     CLUSTER,
     GROUP,
@@ -29,6 +29,7 @@ from calipers.stats.intervals import effective_size, quantile_ranks
 
 RECORDS = "records"
 ERRORS = "errors"
+FAILURES = "failures"  # failed calls that count as such
 REPEATED = "repeated_identity"
 
 _TASKS, _ALIKE = "_tasks", "_alike"
@@ -44,6 +45,7 @@ def housekeeping(plan: Plan) -> tuple[Aggregate, ...]:
         totals={
             RECORDS: nw.len().cast(nw.Int64),
             ERRORS: nw.col(FAILED).cast(nw.Int64).sum(),
+            **({FAILURES: nw.col(FAILURE).cast(nw.Int64).sum()} if plan.counts_failures else {}),
             **{
                 rank.count_name: nw.col(rank.feature.name).count().cast(nw.Int64)
                 for rank in plan.ranks

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from calipers.correcting import judges_of, with_judges
 from calipers.engines.outcome import Outcome
 from calipers.engines.plan import Plan
-from calipers.engines.totals import ERRORS, RECORDS
+from calipers.engines.totals import ERRORS, FAILURES, RECORDS
 from calipers.metrics import Metric
-from calipers.metrics.declaration import Totals
+from calipers.metrics.declaration import Totals, is_met
 from calipers.metrics.description import described
 from calipers.metrics.flagged import flagged_in
 from calipers.metrics.intervals import is_of_one_cluster
@@ -33,6 +33,9 @@ def measured_groups(outcome: Outcome, plan: Plan, options: Options) -> list[Grou
         text: _group(key, outcome.groups[text], metrics, plan, outcome.intervals.get(text, {}))
         for text, key in keys.items()
     }
+    if plan.counts_failures:
+        unknown = _unknown(metrics, outcome.present | plan.also_present)
+        groups = {text: _without_unknown(group, unknown) for text, group in groups.items()}
     if JUDGED_BY in outcome.tallies:
         judges = judges_of(outcome.tallies[JUDGED_BY])
         groups = {
@@ -50,6 +53,29 @@ def measured_groups(outcome: Outcome, plan: Plan, options: Options) -> list[Grou
             for text, group in groups.items()
         }
     return _without_hidden(list(groups.values()), metrics, options)
+
+
+def _unknown(metrics: Sequence[Metric], present: Collection[str]) -> dict[str, str]:
+    """Return why metrics are null whose fields no record has: failed calls alone give no value."""
+    return {
+        metric.name: metric.empty
+        for metric in metrics
+        if not all(is_met(need, present.__contains__) for need in metric.needs)
+    }
+
+
+def _without_unknown(group: Group, unknown: Mapping[str, str]) -> Group:
+    """Return the group with null for the metrics that only failed calls have a value of."""
+    nulls = {
+        name: Measured(value=None, n=0, missing=each.n + each.missing, reason=unknown[name])
+        for name, each in group.metrics.items()
+        if name in unknown
+    }
+    statistics = group.statistics and {
+        name: None if name in unknown else found for name, found in group.statistics.items()
+    }
+    graded = None if "composite_score" in unknown else group.grade
+    return replace(group, metrics={**group.metrics, **nulls}, statistics=statistics, grade=graded)
 
 
 def _without_hidden(
@@ -86,6 +112,7 @@ def _group(
         by=by,
         records=records,
         errors=errors,
+        failures=int(totals.get(FAILURES, 0)),
         metrics={
             metric.name: _measured(
                 metric, totals, records - errors, plan, resampled.get(metric.name)

@@ -31,6 +31,7 @@ _WAYS = {
     "normalize": ("numeric", "text"),
     "judge_cost": ("apart", "included"),
     "missing": ("zero", "renormalize"),
+    "errors": ("exclude", "fail"),
 }
 
 
