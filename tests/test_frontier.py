@@ -85,7 +85,9 @@ def check(frontier: dict[str, Any], rows: Sequence[Row]) -> None:
         ]
         others = {task: cheapest(c for t, c in tasks[task].items() if t != tier) for task in on}
         gains = [
-            other - best[task] for task, other in others.items() if other not in (None, math.inf)
+            other - (best[task] or 0.0)
+            for task, other in others.items()
+            if other is not None and other < math.inf
         ]
         assert group["tasks"] == sum(tier in costs for costs in tasks.values())
         assert group["best"] == len(on)

@@ -201,7 +201,9 @@ def test_each_sort_of_token_has_its_price() -> None:
     ],
 )
 def test_a_file_matches_names_as_loosely_as_the_list(
-    in_file: str, in_record: str, is_priced: bool
+    in_file: str,
+    in_record: str,
+    is_priced: bool,  # noqa: FBT001 (a parameter of the test)
 ) -> None:
     prices = checked_prices({in_file: {"input": 1000, "output": 0}}, source="prices.yaml")
     found = costs(call(in_record), prices=prices).row(0, named=True)

@@ -713,7 +713,7 @@ def test_a_gate_is_red_where_failed_calls_count_as_failures() -> None:
     assert cal.gate(rows, policy=policy).exit_code == 3
     found = cal.gate(rows, policy=policy, errors="fail")
     assert (found.exit_code, found.incomplete) == (1, ())
-    assert {check.name: check.status for check in found.checks} == {
+    assert {check.name: check.verdict for check in found.checks} == {
         "safety_rate": "fail",
         "pass_rate": "pass",
     }

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from calipers.errors import EXIT_INCOMPLETE, EXIT_PASS, need_extra
 from calipers.stats.correction import Corrected
 from calipers.strict_json import finite_json, strict_json
-from calipers.tier_results import FlakyTask, Frontier, OnFrontier, PerTask, Tiers
+from calipers.tier_results import Bounded, FlakyTask, Frontier, OnFrontier, PerTask, Tiers
 from calipers.version import __version__
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ALL_FAILED",
     "SCHEMA",
+    "Bounded",
     "FlakyTask",
     "Frontier",
     "Group",
@@ -134,12 +135,12 @@ class Group:
     metrics: Mapping[str, Measured]
     statistics: Mapping[str, Mapping[str, float | None] | None] | None = None  # of profile tiers
     grade: str | None = None
+    grade_interval: tuple[str, str] | None = None  # the grades of the median composite's bounds
+    median_composite: Bounded | None = None  # what the grade rests on
     histograms: Mapping[str, Histogram | None] = field(default_factory=dict)  # with a profile
     reliability: tuple[ReliabilityBin, ...] = ()  # with a profile, where confidence is stated
     judges: tuple[JudgedBy, ...] = ()  # where that was asked for
-<<<<<<< HEAD
     flagged: int | None = None  # judged records whose text seems to speak to the judge
-=======
     failures: int = 0  # failed calls that count as failures (--errors fail)
 
     @property
@@ -153,11 +154,15 @@ class Group:
                 "--errors fail counts them as failures"
             )
         return None
->>>>>>> 6f7316e (Failed calls can count as failures (--errors fail); frontier, price files and tier order by the new rules)
 
     def to_dict(self) -> dict[str, Any]:
         """The contract's JSON of one group."""
-        tiers = {"statistics": self._statistics(), "grade": self.grade}
+        tiers = {
+            "statistics": self._statistics(),
+            "grade": self.grade,
+            "grade_interval": self.grade_interval and list(self.grade_interval),
+            "median_composite": self.median_composite and self.median_composite.to_dict(),
+        }
         histograms = {
             name: None if found is None else found.to_dict()
             for name, found in self.histograms.items()

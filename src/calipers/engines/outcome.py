@@ -37,6 +37,7 @@ class Outcome:
     intervals: Mapping[str, Mapping[str, Interval]] = field(default_factory=dict)  # resampled
     flakiest: pl.DataFrame | None = None  # some flaky tasks, where a row per task was wanted
     attempts: pl.DataFrame | None = None  # then too: each group's cost of pass of each task
+    runs: pl.DataFrame | None = None  # of tiers, where they are few: each run's task and composite
     tallies: Mapping[str, pl.DataFrame] = field(default_factory=dict)
     """Of each text that is counted: a group, the text and how many rows have it."""
 

@@ -32,6 +32,7 @@ from calipers.metrics.tiers import (
 ID = "id"
 TASKS, REPEATED_TASKS, FLAKY = "tasks", "tasks_repeated", "tasks_flaky"
 VERDICTS, PASSES = "_verdicts", "_passes"
+MOST_RUNS = 10_000  # to resample: of more runs, tiers are compared by their totals
 FLAKIEST = 5  # so many flaky tasks are named
 
 _JUDGED = (passed, correct)
@@ -127,6 +128,21 @@ def attempts(tasks: Frame) -> Frame | None:
     cost = nw.when(passes > 0).then(spent / some).otherwise(nw.when(~solved).then(nw.lit(inf)))
     known = tasks.filter((nw.col(_count(cost_of_pass)) > 0) | solved)
     return known.select(ID, GROUP, cost.alias(cost_of_pass.name))
+
+
+def run_columns(plan: Plan, rows: int) -> list[str] | None:
+    """What is kept of each run to compare tiers task by task; None where there are too many.
+
+    Nor where tasks depend on each other: then totals tell more.
+    """
+    if not plan.medians or rows > MOST_RUNS or plan.cluster is not None:
+        return None
+    return [GROUP, ID, composite_score.name]
+
+
+def sorted_runs(runs: pl.DataFrame) -> pl.DataFrame:
+    """The runs that have the value, in an order that does not depend on how they were read."""
+    return runs.drop_nulls(composite_score.name).sort(GROUP, composite_score.name, ID)
 
 
 def finished(totals: pl.LazyFrame) -> Iterator[pl.Expr]:

@@ -65,6 +65,7 @@ class Plan:
     also_present: frozenset[str] = frozenset()  # fields whose absence in all rows says something
     seen: frozenset[str] | None = None  # fields in the first rows: others fill no sample's column
     described: tuple[Feature, ...] = ()  # features whose seven statistics are wanted
+    medians: tuple[Rank, ...] = ()  # ranks whose intervals are wanted beside these
     binned: tuple[Feature, ...] = ()  # features in [0, 1] whose histograms are wanted
     widely_binned: tuple[Feature, ...] = ()  # features without an end whose histograms are
     reliability: bool = False  # whether the bins of confidence are shown one by one
@@ -138,7 +139,8 @@ class Plan:
     def ranks(self) -> tuple[Rank, ...]:
         """Every rank once."""
         every = (each for metric in self.metrics for each in metric.measures)
-        return tuple(dict.fromkeys(each for each in every if isinstance(each, Rank)))
+        of_metrics = (each for each in every if isinstance(each, Rank))
+        return tuple(dict.fromkeys((*of_metrics, *self.medians)))
 
     @cached_property
     def sorted_features(self) -> tuple[Feature, ...]:
@@ -148,7 +150,8 @@ class Plan:
     @cached_property
     def influences(self) -> tuple[Influence, ...]:
         """Every influence once."""
-        every = (each for metric in self.metrics for each in (metric.influence, *metric.further))
+        every = [each for metric in self.metrics for each in (metric.influence, *metric.further)]
+        every += [rank.influence for rank in self.medians if not rank.of_family]
         return tuple(dict.fromkeys(each for each in every if each is not None))
 
     @property

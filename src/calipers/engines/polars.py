@@ -20,6 +20,8 @@ from calipers.engines.per_task import (
     attempts,
     flakiest,
     flaky_counts,
+    run_columns,
+    sorted_runs,
     task_columns,
     task_totals,
     with_answers,
@@ -151,11 +153,14 @@ def _per_task(store: Store, plan: Plan, outcome: Outcome, sinks: Sinks) -> Outco
         if sinks.wants_tasks:
             sinks.tasks(tasks)
     add_totals(outcome.groups, summed(counts, [GROUP]))
+    columns = run_columns(plan, store.rows)
+    runs = None if columns is None else store.named(pl.concat(store.parts(columns)))
     found: pl.LazyFrame = flakiest(nw.from_native(pl.concat(few).lazy())).to_native()
     return replace(
         outcome,
         flakiest=found.collect(engine="in-memory"),
         attempts=pl.concat(tried) if tried else None,
+        runs=None if runs is None else sorted_runs(runs),
     )
 
 

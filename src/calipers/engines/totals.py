@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import json
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -25,6 +27,7 @@ from calipers.metrics.declaration import (
 )
 from calipers.metrics.description import positions
 from calipers.metrics.intervals import SIZES, size_total, spread_of
+from calipers.metrics.tiers import TIER
 from calipers.stats.intervals import effective_size, quantile_ranks
 
 RECORDS = "records"
@@ -283,6 +286,7 @@ def rank_positions(
 ) -> list[tuple[str, str, int]]:
     """Where in each group the rank lies, and the bounds of its interval if rows are independent."""
     found: list[tuple[str, str, int]] = []
+    confidence = _confidence_of(rank, groups, confidence)
     for group, count in value_counts(groups, rank.feature).items():
         found.append((group, rank.value_name, rank.position(count)))
         found += _bounds(group, rank, count, float(count), confidence)
@@ -294,6 +298,7 @@ def clustered_positions(
 ) -> list[tuple[str, str, int]]:
     """Where the bounds lie in groups whose rows come in clusters; the others' are forgotten."""
     found: list[tuple[str, str, int]] = []
+    confidence = _confidence_of(rank, groups, confidence)
     for group, count in value_counts(groups, rank.feature).items():
         spread, clusters = spread_of(rank.influence.name, groups[group])
         if clusters.count < count:
@@ -302,6 +307,23 @@ def clustered_positions(
             size = effective_size(rank.percent / 100, count, spread, clusters)
             found += _bounds(group, rank, count, size, confidence)
     return found
+
+
+def _confidence_of(rank: Rank, groups: GroupTotals, confidence: float) -> float:
+    return family_confidence(groups, confidence) if rank.of_family else confidence
+
+
+def family_confidence(groups: Collection[str], confidence: float) -> float:
+    """Return the confidence of each interval if all tiers of a family shall lie within theirs.
+
+    Bonferroni's: the families are the groups that differ in nothing but their tier.
+    """
+    others = (
+        json.dumps({name: value for name, value in json.loads(text).items() if name != TIER})
+        for text in groups
+    )
+    largest = max(Counter(others).values(), default=1)
+    return 1 - (1 - confidence) / largest
 
 
 def _bounds(

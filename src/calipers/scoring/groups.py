@@ -17,16 +17,17 @@ from calipers.metrics.flagged import flagged_in
 from calipers.metrics.intervals import is_of_one_cluster
 from calipers.metrics.judges import JUDGED_BY
 from calipers.picturing import histograms_of, reliability_of_group
-from calipers.results import ALL_FAILED, Group, Measured
+from calipers.results import ALL_FAILED, Bounded, Group, Measured
 from calipers.scoring.fixed_tasks import with_fixed_tasks
 from calipers.scoring.keys import sorted_keys
+from calipers.scoring.medians import median_composite
 from calipers.scoring.options import Options
 from calipers.stats.intervals import NO_BOUND, Interval
 from calipers.tiering import grade
 
 
-def measured_groups(outcome: Outcome, plan: Plan, options: Options) -> list[Group]:
-    """Every group with its values, in the order to show them."""
+def measured_groups(outcome: Outcome, plan: Plan, options: Options) -> dict[str, Group]:
+    """Every group with its values, by the text that stands for it, in the order to show them."""
     metrics = plan.present(outcome.present).metrics
     keys = sorted_keys(outcome.groups, plan.by)
     groups = {
@@ -52,7 +53,17 @@ def measured_groups(outcome: Outcome, plan: Plan, options: Options) -> list[Grou
             text: with_fixed_tasks(group, outcome.groups[text], metrics, plan.confidence)
             for text, group in groups.items()
         }
-    return _without_hidden(list(groups.values()), metrics, options)
+    shown = _without_hidden(list(groups.values()), metrics, options)
+    return dict(zip(groups, map(_with_warning, shown), strict=True))
+
+
+def _with_warning(group: Group) -> Group:
+    """Return the group with the warning about failed calls beside its cost of pass."""
+    cost = group.metrics.get("cost_of_pass")
+    if group.warning is None or cost is None:
+        return group
+    told = replace(cost, extras={**cost.extras, "warning": group.warning})
+    return replace(group, metrics={**group.metrics, "cost_of_pass": told})
 
 
 def _unknown(metrics: Sequence[Metric], present: Collection[str]) -> dict[str, str]:
@@ -74,8 +85,10 @@ def _without_unknown(group: Group, unknown: Mapping[str, str]) -> Group:
     statistics = group.statistics and {
         name: None if name in unknown else found for name, found in group.statistics.items()
     }
-    graded = None if "composite_score" in unknown else group.grade
-    return replace(group, metrics={**group.metrics, **nulls}, statistics=statistics, grade=graded)
+    known = replace(group, metrics={**group.metrics, **nulls}, statistics=statistics)
+    if "composite_score" not in unknown:
+        return known
+    return replace(known, grade=None, grade_interval=None, median_composite=None)
 
 
 def _without_hidden(
@@ -107,7 +120,7 @@ def _group(
 ) -> Group:
     records, errors = int(totals[RECORDS]), int(totals[ERRORS])
     statistics = {feature.name: described(feature.name, totals) for feature in plan.described}
-    composite = statistics.get("composite_score")
+    median = median_composite(totals) if plan.medians else None
     return Group(
         by=by,
         records=records,
@@ -120,11 +133,18 @@ def _group(
             for metric in metrics
         },
         statistics=statistics if plan.described else None,
-        grade=None if composite is None else grade(composite["median"]),
+        grade=None if median is None else grade(median.value),
+        grade_interval=None if median is None else _grades(median),
+        median_composite=median,
         histograms=histograms_of(totals, plan),
         reliability=tuple(reliability_of_group(totals, plan)) if plan.reliability else (),
         flagged=flagged_in(totals),
     )
+
+
+def _grades(median: Bounded) -> tuple[str, str] | None:
+    low, high = grade(median.low), grade(median.high)
+    return None if low is None or high is None else (low, high)
 
 
 def _measured(
@@ -132,7 +152,7 @@ def _measured(
 ) -> Measured:
     n = int(totals.get(metric.rows, 0))
     about = called if metric.about is None else int(totals.get(metric.about, 0))
-    extras = {
+    extras: dict[str, float | str | None] = {
         name: extra(totals) if callable(extra) else int(totals.get(extra, 0) or 0)
         for name, extra in metric.extras.items()
     }

@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-
 _DIGITS = re.compile(r"([0-9]{1,18})")
 
 
