@@ -101,7 +101,13 @@ def corrected(
     if measured.stderr is None:
         return Corrected(value=None, n=rated.n, reason="the judged mean has no standard error")
     around = prediction_powered(
-        measured.value, measured.stderr, clusters.count, rated, confidence=confidence
+        measured.value,
+        measured.stderr,
+        clusters.count,
+        rated,
+        confidence=confidence,
+        n=measured.n,
+        within=metric.range,
     )
     return _within(metric, around)
 

@@ -151,7 +151,9 @@ def _resampled(
     if fewest < FEWEST:
         what = "runs of one task" if tasks == 1 else "tasks"
         return None, "", f"{fewest} {what} are too few to resample: at least {FEWEST}"
-    how = "bootstrap over the runs of one task" if tasks == 1 else "paired bootstrap over tasks"
+    shared = coded.drop_nulls(ID).group_by(ID).agg(pl.col("_tier").n_unique())
+    paired = "paired " if shared.filter(pl.col("_tier") > 1).height > 1 else ""
+    how = "bootstrap over the runs of one task" if tasks == 1 else f"{paired}bootstrap over tasks"
     found = ratio_bounds(runs, baseline, tasks, confidence=family.confidence, seed=family.seed)
     return found, how, None
 

@@ -72,7 +72,9 @@ def _of_runs(base: pl.DataFrame, other: pl.DataFrame, family: Family) -> TierTes
     if shared.height > 1:
         columns = shared[_COMPOSITE].to_numpy(), shared[f"{_COMPOSITE}_right"].to_numpy()
         return _paired(columns[1] - columns[0], family)
-    return _unpaired(base[_COMPOSITE].to_numpy(), other[_COMPOSITE].to_numpy(), family)
+    if min(first.height, second.height) > 1:  # runs of a task are not independent, tasks are
+        return _unpaired(first, second, "tasks", family)
+    return _unpaired(base, other, "runs", family)
 
 
 def _paired(differences: Floats, family: Family) -> TierTest:
@@ -96,8 +98,9 @@ def _paired(differences: Floats, family: Family) -> TierTest:
     )
 
 
-def _unpaired(base: Floats, other: Floats, family: Family) -> TierTest:
-    """Without two tasks in common: the runs, as independent samples."""
+def _unpaired(first: pl.DataFrame, second: pl.DataFrame, of: str, family: Family) -> TierTest:
+    """Without two tasks in common: the tasks, or the runs of one, as independent samples."""
+    base, other = first[_COMPOSITE].to_numpy(), second[_COMPOSITE].to_numpy()
     if min(len(base), len(other)) < 2:  # noqa: PLR2004
         return TierTest(
             difference=float(other.mean() - base.mean()),
@@ -117,7 +120,7 @@ def _unpaired(base: Floats, other: Floats, family: Family) -> TierTest:
         low=low,
         high=high,
         p_value=p_value,
-        test=f"Mann–Whitney over runs ({how})",
+        test=f"{how} over {of}",
         effect=delta,
         effect_name="Cliff's delta",
         n=len(base) + len(other),
