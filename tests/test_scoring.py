@@ -104,6 +104,7 @@ def test_the_json_is_the_contracts(tmp_path: Path) -> None:
         "semantic_model": "distilbert-base-uncased",
         "semantic_cache": None,
         "missing": "zero",
+        "errors": "exclude",
         "success_threshold": 0.8,
         "threshold_from": None,
         "confidence": 0.95,

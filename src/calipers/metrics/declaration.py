@@ -264,6 +264,7 @@ class Metric:
     complement: bool = False  # 1 minus that mean
     influence: Influence | None = None  # none where the values of tasks are averaged
     further: tuple[Influence, ...] = ()  # those of its parts, where its interval needs them
+    not_resampled: str | None = None  # why the bootstrap gives it no interval
     weight: Callable[[Totals], pl.Expr] | None = None  # what `explain` sorts the rows by
 
     @property

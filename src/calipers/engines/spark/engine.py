@@ -24,6 +24,7 @@ from calipers.engines.per_task import (
     with_answers,
 )
 from calipers.engines.plan import Plan, has
+from calipers.engines.spark.resampling import resampled_groups
 from calipers.engines.spark.rows import BAD, measured_rows, readings
 from calipers.engines.spark.session import collected, last_line, part_by_part, start_session
 from calipers.engines.spark.totals import group_totals
@@ -58,6 +59,8 @@ def run(sources: Sequence[Source], wanted: Wanted, plan: Plan, sinks: Sinks) -> 
             plan = plan.present([name for name, count in having.items() if count])
             groups = group_totals(spark, good, plan)
             outcome = Outcome(groups, found, having, tallies=tallies)
+            if plan.resamples:
+                outcome = outcome.resampled(resampled_groups(good, plan, groups))
             return _per_task(good, plan, outcome, sinks) if plan.per_task else outcome
     except PySparkException as error:
         raise DataError(
