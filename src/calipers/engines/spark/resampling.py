@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import polars as pl
-import pyarrow as pa
+import pyarrow as pa  # type: ignore[import-untyped]
 from pyspark.sql import DataFrame
 
 from calipers.engines.plan import Plan
