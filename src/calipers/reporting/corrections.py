@@ -31,8 +31,12 @@ def _line(found: Corrected, judged: str, unit: str | None) -> str:
     around = reach(found.value, found.low, found.high, unit)
     return (
         f"{figure(found.value, unit)} {around}, where the judge says {judged} "
-        f"(from {found.n:,} records that people rated too)"
+        f"(from {found.n:,} records that people rated too{_among(found)})"
     )
+
+
+def _among(found: Corrected) -> str:
+    return f", {found.overlap:,} of them among these" if found.overlap else ""
 
 
 def assumption_lines(score: Score) -> Iterator[str]:

@@ -66,6 +66,7 @@ class Corrected:
     n: int  # records that people rated as well
     reason: str | None = None
     assumes: str | None = None  # what has to hold for it
+    overlap: int = 0  # of the rated records, those among the judged ones
 
     def __post_init__(self) -> None:
         if (self.value is None) != (self.reason is not None):
@@ -161,6 +162,7 @@ def prediction_powered(
         interval="prediction-powered",
         n=rated.n,
         assumes=SAME_MIX,
+        overlap=overlap,
     )
 
 
