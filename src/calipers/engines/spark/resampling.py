@@ -65,4 +65,7 @@ def _resample(
     ]
     told += [(group, name, None, None, None, why) for name, why in found.refused.items()]
     made = pl.DataFrame(told, schema=_FOUND, orient="row")
-    return made.to_arrow(compat_level=pl.CompatLevel.oldest())
+    kinds = {
+        name: pa.string() if dtype == pl.String else pa.float64() for name, dtype in _FOUND.items()
+    }
+    return made.to_arrow().cast(pa.schema(kinds))  # Spark knows no large strings here
