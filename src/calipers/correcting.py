@@ -106,7 +106,7 @@ def corrected(
             overlap=overlap,
         )
     rated = found.moments[aspect]
-    if measured.stderr is None:
+    if measured.stderr is None or measured.scope is not None:  # or only of one task
         return Corrected(value=None, n=rated.n, reason="the judged mean has no standard error")
     around = prediction_powered(
         measured.value,
