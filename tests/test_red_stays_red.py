@@ -24,10 +24,10 @@ from benchmarks.model_server import ModelServer
 from calipers.cli import app
 from calipers.gating.result import GateResult
 from calipers.judgment_shape import who_judged
-from calipers.runner.journal import Journal
-from calipers.whole_files import whole
 from calipers.reporting.frames import score_markdown
 from calipers.reporting.html import score_html
+from calipers.runner.journal import Journal
+from calipers.whole_files import whole
 from tests.commands import run
 from tests.commands import run as calipers
 from tests.engines_at_hand import ENGINES

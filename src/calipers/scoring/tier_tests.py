@@ -14,7 +14,8 @@ from calipers.engines.per_task import ID, TASKS
 from calipers.metrics.declaration import Totals
 from calipers.metrics.tiers import composite_score
 from calipers.results import Group, Tiers
-from calipers.stats.paired import holm, mean_and_error, sign_flip, student
+from calipers.stats.paired import holm, mean_and_error, student
+from calipers.stats.sign_flips import sign_flip
 from calipers.stats.unpaired import cliff_delta, mann_whitney
 from calipers.tier_results import TierTest
 
