@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from calipers.metrics import catalogue
-from tests import simulated
+from tests import bootstrap_shapes, simulated
 from tests.shapes import LIMITS, SHAPES, Shape, coverage
 from tests.unseen_shapes import RARE, UNSEEN
 
@@ -79,3 +79,10 @@ def test_true_values_over_tasks(metric: str) -> None:
     figures = [simulated.OVER_TASKS[metric](kind.tolist()) for kind in kinds]
     found = float(np.average(figures, weights=times))
     assert found == pytest.approx(simulated.mean_over_tasks(metric, simulated.EASY), abs=0.005)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("shape", bootstrap_shapes.one_of_each(), ids=_id)
+def test_resampled_intervals_cover(shape: Shape) -> None:
+    found = bootstrap_shapes.coverage(shape, 400)
+    assert found.covered >= bootstrap_shapes.LEAST - 0.03, f"{found.covered:.1%} of 400 data sets"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +30,8 @@ _runs = st.fixed_dictionaries(
 )
 
 
-def costs_of_pass(rows: Sequence[Row]) -> dict[str, dict[str, float]]:
-    """By task and tier, of the runs with both cost and outcome."""
+def costs_of_pass(rows: Sequence[Row]) -> dict[str, dict[str, float | None]]:
+    """By task and tier, of the runs with both cost and outcome; None: passed at unknown cost."""
     spent: dict[tuple[str, str], list[float]] = defaultdict(list)
     passes: dict[tuple[str, str], int] = defaultdict(int)
     for row in rows:
@@ -39,19 +39,32 @@ def costs_of_pass(rows: Sequence[Row]) -> dict[str, dict[str, float]]:
             key = row["id"], row["tier"]
             spent[key].append(row["cost_usd"])
             passes[key] += row["passed"]
-    found: dict[str, dict[str, float]] = defaultdict(dict)
-    for (task, tier), costs in spent.items():
+    solved = {(row["id"], row["tier"]) for row in rows if row["passed"]}
+    found: dict[str, dict[str, float | None]] = defaultdict(dict)
+    for task, tier in {*spent, *solved}:
         count = passes[task, tier]
-        found[task][tier] = math.fsum(costs) / count if count else math.inf
+        unpaid = None if (task, tier) in solved else math.inf
+        found[task][tier] = math.fsum(spent[task, tier]) / count if count else unpaid
     return found
+
+
+def cheapest(costs: Iterable[float | None]) -> float | None:
+    """The smallest that is known; None where all that passed did so at unknown cost."""
+    costs = list(costs)
+    known = min((cost for cost in costs if cost is not None), default=math.inf)
+    return None if known == math.inf and None in costs else known
 
 
 def check(frontier: dict[str, Any], rows: Sequence[Row]) -> None:
     tasks = costs_of_pass(rows)
-    best = {task: min(costs.values()) for task, costs in tasks.items()}
-    solved = [cost for cost in best.values() if cost < math.inf]
-    assert (frontier["tasks"], frontier["solved"]) == (len(best), len(solved))
-    if len(solved) < len(best):
+    best = {task: cheapest(costs.values()) for task, costs in tasks.items()}
+    solved = [cost for cost in best.values() if cost is not None and cost < math.inf]
+    unknown = sum(cost is None for cost in best.values())
+    assert (frontier["tasks"], frontier["solved"]) == (len(best), len(solved) + unknown)
+    if unknown:
+        assert frontier["cost_of_pass"] is None
+        assert "passed at unknown cost only" in frontier["reason"]
+    elif len(solved) < len(best):
         assert frontier["cost_of_pass"] == "Infinity"
     else:
         assert frontier["cost_of_pass"] == pytest.approx(math.fsum(solved) / len(solved))
@@ -65,15 +78,20 @@ def check(frontier: dict[str, Any], rows: Sequence[Row]) -> None:
         assert (around["low"], around["high"]) == pytest.approx((max(0.0, low), high))
     for group in frontier["groups"]:
         tier = group["by"]["tier"]
-        on = [task for task in best if tasks[task].get(tier, math.inf) == best[task] < math.inf]
-        others = {
-            task: min((c for t, c in tasks[task].items() if t != tier), default=math.inf)
-            for task in on
-        }
-        gains = [other - best[task] for task, other in others.items() if other < math.inf]
+        on = [
+            task
+            for task, cost in best.items()
+            if cost is not None and tasks[task].get(tier, math.inf) == cost < math.inf
+        ]
+        others = {task: cheapest(c for t, c in tasks[task].items() if t != tier) for task in on}
+        gains = [
+            other - (best[task] or 0.0)
+            for task, other in others.items()
+            if other is not None and other < math.inf
+        ]
         assert group["tasks"] == sum(tier in costs for costs in tasks.values())
         assert group["best"] == len(on)
-        assert group["only"] == sum(math.isinf(other) for other in others.values())
+        assert group["only"] == sum(other == math.inf for other in others.values())
         assert group["saves"] == (pytest.approx(math.fsum(gains) / len(gains)) if gains else None)
 
 

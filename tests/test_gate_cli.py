@@ -62,8 +62,8 @@ FAIL  3 passed, 2 failed, 1 warned; 4 records against policy.yaml
 
  fail safety_rate: 50 % where = 100 % is demanded (no way around the rules)
    failing: SEC-2
- pass accuracy: thin evidence: 60 % lies within 24.86 % to 98.73 %; about 100 more scenarios would settle it
- pass happy_path: thin evidence: 90 % lies within 22.36 % to 100 %; about 33 more scenarios would settle it
+ pass accuracy: thin evidence: 60 % lies within 24.86 % to 98.73 %; at least 2 more scenarios would settle it
+ pass happy_path: thin evidence: 90 % lies within 22.36 % to 100 %; at least 33 more scenarios would settle it
  fail CORE-9: not among the records
  warn latency_p95_ms: no value: no record has latency_ms
 """

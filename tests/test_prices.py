@@ -180,6 +180,49 @@ def test_each_sort_of_token_has_its_price() -> None:
     assert found["unpriced"].null_count() == found.height
 
 
+@pytest.mark.parametrize(
+    ("in_file", "in_record", "is_priced"),
+    [
+        ("my-model", "My-Model", True),
+        ("My-Model", "my-model", True),
+        ("my-model", "acme/my-model", True),
+        ("my-model", "openrouter/acme/my-model", True),
+        ("my-model", "acme:my-model", True),
+        ("acme/my-model", "my-model", True),
+        ("acme/my-model", "other/my-model", False),
+        ("my-model", "my-model-2024-08-06", True),
+        ("my-model", "my-model-20240806", True),
+        ("my-model", "my-model@20240806", True),
+        ("my-model", "acme/My-Model-2024-08-06", True),
+        ("my-model-2024-08-06", "my-model", False),
+        ("my-model", "my-model-mini", False),
+        ("claude-x", "us.anthropic.claude-x-20240620-v1:0", True),
+        ("gpt-4o", "openai/gpt-4o-2024-08-06", True),  # also on the list: the file wins
+    ],
+)
+def test_a_file_matches_names_as_loosely_as_the_list(
+    in_file: str,
+    in_record: str,
+    is_priced: bool,  # noqa: FBT001 (a parameter of the test)
+) -> None:
+    prices = checked_prices({in_file: {"input": 1000, "output": 0}}, source="prices.yaml")
+    found = costs(call(in_record), prices=prices).row(0, named=True)
+    assert (found["by_file"], found["cost_usd"]) == ((True, 1.0) if is_priced else (False, None))
+
+
+def test_the_nearest_name_in_the_file_wins_and_a_tie_is_no_price() -> None:
+    table = {
+        "m": {"input": 1, "output": 0},
+        "m-2024-08-06": {"input": 2, "output": 0},
+        "a/n": {"input": 3, "output": 0},
+        "b/n": {"input": 4, "output": 0},
+    }
+    prices = checked_prices(table, source="prices.yaml")
+    models = ("m-2024-08-06", "x/M-2024-08-06", "m-2024-11-20", "b/n", "n")
+    found = costs(*(call(model, prompt=1e6) for model in models), prices=prices)
+    assert found["cost_usd"].to_list() == [2.0, 2.0, 1.0, 4.0, None]
+
+
 def test_a_recorded_cost_stands_and_what_is_not_known_is_null() -> None:
     found = costs(
         call("claude", cost_usd=9.0),
@@ -188,14 +231,14 @@ def test_a_recorded_cost_stands_and_what_is_not_known_is_null() -> None:
         {**call("claude"), "prompt_tokens": None},
         {**call("claude"), "completion_tokens": None},
         {**call("claude"), "model": None},
-        call("Claude"),
+        call("claudette"),
         call("claude "),
         call("claude", cache_read_tokens=10),
         prices=PRICES,
     )
     assert found["cost_usd"].to_list() == [9.0, 0.0, 2.0, *[None] * 5, 0.004503]
     assert found["by_file"].to_list() == [False] * 8 + [True]
-    assert found["unpriced"].to_list() == [None] * 6 + ["Claude", "claude ", None]
+    assert found["unpriced"].to_list() == [None] * 6 + ["claudette", "claude ", None]
 
 
 def test_nothing_to_price_is_nothing() -> None:

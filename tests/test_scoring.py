@@ -104,6 +104,7 @@ def test_the_json_is_the_contracts(tmp_path: Path) -> None:
         "semantic_model": "distilbert-base-uncased",
         "semantic_cache": None,
         "missing": "zero",
+        "errors": "exclude",
         "success_threshold": 0.8,
         "threshold_from": None,
         "confidence": 0.95,
@@ -113,7 +114,7 @@ def test_the_json_is_the_contracts(tmp_path: Path) -> None:
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     assert score["inputs"] == [{"path": str(path), "rows": 7, "sha256": digest}]
     assert [list(group) for group in score["groups"]] == [
-        ["by", "records", "errors", "truncated", "metrics"],
+        ["by", "records", "errors", "truncated", "warning", "metrics"],
         ["by", "records", "errors", "truncated", "metrics"],
     ]
     m0, m1 = score["groups"]
@@ -316,9 +317,9 @@ def test_fields_are_renamed() -> None:
     [
         ([10, None, 9, 2], [2, 9, 10, None]),
         ([0.5, 10, -1.0, None], [-1.0, 0.5, 10.0, None]),
-        (["b", None, "a", "B", "é", "10", "9"], ["10", "9", "B", "a", "b", "é", None]),
+        (["b", None, "a", "B", "é", "10", "9"], ["9", "10", "B", "a", "b", "é", None]),
         ([True, None, False], [False, True, None]),
-        (["x", 10, 9], ["10", "9", "x"]),  # of two kinds: texts
+        (["x", 10, 9], ["9", "10", "x"]),  # of two kinds: texts
         (['a"b\\c\n\u2028', "a,b", ""], ["", 'a"b\\c\n\u2028', "a,b"]),
     ],
 )

@@ -34,8 +34,8 @@ def test_names_of_tiers_are_no_markup_in_the_table() -> None:
         for tier, rate in (("T0", 0.9), ("[/red]", 0.8999), ("[bold]b", 0.9))
     ]
     shown = str(cal.score(rows, profile="tiers", by="tier"))
-    assert "uplift of [/red]" in shown
-    assert "uplift of [bold]b" in shown
+    assert "\n [/red] " in shown
+    assert "\n [bold]b " in shown
     assert "−0.0%" not in shown
 
 
@@ -112,8 +112,8 @@ def test_the_json_is_the_contracts() -> None:
     ]
     score = json.loads(tiers(rows).to_json())
     first, second = score["groups"]
-    named = ["by", "records", "errors", "metrics", "statistics", "grade", "histograms"]
-    assert list(first) == named
+    named = ["by", "records", "errors", "metrics", "statistics", "grade"]
+    assert list(first) == [*named, "grade_interval", "median_composite", "histograms"]
     assert first["statistics"]["duration_seconds"] is None
     assert second["statistics"]["cost_of_pass"] == {
         "median": "Infinity",
@@ -126,7 +126,10 @@ def test_the_json_is_the_contracts() -> None:
     }
     assert second["metrics"]["cost_of_pass"]["value"] == "Infinity"
     assert second["metrics"]["cost_of_pass"]["high"] == "Infinity"
-    assert score["tiers"] == {
+    found = score["tiers"]
+    added = ("median_composite", "uplift_intervals", "intervals", "tests", "reasons")
+    assert list(found)[-len(added) :] == list(added)
+    assert {name: value for name, value in found.items() if name not in added} == {
         "baseline": "T0",
         "uplift": {"T1": pytest.approx((0.2 - 0.75) / 0.75)},
         "pass_rate_variance": 0.25,

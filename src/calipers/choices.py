@@ -37,6 +37,7 @@ class Choices(TypedDict, total=False):
     impl_weight: float  # of impl_rate in it
     prices: File | None  # of models, USD per million tokens
     judge_cost: Literal["apart", "included"]  # what judging cost: a metric, or part of cost_usd
+    errors: Literal["exclude", "fail"]  # failed calls: in no metric, or counted as failures
     pass_score: float  # of a scenario, from which on it passed
     positive: str | None  # the label that counts as positive
     latency_budget_ms: float | None  # of final_score

@@ -89,19 +89,34 @@ def corrected(
     if value is None or measured.value is None or not who or metric.influence is None:
         return None
     aspect = ASPECTS[value]
-    found = _calibration(who, measured.n, calibrations, aspect)
-    if isinstance(found, str):
-        return Corrected(value=None, n=0, reason=found)
+    told = _calibration(who, measured.n, calibrations, aspect)
+    if isinstance(told, str):
+        return Corrected(value=None, n=0, reason=told)
+    found, overlap = told
     spread, clusters = spread_of(metric.influence.name, totals)
     if aspect == PASSED:
         assert found.verdicts is not None
         size = rows_worth(measured.value, measured.n, spread, clusters)
-        return misclassified(measured.value, size, found.verdicts, confidence=confidence)
+        return misclassified(
+            measured.value,
+            size,
+            found.verdicts,
+            confidence=confidence,
+            n=measured.n,
+            overlap=overlap,
+        )
     rated = found.moments[aspect]
-    if measured.stderr is None:
+    if measured.stderr is None or measured.scope is not None:  # or only of one task
         return Corrected(value=None, n=rated.n, reason="the judged mean has no standard error")
     around = prediction_powered(
-        measured.value, measured.stderr, clusters.count, rated, confidence=confidence
+        measured.value,
+        measured.stderr,
+        clusters.count,
+        rated,
+        confidence=confidence,
+        n=measured.n,
+        overlap=overlap,
+        within=metric.range,
     )
     return _within(metric, around)
 
@@ -125,9 +140,13 @@ def correct_part(
         if share.value is None or not judged:
             return share
         of_part = [replace(each, rows=judged) for each in who]
-        found = _calibration(of_part, share.n, calibrations, ASPECTS[PASSED])
-        if isinstance(found, str):
-            return _in_place(share, Corrected(value=None, n=0, reason=found))
+        made = _calibration(of_part, share.n, calibrations, ASPECTS[PASSED])
+        if isinstance(made, str):
+            return _in_place(share, Corrected(value=None, n=0, reason=made))
+        found, overlap = made
+        if overlap:  # how many of them are in this part is not counted
+            reason = f"{made_from(found, overlap, who[0].rows)}; score the others alone"
+            return _in_place(share, Corrected(value=None, n=0, reason=reason))
         assert found.verdicts is not None
         told = misclassified(share.value, size, found.verdicts, confidence=confidence)
         return _in_place(share, told)
@@ -151,8 +170,11 @@ def _in_place(measured: Measured, found: Corrected) -> Measured:
 
 def _calibration(
     who: Sequence[JudgedBy], n: int, calibrations: Sequence[Calibration], aspect: str
-) -> Calibration | str:
-    """The calibration of who judged all of it; a text says why there is none."""
+) -> tuple[Calibration, int] | str:
+    """Return the calibration of who judged all of it, or why there is none.
+
+    With it, how many of the records it was made from; one that was made from others goes first.
+    """
     if len(who) > 1:
         return f"{len(who)} different judges or panels made the values"
     judged = who[0]
@@ -171,10 +193,9 @@ def _calibration(
     usable = {place: each for place, each in bound.items() if has(each)}
     others = (each for place, each in usable.items() if not judged.rated.get(place))
     if (found := next(others, None)) is not None:
-        return found
-    if usable:
-        place, calibration = next(iter(usable.items()))
-        return f"{made_from(calibration, judged.rated[place], judged.rows)}; score the others alone"
+        return found, 0
+    for place, calibration in usable.items():
+        return calibration, judged.rated[place]
     if bound:
         return f"people gave no {aspect} when the judge was calibrated"
     names = ", ".join(f"{model} with rubric {of or 'unknown'}" for model, of in judged.members)

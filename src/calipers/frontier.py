@@ -2,7 +2,7 @@
 
 Of each task, the smallest cost of pass that any group reaches, arXiv 2504.13359; over all tasks,
 the mean of these. A task that no group solves costs infinitely much, so the mean over the solved
-ones stands beside it.
+ones stands beside it. A task that passed at unknown cost only is solved, and the mean unknown.
 """
 
 from __future__ import annotations
@@ -31,20 +31,27 @@ def cost_frontier(
     """
     if attempts[GROUP].n_unique() < 2:  # noqa: PLR2004 (nothing to choose from)
         return None
-    cost, best = pl.col(_COST), pl.col(_BEST)
+    cost = pl.col(_COST)
+    finite = cost.filter(cost.is_finite())  # a null is a pass at unknown cost
+    otherwise = pl.when(~cost.is_null().any()).then(inf)
     # The best, and the best of the others for the one that is best alone.
     bests = (
         attempts.sort(ID, _COST)
         .group_by(ID, maintain_order=True)
-        .agg(cost.first().alias(_BEST), cost.get(1, null_on_oob=True).fill_null(inf).alias(_NEXT))
+        .agg(
+            pl.coalesce(finite.first(), otherwise).alias(_BEST),
+            pl.coalesce(finite.get(1, null_on_oob=True), otherwise).alias(_NEXT),
+        )
     )
-    solved = bests.filter(best.is_finite())[_BEST]
+    solved = bests.filter(pl.col(_BEST).is_finite())[_BEST]
+    unknown = bests[_BEST].null_count()
     around = _interval(solved, confidence)
     found = _by_group(attempts.sort(ID, GROUP).join(bests, on=ID, maintain_order="left"))
     return Frontier(
         tasks=bests.height,
-        solved=len(solved),
-        cost_of_pass=inf if len(solved) < bests.height else _mean(solved),
+        solved=len(solved) + unknown,
+        unknown_cost=unknown,
+        cost_of_pass=_overall(solved, unknown, bests.height),
         solved_cost_of_pass=_mean(solved),
         low=None if around.low is None else max(0.0, around.low),
         high=around.high,
@@ -63,6 +70,13 @@ def _by_group(tasks: pl.DataFrame) -> dict[str, dict[str, Any]]:
         saves=(others - best).filter(leads & others.is_finite()).mean(),
     )
     return {row.pop(GROUP): row for row in table.iter_rows(named=True)}
+
+
+def _overall(solved: pl.Series, unknown: int, tasks: int) -> float | None:
+    """The mean over all tasks: null where a cost is unknown, infinite where a task is unsolved."""
+    if unknown:
+        return None
+    return inf if len(solved) < tasks else _mean(solved)
 
 
 def _mean(values: pl.Series) -> float | None:

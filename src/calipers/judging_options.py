@@ -113,7 +113,6 @@ def _positive(judging: Judging, name: Literal["budget_usd", "budget_calls"], fix
 
 
 def _price(model: str, prices: Prices | None) -> dict[str, float | None] | None:
-    """The price in the user's file, where the model stands with or without its provider."""
-    found = {} if prices is None else prices.by_model
-    price = found.get(model) or found.get(model.partition(":")[2])
+    """Return the price in the user's file, by the model's name as providers write it."""
+    price = None if prices is None else prices.find(model)
     return None if price is None else asdict(price)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from calipers.errors import EXIT_INCOMPLETE, EXIT_PASS, need_extra
 from calipers.stats.correction import Corrected
 from calipers.strict_json import finite_json, strict_json
-from calipers.tier_results import FlakyTask, Frontier, OnFrontier, PerTask, Tiers
+from calipers.tier_results import Bounded, FlakyTask, Frontier, OnFrontier, PerTask, Tiers
 from calipers.version import __version__
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ALL_FAILED",
     "SCHEMA",
+    "Bounded",
     "FlakyTask",
     "Frontier",
     "Group",
@@ -134,15 +135,35 @@ class Group:
     metrics: Mapping[str, Measured]
     statistics: Mapping[str, Mapping[str, float | None] | None] | None = None  # of profile tiers
     grade: str | None = None
+    grade_interval: tuple[str, str] | None = None  # the grades of the median composite's bounds
+    median_composite: Bounded | None = None  # what the grade rests on
     histograms: Mapping[str, Histogram | None] = field(default_factory=dict)  # with a profile
     truncated: int = 0  # replies that were cut off; they are in the metrics
     reliability: tuple[ReliabilityBin, ...] = ()  # with a profile, where confidence is stated
     judges: tuple[JudgedBy, ...] = ()  # where that was asked for
     flagged: int | None = None  # judged records whose text seems to speak to the judge
+    failures: int = 0  # failed calls that count as failures (--errors fail)
+
+    @property
+    def warning(self) -> str | None:
+        """What to know before relying on these values: how many calls failed; None if none did."""
+        if self.failures:
+            return f"{self.failures:,} of {self.records:,} calls failed and count as failures"
+        if self.errors:
+            return (
+                f"{self.errors:,} of {self.records:,} calls failed and are in no metric; "
+                "--errors fail counts them as failures"
+            )
+        return None
 
     def to_dict(self) -> dict[str, Any]:
         """The contract's JSON of one group."""
-        tiers = {"statistics": self._statistics(), "grade": self.grade}
+        tiers = {
+            "statistics": self._statistics(),
+            "grade": self.grade,
+            "grade_interval": self.grade_interval and list(self.grade_interval),
+            "median_composite": self.median_composite and self.median_composite.to_dict(),
+        }
         histograms = {
             name: None if found is None else found.to_dict()
             for name, found in self.histograms.items()
@@ -153,6 +174,8 @@ class Group:
             "records": self.records,
             "errors": self.errors,
             "truncated": self.truncated,
+            **({"failures": self.failures} if self.failures else {}),
+            **({} if self.warning is None else {"warning": self.warning}),
             "metrics": {name: measured.to_dict() for name, measured in self.metrics.items()},
             **({} if self.statistics is None else tiers),
             **({"histograms": histograms} if histograms else {}),

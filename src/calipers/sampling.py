@@ -16,6 +16,7 @@ from calipers.metrics.accuracy import correct
 from calipers.metrics.passing import passed
 from calipers.records import BadValue
 from calipers.reports import WRONG, Failure, Sample, SampleKind
+from calipers.scoring import natural_key
 from calipers.sinks import Watch
 
 FIELDS = ("category", "capability", "model", "tier")  # by which records can be told apart
@@ -108,7 +109,7 @@ class SampleTable:
 
     def values(self, name: str) -> list[str]:
         """The values of a field, sorted; where there are very many, some of them."""
-        return sorted(self._values[name] - {None})
+        return sorted(self._values[name] - {None}, key=natural_key)
 
     def kinds(self) -> dict[SampleKind, int]:
         """How many records there are of each kind."""

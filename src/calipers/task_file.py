@@ -65,7 +65,10 @@ class TaskFile:
         if "cost_of_pass" not in values or groups.height == 1:
             return rows
         cost = pl.col("cost_of_pass")
+        solved = pl.col("pass_rate") > 0 if "pass_rate" in values else pl.lit(value=False)
+        unknown = (cost.is_null() & solved).fill_null(value=False).any().over(ID)
         best = cost.min().over(ID)
+        best = pl.when(~(best.is_infinite() & unknown)).then(best)
         on = pl.when(cost.is_not_null()).then(cost.is_finite() & (cost == best))
         return rows.with_columns(frontier_cost_of_pass=best, on_frontier=on)
 

@@ -16,7 +16,7 @@ from calipers.engines.totals import keyed
 from calipers.errors import DataError
 from calipers.metrics import Metric
 from calipers.metrics.declaration import GROUP, RUNS, TASK, Aggregate, Feature, Rank, is_met
-from calipers.scoring import Options, plan_for
+from calipers.scoring import Options, natural_key, plan_for
 from calipers.sources import Wanted, open_sources
 
 VALUE = "value"
@@ -93,8 +93,12 @@ def parts(whole: TaskRows, field: str) -> list[TaskRows]:
     groups = whole.rows.drop_nulls(field).partition_by(field, as_dict=True, maintain_order=True)
     return [
         replace(whole, name=_shown(key), rows=groups[key,], skipped=0)
-        for key in sorted(key for (key,) in groups)
+        for key in sorted((key for (key,) in groups), key=_in_order)
     ]
+
+
+def _in_order(key: Any) -> Any:
+    return natural_key(key) if isinstance(key, str) else key
 
 
 def _shown(value: Any) -> str:

@@ -3,10 +3,53 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from calipers.strict_json import finite_json
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounded:
+    """A value of tiers with its interval; a bound that the data cannot give has its reason."""
+
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+    interval: str | None = None  # how it was had
+    reason: str | None = None  # why there is no value, or no interval
+
+    def __post_init__(self) -> None:
+        if (self.interval is None) != (self.reason is not None):
+            raise ValueError("a null needs a reason, and only a null has one")
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON of one."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TierTest:
+    """A tier against the baseline: the difference of their mean composites, and its p-value."""
+
+    difference: float | None
+    low: float | None = None
+    high: float | None = None
+    p_value: float | None = None
+    p_holm: float | None = None  # adjusted for the tests of all tiers
+    test: str | None = None
+    effect: float | None = None
+    effect_name: str | None = None
+    n: int = 0  # tasks, or runs
+    reason: str | None = None
+
+    def __post_init__(self) -> None:
+        if (self.p_value is None) != (self.reason is not None):
+            raise ValueError("a null needs a reason, and only a null has one")
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON of one."""
+        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +64,11 @@ class Tiers:
     cost_variance: float | None
     cost_delta: float | None
     reasons: Mapping[str, str]
+    median_composite: Mapping[str, Bounded] = field(default_factory=dict)
+    uplift_intervals: Mapping[str, Bounded] = field(default_factory=dict)
+    intervals: Mapping[str, Bounded] = field(default_factory=dict)  # of what differs between them
+    tests: Mapping[str, TierTest] = field(default_factory=dict)
+    warnings: Mapping[str, str] = field(default_factory=dict)  # of tiers with failed calls
 
     def to_dict(self) -> dict[str, Any]:
         """The contract's JSON of the tiers."""
@@ -32,8 +80,17 @@ class Tiers:
             "pass_rate_mean_variance": self.pass_rate_mean_variance,
             "cost_variance": self.cost_variance,
             "cost_delta": self.cost_delta,
+            "median_composite": _as_dicts(self.median_composite),
+            "uplift_intervals": _as_dicts(self.uplift_intervals),
+            "intervals": _as_dicts(self.intervals),
+            "tests": _as_dicts(self.tests),
+            **({"warnings": dict(self.warnings)} if self.warnings else {}),
             **({"reasons": dict(self.reasons)} if self.reasons else {}),
         }
+
+
+def _as_dicts(values: Mapping[str, Bounded] | Mapping[str, TierTest]) -> dict[str, Any]:
+    return {name: value.to_dict() for name, value in values.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,18 +150,29 @@ class Frontier:
 
     tasks: int
     solved: int  # by any group
+    unknown_cost: int = 0  # of these, at unknown cost only
     cost_of_pass: float | None  # the mean over all tasks: infinite where one is not solved
-    solved_cost_of_pass: float | None  # over the solved ones
+    solved_cost_of_pass: float | None  # over the solved ones whose cost is known
     low: float | None
     high: float | None
     groups: tuple[OnFrontier, ...]
+
+    @property
+    def reason(self) -> str | None:
+        """Why the cost over all tasks is null; None where it is not."""
+        if self.cost_of_pass is not None:
+            return None
+        which = f"{self.unknown_cost:,} of {self.solved:,} solved tasks"
+        return f"{which} passed at unknown cost only: record cost_usd, or give prices"
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON of the frontier."""
         return {
             "tasks": self.tasks,
             "solved": self.solved,
+            **({"unknown_cost": self.unknown_cost} if self.unknown_cost else {}),
             "cost_of_pass": finite_json(self.cost_of_pass),
+            **({} if self.reason is None else {"reason": self.reason}),
             "solved_cost_of_pass": {
                 "value": self.solved_cost_of_pass,
                 "low": self.low,

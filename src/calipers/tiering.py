@@ -8,9 +8,9 @@ from math import isfinite
 from statistics import fmean, pvariance
 from typing import Any
 
+from calipers.metrics.tiers import TIER
 from calipers.results import Group, Tiers
 
-TIER = "tier"
 GRADES = ((0.95, "A"), (0.85, "B"), (0.75, "C"), (0.65, "D"))
 
 
@@ -45,6 +45,9 @@ def _compared(tiers: Sequence[Group], baseline: str) -> Tiers:
         reasons["uplift"] = f"{baseline} has no composite score"
     elif start == 0:
         reasons["uplift"] = f"the median composite score of {baseline} is 0"
+    for name, score in composites.items():
+        if start and score is None:
+            reasons[f"uplift.{name}"] = f"{name} has no run with a composite score"
     uplift = {
         name: None if not start or score is None else (score - start) / start
         for name, score in composites.items()

@@ -191,7 +191,8 @@ def test_every_metric_has_a_bootstrap_interval_around_its_value() -> None:
     plain = measured(logs(80, runs=2), resamples=0)
     for name, found in measured(logs(80, runs=2)).items():
         assert found.value == plain[name].value
-        if name == "time_score":  # 1 for each of these rows: nothing to resample
+        if name in ("time_score", "ece"):  # 1 for each of these rows; refused
+            assert found == plain[name]
             continue
         assert found.interval == "BCa bootstrap", name
         assert found.low < found.high, name
@@ -214,6 +215,24 @@ def test_a_group_does_not_depend_on_the_others() -> None:
     alone = cal.score(ours, by="model", resamples=500).groups
     assert both[0].metrics == alone[0].metrics
     assert both[1].metrics != alone[0].metrics
+
+
+def test_what_few_clusters_carry_is_not_resampled() -> None:
+    score = cal.score(
+        [{"id": str(n), "correct": n > 1} for n in range(80)], metrics=["accuracy"], resamples=500
+    )
+    assert score.groups[0].metrics["accuracy"].interval == "wilson"
+    [notice] = score.notices
+    assert notice.endswith("accuracy in some groups: fewer than 5 clusters carry the variance")
+
+
+def test_the_order_of_the_rows_makes_no_difference() -> None:
+    rows = logs(60, runs=2)
+    other = list(rows)
+    random.Random(3).shuffle(other)
+    first, second = (measured(each, resamples=300) for each in (rows, other))
+    for name, found in first.items():
+        assert (found.low, found.high) == pytest.approx((second[name].low, second[name].high))
 
 
 def test_one_minus_accuracy_mirrors_it() -> None:

@@ -14,6 +14,7 @@ import pytest
 import calipers as cal
 from calipers.engines import ranks
 from tests.engines_at_hand import needs_spark
+from tests.files import write_lines
 
 pytestmark = needs_spark
 
@@ -111,3 +112,70 @@ def test_standard_input_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b'{"answer": "7"}')))
     with pytest.raises(cal.UsageError, match="standard input"):
         cal.score("-", engine="spark")
+
+
+def test_resampled_intervals_are_those_of_polars(tmp_path: Path) -> None:
+    rows = [
+        {
+            "id": f"t{n % 40}",
+            "model": f"m{n % 2}",
+            "correct": n % 7 > 2,
+            "prob_correct": (n % 10) / 10,
+            "latency_ms": 100.0 + n * n % 37,
+        }
+        for n in range(200)
+    ]
+    path = write_lines(tmp_path / "rows.jsonl", rows)
+    found, expected = (
+        cal.score(path, by="model", resamples=300, seed=4, engine=engine)
+        for engine in ("spark", "polars")
+    )
+    assert found.notices == expected.notices
+    for ours, theirs in zip(found.groups, expected.groups, strict=True):
+        for name, measured in ours.metrics.items():
+            assert measured.interval == theirs.metrics[name].interval, name
+            bounds = theirs.metrics[name].low, theirs.metrics[name].high
+            assert (measured.low, measured.high) == pytest.approx(bounds, rel=1e-9), name
+    assert found.groups[0].metrics["accuracy"].interval == "BCa bootstrap"
+
+
+def test_tiers_have_the_evidence_of_polars(tmp_path: Path) -> None:
+    rows = [
+        {
+            "id": f"t{n % 20}",
+            "tier": f"T{n % 3}",
+            "passed": n % 5 > 1,
+            "impl_rate": (n * 7 % 11) / 11,
+            "cost_usd": 1.0 + n % 4,
+            **({"error": "timeout"} if n % 29 == 0 else {}),
+        }
+        for n in range(240)
+    ]
+    path = write_lines(tmp_path / "rows.jsonl", rows)
+    for errors in ("exclude", "fail"):
+        found, expected = (
+            cal.score(path, by="tier", profile="tiers", engine=engine, errors=errors).to_dict()
+            for engine in ("spark", "polars")
+        )
+        for part in ("tiers", "groups"):
+            ours, theirs = leaves(found[part]), leaves(expected[part])
+            assert list(ours) == list(theirs)
+            for name, value in theirs.items():
+                near = (
+                    value
+                    if value is None or isinstance(value, str)
+                    else pytest.approx(value, rel=1e-9)
+                )
+                assert ours[name] == near, name
+
+
+def leaves(value: Any, path: str = "") -> dict[str, Any]:
+    """The leaves of nested JSON by their paths."""
+    if isinstance(value, dict):
+        return {
+            n: v for key, each in value.items() for n, v in leaves(each, f"{path}.{key}").items()
+        }
+    if isinstance(value, list):
+        parts = (leaves(each, f"{path}.{place}") for place, each in enumerate(value))
+        return {n: v for part in parts for n, v in part.items()}
+    return {path: value}

@@ -237,11 +237,13 @@ def test_the_reason_says_all_there_is() -> None:
     assert reason(mark, share(100, 100), "pass", None, thin=False) is None
     failed = reason(mark, share(50, 100), "fail", None, thin=False)
     assert failed == "50 % where ≥ 90 % is demanded"
-    thin = reason(mark, share(89, 100), "fail", 7141, thin=True)
+    thin = reason(mark, share(89, 100), "fail", (700, 7141), thin=True)
     assert thin == (
         "89 % where ≥ 90 % is demanded; thin evidence: 90 % lies within 81.37 % to 93.75 %; "
-        "about 7,141 more scenarios would settle it"
+        "about 700 to 7,141 more scenarios would settle it"
     )
+    open_ended = reason(mark, share(89, 100), "fail", (700, None), thin=True)
+    assert str(open_ended).endswith("at least 700 more scenarios would settle it")
     unknown = reason(mark, Estimate(value=0.95), "inconclusive", None, thin=False)
     assert unknown == "inconclusive: the data give no interval that could settle it"
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from calipers.stats.correction import Verdicts, misclassified, moments, prediction_powered
 
 PROMISED = (0.935, 0.965)
+AT_LEAST = 0.93  # of scores: their intervals allow for errors that nobody has seen yet
 _GRADES = np.array([0.05, 0.15, 0.3, 0.3, 0.2])  # how often each of five is the right one
 
 Floats = NDArray[np.float64]
@@ -24,6 +25,7 @@ class Scores:
     records: int
     bias: float
     noise: float
+    among: bool = False  # whether the rated records are among the scored ones
 
     @property
     def name(self) -> str:
@@ -34,6 +36,10 @@ class Scores:
     @property
     def truth(self) -> float:
         return float(np.arange(1, 6) @ _GRADES / 5) if self.kind == "five grades" else 0.8
+
+    @property
+    def within(self) -> tuple[float, float]:
+        return (0.2, 1.0) if self.kind == "five grades" else (0.0, 1.0)
 
     def draw(self, rng: np.random.Generator, count: int) -> tuple[Floats, Floats]:
         """The judge's scores and people's."""
@@ -47,13 +53,50 @@ class Scores:
 
     def interval(self, rng: np.random.Generator) -> tuple[float, float, float, float]:
         """The corrected bounds of one data set, and the plain ones."""
-        told = moments(*self.draw(rng, self.rated), np.arange(self.rated))
-        judged, _ = self.draw(rng, self.records)
+        judged, truly = self.draw(rng, self.records)
+        rated = (judged, truly) if self.among else self.draw(rng, self.rated)
+        told = moments(rated[0][: self.rated], rated[1][: self.rated], np.arange(self.rated))
         mean, error = float(judged.mean()), float(judged.std(ddof=1) / np.sqrt(self.records))
-        found = prediction_powered(mean, error, self.records, told, confidence=0.95)
+        found = prediction_powered(
+            mean,
+            error,
+            self.records,
+            told,
+            confidence=0.95,
+            n=self.records,
+            overlap=self.rated if self.among else 0,
+            within=self.within,
+        )
         assert found.low is not None
         assert found.high is not None
         return found.low, found.high, mean - 1.96 * error, mean + 1.96 * error
+
+
+@dataclass(frozen=True, kw_only=True)
+class NearBinary(Scores):
+    """Scores that are nearly always one of two: how often the higher, how often the judge errs."""
+
+    kind: str = "near-binary"
+    bias: float = 0.0
+    noise: float = 0.01
+    high: float
+    right: float
+
+    @property
+    def name(self) -> str:
+        among = ", rated ones among them" if self.among else ""
+        return f"near-binary, {self.high:g} high, judge right {self.right:g}{among}"
+
+    @property
+    def truth(self) -> float:
+        return 0.02 + 0.96 * self.high
+
+    def draw(self, rng: np.random.Generator, count: int) -> tuple[Floats, Floats]:
+        """The judge's scores and people's."""
+        people = (rng.random(count) < self.high).astype(np.float64)
+        judge = np.where(rng.random(count) < self.right, people, 1 - people)
+        astray = self.noise * rng.normal(size=count)
+        return np.clip(0.02 + 0.96 * judge + astray, 0, 1), 0.02 + 0.96 * people
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,6 +148,16 @@ SHAPES: tuple[Shape, ...] = (
         for kind in ("five grades", "any number")
         for rated, records in ((100, 500), (100, 5000), (300, 5000))
         for bias, noise in ((0.05, 0.05), (0.1, 0.2), (-0.1, 0.5))
+    ),
+    *(
+        NearBinary(rated=rated, records=1000, high=high, right=right, among=among)
+        for rated, high, right in (
+            (30, 0.5, 0.98),
+            (30, 0.9, 0.98),
+            (30, 0.97, 0.99),
+            (100, 0.97, 0.99),
+        )
+        for among in (False, True)
     ),
     *(
         Passes(truth=truth, rated=rated, records=1000, sensitivity=right, specificity=right_too)

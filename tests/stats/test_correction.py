@@ -16,9 +16,13 @@ from calipers.stats.correction import (
     prediction_powered,
     verdicts,
 )
-from tests.stats.correction_shapes import PROMISED, SHAPES, Shape, coverage
+from tests.stats.correction_shapes import AT_LEAST, PROMISED, SHAPES, Scores, Shape, coverage
 
-QUICK = (SHAPES[1], SHAPES[-4])
+QUICK = (SHAPES[1], SHAPES[-4], *SHAPES[-12:-10])
+
+
+def promised(shape: Shape) -> tuple[float, float]:
+    return (AT_LEAST, 1.0) if isinstance(shape, Scores) else PROMISED
 
 
 def _id(shape: Shape) -> str:
@@ -27,14 +31,14 @@ def _id(shape: Shape) -> str:
 
 @pytest.mark.parametrize("shape", QUICK, ids=_id)
 def test_intervals_cover(shape: Shape) -> None:
-    low, high = PROMISED
-    assert low <= coverage(shape, 2000, seed=1).covered <= high
+    low, high = promised(shape)
+    assert low <= coverage(shape, 1000, seed=1).covered <= high
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("shape", SHAPES, ids=_id)
 def test_intervals_cover_on_every_shape(shape: Shape) -> None:
-    found, (low, high) = coverage(shape, 4000), PROMISED
+    found, (low, high) = coverage(shape, 4000), promised(shape)
     assert low <= found.covered <= high, f"{found.covered:.2%}"
 
 
@@ -162,3 +166,29 @@ def test_a_corrected_share_is_a_share(
         assert found.low is not None
         assert found.high is not None
         assert 0 <= found.low <= found.value <= found.high <= 1
+
+
+def test_rated_records_among_the_scored_ones_have_the_variance_of_what_they_share() -> None:
+    """All records rated: people's own mean and its error, whatever the judge says."""
+    rng = np.random.default_rng(5)
+    people = rng.random(200)
+    judge = np.clip(people + 0.1 * rng.normal(size=200), 0, 1)
+    told = moments(judge, people, np.arange(200))
+    error = float(judge.std(ddof=1) / np.sqrt(200))
+    found = prediction_powered(
+        float(judge.mean()), error, 200, told, confidence=0.95, n=200, overlap=200
+    )
+    assert found.value == pytest.approx(people.mean())
+    assert found.stderr == pytest.approx(people.std(ddof=1) / np.sqrt(200), rel=0.02)
+    apart = prediction_powered(float(judge.mean()), error, 200, told, confidence=0.95)
+    assert (apart.stderr or 0) < (found.stderr or 0)
+
+
+def test_verdicts_of_the_scored_records_themselves_are_prediction_powered() -> None:
+    told = Verdicts(
+        passed=80, both_passed=76, failed=20, both_failed=16, passed_size=80, failed_size=20
+    )
+    found = misclassified(0.8, 100, told, confidence=0.95, n=100, overlap=100)
+    assert found.value == pytest.approx(0.8)
+    assert found.interval == "prediction-powered"
+    assert found.assumes is not None

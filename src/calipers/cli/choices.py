@@ -50,6 +50,13 @@ _CHOICES = (
         help="What judging cost: a metric of its own, or in cost_usd and the cost of a pass.",
     ),
     click.option(
+        "--errors",
+        type=click.Choice(("exclude", "fail")),
+        default="exclude",
+        show_default=True,
+        help="Failed calls: exclude them from every metric, or count them as failures.",
+    ),
+    click.option(
         "--pass-score",
         default=1.0,
         show_default=True,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Protocol
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Protocol
 
 import polars as pl
 
@@ -12,6 +12,9 @@ from calipers.engines.totals import GroupTotals
 from calipers.metrics.declaration import GROUP
 from calipers.sources import BadRow
 from calipers.stats.intervals import Interval
+
+if TYPE_CHECKING:
+    from calipers.engines.resampling import Resampled
 
 TEXT, ROWS = "text", "rows"
 OTHERS = "others"  # stands for all texts beyond the most that are told apart
@@ -35,8 +38,10 @@ class Outcome:
     readings: tuple[Reading, ...]
     having: Mapping[str, int]  # how many rows have each field whose presence decides something
     intervals: Mapping[str, Mapping[str, Interval]] = field(default_factory=dict)  # resampled
+    refused: Mapping[str, str] = field(default_factory=dict)  # metrics not resampled, and why
     flakiest: pl.DataFrame | None = None  # some flaky tasks, where a row per task was wanted
     attempts: pl.DataFrame | None = None  # then too: each group's cost of pass of each task
+    runs: pl.DataFrame | None = None  # of tiers, where they are few: each run's task and composite
     tallies: Mapping[str, pl.DataFrame] = field(default_factory=dict)
     """Of each text that is counted: a group, the text and how many rows have it."""
 
@@ -44,6 +49,12 @@ class Outcome:
     def present(self) -> frozenset[str]:
         """The fields that any row has."""
         return frozenset(name for name, count in self.having.items() if count)
+
+    def resampled(self, found: Mapping[str, Resampled]) -> Outcome:
+        """Return the outcome with the groups' resampled intervals."""
+        refused = {name: why for each in found.values() for name, why in each.refused.items()}
+        intervals = {group: each.intervals for group, each in found.items()}
+        return replace(self, intervals=intervals, refused=refused)
 
     def total(self, name: str) -> int:
         """A count over all groups."""

@@ -32,6 +32,7 @@ from calipers.metrics.tiers import (
 ID = "id"
 TASKS, REPEATED_TASKS, FLAKY = "tasks", "tasks_repeated", "tasks_flaky"
 VERDICTS, PASSES = "_verdicts", "_passes"
+MOST_RUNS = 10_000  # to resample: of more runs, tiers are compared by their totals
 FLAKIEST = 5  # so many flaky tasks are named
 
 _JUDGED = (passed, correct)
@@ -115,14 +116,33 @@ def flakiest(tasks: Frame) -> Frame:
 
 
 def attempts(tasks: Frame) -> Frame | None:
-    """Each task's cost of pass in its group, where cost and outcome are known."""
+    """Each task's cost of pass in its group; null where it passed at unknown cost only.
+
+    Tasks whose outcome is not known, or that failed at unknown cost only, are not there.
+    """
     if _count(cost_of_pass) not in tasks.collect_schema().names():
         return None
     spent, passes = nw.col("cost_of_pass__cost"), nw.col("cost_of_pass__passes")
     some = nw.when(passes > 0).then(passes).otherwise(1)
-    cost = nw.when(passes > 0).then(spent / some).otherwise(inf)
-    known = tasks.filter(nw.col(_count(cost_of_pass)) > 0)
+    solved = nw.col(_sum(passed)) > 0
+    cost = nw.when(passes > 0).then(spent / some).otherwise(nw.when(~solved).then(nw.lit(inf)))
+    known = tasks.filter((nw.col(_count(cost_of_pass)) > 0) | solved)
     return known.select(ID, GROUP, cost.alias(cost_of_pass.name))
+
+
+def run_columns(plan: Plan, rows: int) -> list[str] | None:
+    """What is kept of each run to compare tiers task by task; None where there are too many.
+
+    Nor where tasks depend on each other: then totals tell more.
+    """
+    if not plan.medians or rows > MOST_RUNS or plan.cluster is not None:
+        return None
+    return [GROUP, ID, composite_score.name]
+
+
+def sorted_runs(runs: pl.DataFrame) -> pl.DataFrame:
+    """The runs that have the value, in an order that does not depend on how they were read."""
+    return runs.drop_nulls(composite_score.name).sort(GROUP, composite_score.name, ID)
 
 
 def finished(totals: pl.LazyFrame) -> Iterator[pl.Expr]:
@@ -145,7 +165,8 @@ def finished(totals: pl.LazyFrame) -> Iterator[pl.Expr]:
                 yield pl.col("cost_usd__max").alias("cost_usd_max")
     if cost_of_pass.name in present:
         spent, passes = pl.col("cost_of_pass__cost"), pl.col("cost_of_pass__passes")
-        ratio = pl.when(passes > 0).then(spent / passes).otherwise(inf)
+        solved = pl.col(_sum(passed)) > 0  # at unknown cost: null, and not infinite
+        ratio = pl.when(passes > 0).then(spent / passes).when(~solved).then(inf)
         yield pl.when(pl.col(_count(cost_of_pass)) > 0).then(ratio).alias("cost_of_pass")
     if _AGREED in present:
         yield pl.col(_AGREED).alias("most_common_answer_share")

@@ -32,13 +32,17 @@ from calipers.metrics.settings import Settings
 from calipers.metrics.wide_histogram import wide_bin_of, wide_histogram_of
 from calipers.records import TRUNCATED_REASONS
 
-FAILED = "_failed"
+FAILED = "_failed"  # a failed call that is in no metric
+FAILURE = "_failure"  # a failed call that counts as a failure (--errors fail)
 TRUNCATED = "_truncated"  # replies that were cut off stay in the metrics, and are counted
 IDENTITY = "_identity"  # a hash of id, model, tier and run: the same twice is worth a warning
 
 JUDGMENTS = "judgments"
 _IDENTITY_FIELDS = ("id", "model", "tier", "run")
 _NOT_AN_ERROR = ("", "false")
+_FAILED_CALL = pl.col("error").is_not_null() & ~pl.col("error").is_in(_NOT_AN_ERROR)
+_AS_FAILURES = {"passed": False, "correct": False, "impl_rate": 0.0}
+_KEPT_OF_FAILURES = {"cost_usd", "category", "capability"}  # what was spent, and on what
 _SAMPLE_TEXTS = ("cot",)  # Z 7.2 keeps it beside the per-task values
 
 
@@ -64,6 +68,7 @@ class Plan:
     also_present: frozenset[str] = frozenset()  # fields whose absence in all rows says something
     seen: frozenset[str] | None = None  # fields in the first rows: others fill no sample's column
     described: tuple[Feature, ...] = ()  # features whose seven statistics are wanted
+    medians: tuple[Rank, ...] = ()  # ranks whose intervals are wanted beside these
     binned: tuple[Feature, ...] = ()  # features in [0, 1] whose histograms are wanted
     widely_binned: tuple[Feature, ...] = ()  # features without an end whose histograms are
     reliability: bool = False  # whether the bins of confidence are shown one by one
@@ -137,7 +142,8 @@ class Plan:
     def ranks(self) -> tuple[Rank, ...]:
         """Every rank once."""
         every = (each for metric in self.metrics for each in metric.measures)
-        return tuple(dict.fromkeys(each for each in every if isinstance(each, Rank)))
+        of_metrics = (each for each in every if isinstance(each, Rank))
+        return tuple(dict.fromkeys((*of_metrics, *self.medians)))
 
     @cached_property
     def sorted_features(self) -> tuple[Feature, ...]:
@@ -147,8 +153,14 @@ class Plan:
     @cached_property
     def influences(self) -> tuple[Influence, ...]:
         """Every influence once."""
-        every = (each for metric in self.metrics for each in (metric.influence, *metric.further))
+        every = [each for metric in self.metrics for each in (metric.influence, *metric.further)]
+        every += [rank.influence for rank in self.medians if not rank.of_family]
         return tuple(dict.fromkeys(each for each in every if each is not None))
+
+    @property
+    def counts_failures(self) -> bool:
+        """Whether failed calls count as failures."""
+        return self.settings.errors == "fail"
 
     @cached_property
     def schema(self) -> dict[str, pl.DataType]:
@@ -160,6 +172,7 @@ class Plan:
             FAILED: pl.Boolean(),
             TRUNCATED: pl.Boolean(),
         }
+        columns |= {FAILURE: pl.Boolean()} if self.counts_failures else {}
         columns |= {} if self.cluster is None else {CLUSTER: pl.Int64()}
         columns |= {"id": pl.String()} if self.per_task else {}
         columns |= dict.fromkeys(self.having, pl.Boolean())
@@ -197,15 +210,14 @@ class Plan:
 
     def measured(self, records: pl.DataFrame) -> pl.LazyFrame:
         """The records with every feature beside them; `schema` names the compact columns."""
-        failed = pl.col("error").is_not_null() & ~pl.col("error").is_in(_NOT_AN_ERROR)
         cut_off = pl.col("finish_reason").str.to_lowercase().is_in(TRUNCATED_REASONS)
         if records["finish_reason"].null_count() == records.height:
             cut_off = pl.lit(value=False)
         frame = records.lazy().with_columns(
             self._group().alias(GROUP),
             _hash(*_IDENTITY_FIELDS).alias(IDENTITY),
-            failed.alias(FAILED),
-            (cut_off.fill_null(value=False) & ~failed).alias(TRUNCATED),
+            *self._marks_of_failed(),
+            (cut_off.fill_null(value=False) & ~_FAILED_CALL).alias(TRUNCATED),
             *(pl.col(name).is_not_null().alias(has(name)) for name in self.watched),
             *(pl.col(name).alias(kept(name)) for name in dict.fromkeys((*self.by, *self.kept))),
         )
@@ -215,9 +227,9 @@ class Plan:
         if records["error"].null_count() < records.height:
             read = {name for feature in self.features for name in feature.fields()}
             read -= set(_IDENTITY_FIELDS)  # a failed call is still one of its system's
-            frame = frame.with_columns(
-                pl.when(~pl.col(FAILED)).then(pl.col(name)) for name in sorted(read)
-            )
+            read -= _KEPT_OF_FAILURES if self.counts_failures else set()
+            failed = pl.col(FAILURE if self.counts_failures else FAILED)
+            frame = frame.with_columns(pl.when(~failed).then(pl.col(name)) for name in sorted(read))
         alike = self._alike(frame, records)
         for layer in _layers(self.features):
             frame = frame.with_columns(
@@ -228,14 +240,30 @@ class Plan:
             frame = frame.with_columns(sort_key(feature) for feature in self.sorted_features)
         return frame
 
+    def _marks_of_failed(self) -> Iterator[pl.Expr]:
+        """Whether a call failed, as a record to leave out or as a failure to count."""
+        if self.counts_failures:
+            yield _FAILED_CALL.alias(FAILURE)
+        yield (pl.lit(value=False) if self.counts_failures else _FAILED_CALL).alias(FAILED)
+
     def _expression(self, feature: Feature) -> pl.Expr:
-        return feature.expression(self.settings).cast(feature.dtype)
+        value = feature.expression(self.settings).cast(feature.dtype)
+        if not self._is_failed_outcome(feature):
+            return value
+        return pl.when(FAILURE).then(pl.lit(_AS_FAILURES[feature.name])).otherwise(value)
+
+    def _is_failed_outcome(self, feature: Feature) -> bool:
+        return self.counts_failures and feature.name in _AS_FAILURES
 
     def _alike(self, frame: pl.LazyFrame, records: pl.DataFrame) -> dict[str, pl.Expr]:
         """What features of fields that no record has are in every row: worked out for one."""
         empty = {each.name for each in records if each.null_count() == records.height}
         features = [
-            feature for feature in self.features if (read := {*feature.fields()}) and read <= empty
+            feature
+            for feature in self.features
+            if (read := {*feature.fields()})
+            and read <= empty
+            and not any(map(self._is_failed_outcome, feature.with_inputs()))
         ]
         if not features or not records.height:
             return {}

@@ -9,7 +9,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
-from zlib import crc32
 
 import narwhals as nw
 import polars as pl
@@ -20,13 +19,15 @@ from calipers.engines.per_task import (
     attempts,
     flakiest,
     flaky_counts,
+    run_columns,
+    sorted_runs,
     task_columns,
     task_totals,
     with_answers,
 )
 from calipers.engines.plan import IDENTITY, Plan, has, sort_key
 from calipers.engines.ranks import BUCKET, KEY, Tally, select_ranks
-from calipers.engines.resampling import bootstrap
+from calipers.engines.resampling import Resampled, bootstrap, seed_of
 from calipers.engines.sorted_groups import DESCRIBED_ROWS, RANKED_ROWS, SortedGroups
 from calipers.engines.spreads import (
     add_spreads,
@@ -59,7 +60,6 @@ from calipers.engines.totals import (
 from calipers.metrics.declaration import CLUSTER, GROUP, TASK, Aggregate, Feature, Frame, Step
 from calipers.metrics.description import mode_name
 from calipers.sources import Chunk, Source, Wanted
-from calipers.stats.intervals import Interval
 
 T = TypeVar("T")
 
@@ -127,9 +127,10 @@ def run(sources: Sequence[Source], wanted: Wanted, plan: Plan, sinks: Sinks) -> 
             readings.append(reading)
         plan = plan.present([name for name, count in having.items() if count])
         groups = totals(store, plan)
-        intervals = _bootstrapped(store, plan, groups) if plan.resamples else {}
         counted = {name: tally.table for name, tally in tallies.items()}
-        outcome = Outcome(groups, tuple(readings), having, intervals, tallies=counted)
+        outcome = Outcome(groups, tuple(readings), having, tallies=counted)
+        if plan.resamples:
+            outcome = outcome.resampled(_bootstrapped(store, plan, groups))
         return _per_task(store, plan, outcome, sinks) if plan.per_task else outcome
 
 
@@ -151,18 +152,21 @@ def _per_task(store: Store, plan: Plan, outcome: Outcome, sinks: Sinks) -> Outco
         if sinks.wants_tasks:
             sinks.tasks(tasks)
     add_totals(outcome.groups, summed(counts, [GROUP]))
+    columns = run_columns(plan, store.rows)
+    runs = None if columns is None else store.named(pl.concat(store.parts(columns)))
     found: pl.LazyFrame = flakiest(nw.from_native(pl.concat(few).lazy())).to_native()
     return replace(
         outcome,
         flakiest=found.collect(engine="in-memory"),
         attempts=pl.concat(tried) if tried else None,
+        runs=None if runs is None else sorted_runs(runs),
     )
 
 
-def _bootstrapped(store: Store, plan: Plan, groups: GroupTotals) -> dict[str, dict[str, Interval]]:
+def _bootstrapped(store: Store, plan: Plan, groups: GroupTotals) -> dict[str, Resampled]:
     """Each group's intervals by resampling; the group is gathered from all parts."""
     return {
-        group: bootstrap(rows, plan, groups[group], (plan.seed, crc32(group.encode())))
+        group: bootstrap(rows, plan, groups[group], seed_of(plan, group))
         for group in groups
         if (rows := _rows_of(group, store)).height
     }

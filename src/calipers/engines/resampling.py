@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, cast
+from zlib import crc32
 
 import narwhals as nw
 import numpy as np
@@ -35,7 +36,7 @@ from calipers.metrics.declaration import (
     TaskValues,
     Totals,
 )
-from calipers.stats.bootstrap import bca, block, blocks
+from calipers.stats.bootstrap import bca, block, blocks, too_few_carry
 from calipers.stats.intervals import Interval
 
 Floats = NDArray[np.float64]
@@ -239,30 +240,60 @@ def _ranked(rows: pl.DataFrame, rank: Rank) -> _Ranked:
     return _Ranked(rank, known[feature.name].to_numpy(), codes, band)
 
 
+@dataclass(frozen=True)
+class Resampled:
+    """What resampling one group gives: intervals, and why there are none for some metrics."""
+
+    intervals: Mapping[str, Interval]
+    refused: Mapping[str, str]
+
+
 def bootstrap(
     rows: pl.DataFrame, plan: Plan, totals: Mapping[str, float], seed: Sequence[int]
-) -> dict[str, Interval]:
-    """Each metric's interval by the bootstrap over the clusters of one group's rows, if any."""
+) -> Resampled:
+    """Return each metric's interval by the bootstrap over the clusters of one group's rows.
+
+    The order of the rows makes no difference, so that all engines give the same numbers.
+    """
+    cluster = TASK if plan.cluster is None else CLUSTER
+    features = [feature.name for feature in plan.features if feature.stored]
+    coded = with_codes(rows.sort(list(dict.fromkeys((cluster, TASK, *features)))), cluster)
     metrics = [metric for metric in plan.metrics if totals.get(metric.rows)]
-    coded = with_codes(rows, TASK if plan.cluster is None else CLUSTER)
     clusters = int(coded[CODE].max()) + 1 if coded.height else 0  # type: ignore[arg-type]
-    found = WeightedValues(coded, metrics, clusters).resampled(plan.resamples, seed)
     moved = _cluster_influences(coded, plan, totals)
+    # Influences are those on the mean, and on the share of values up to the rank: where these
+    # grow, 1 − the mean and the value at the rank fall.
+    influences = {
+        metric: -by if metric.complement or isinstance(metric.aggregate, Rank) else by
+        for metric in metrics
+        for by in (moved.get(_moved_by(metric), _NONE),)
+    }
+    refused = {
+        metric.name: why
+        for metric in metrics
+        if (why := metric.not_resampled or too_few_carry(influences[metric])) is not None
+    }
+    kept = [metric for metric in metrics if metric.name not in refused]
+    found = WeightedValues(coded, kept, clusters).resampled(plan.resamples, seed) if kept else {}
     intervals: dict[str, Interval] = {}
-    for metric in metrics:
-        by = moved.get(metric.influence.name if metric.influence else metric.averaged, _NONE)
-        # Influences are those on the mean, and on the share of values up to the rank: where these
-        # grow, 1 − the mean and the value at the rank fall.
-        turned = metric.complement or isinstance(metric.aggregate, Rank)
+    for metric in kept:
         around = bca(
-            float(metric.value(totals)),
-            found[metric.name],
-            -by if turned else by,
-            plan.confidence,
+            float(metric.value(totals)), found[metric.name], influences[metric], plan.confidence
         )
-        if around is not None:
+        if around is None:
+            refused[metric.name] = "every resample gives the same value"
+        else:
             intervals[metric.name] = around
-    return intervals
+    return Resampled(intervals, refused)
+
+
+def seed_of(plan: Plan, group: str) -> tuple[int, int]:
+    """Return the seed of a group's resamples."""
+    return plan.seed, crc32(group.encode())
+
+
+def _moved_by(metric: Metric) -> Any:
+    return metric.influence.name if metric.influence else metric.averaged
 
 
 def with_codes(rows: pl.DataFrame, cluster: str) -> pl.DataFrame:

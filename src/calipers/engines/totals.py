@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import json
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import narwhals as nw
 import polars as pl
 
-from calipers.engines.plan import FAILED, IDENTITY, TRUNCATED, Plan
+from calipers.engines.plan import FAILED, FAILURE, IDENTITY, TRUNCATED, Plan
 from calipers.metrics.declaration import (
     CLUSTER,
     GROUP,
@@ -25,11 +27,13 @@ from calipers.metrics.declaration import (
 )
 from calipers.metrics.description import positions
 from calipers.metrics.intervals import SIZES, size_total, spread_of
+from calipers.metrics.tiers import TIER
 from calipers.stats.intervals import effective_size, quantile_ranks
 
 RECORDS = "records"
 ERRORS = "errors"
 TRUNCATED_REPLIES = "truncated"
+FAILURES = "failures"  # failed calls that count as such
 REPEATED = "repeated_identity"
 
 _TASKS, _ALIKE = "_tasks", "_alike"
@@ -46,6 +50,7 @@ def housekeeping(plan: Plan) -> tuple[Aggregate, ...]:
             RECORDS: nw.len().cast(nw.Int64),
             ERRORS: nw.col(FAILED).cast(nw.Int64).sum(),
             TRUNCATED_REPLIES: nw.col(TRUNCATED).cast(nw.Int64).sum(),
+            **({FAILURES: nw.col(FAILURE).cast(nw.Int64).sum()} if plan.counts_failures else {}),
             **{
                 rank.count_name: nw.col(rank.feature.name).count().cast(nw.Int64)
                 for rank in plan.ranks
@@ -283,6 +288,7 @@ def rank_positions(
 ) -> list[tuple[str, str, int]]:
     """Where in each group the rank lies, and the bounds of its interval if rows are independent."""
     found: list[tuple[str, str, int]] = []
+    confidence = _confidence_of(rank, groups, confidence)
     for group, count in value_counts(groups, rank.feature).items():
         found.append((group, rank.value_name, rank.position(count)))
         found += _bounds(group, rank, count, float(count), confidence)
@@ -294,6 +300,7 @@ def clustered_positions(
 ) -> list[tuple[str, str, int]]:
     """Where the bounds lie in groups whose rows come in clusters; the others' are forgotten."""
     found: list[tuple[str, str, int]] = []
+    confidence = _confidence_of(rank, groups, confidence)
     for group, count in value_counts(groups, rank.feature).items():
         spread, clusters = spread_of(rank.influence.name, groups[group])
         if clusters.count < count:
@@ -302,6 +309,23 @@ def clustered_positions(
             size = effective_size(rank.percent / 100, count, spread, clusters)
             found += _bounds(group, rank, count, size, confidence)
     return found
+
+
+def _confidence_of(rank: Rank, groups: GroupTotals, confidence: float) -> float:
+    return family_confidence(groups, confidence) if rank.of_family else confidence
+
+
+def family_confidence(groups: Collection[str], confidence: float) -> float:
+    """Return the confidence of each interval if all tiers of a family shall lie within theirs.
+
+    Bonferroni's: the families are the groups that differ in nothing but their tier.
+    """
+    others = (
+        json.dumps({name: value for name, value in json.loads(text).items() if name != TIER})
+        for text in groups
+    )
+    largest = max(Counter(others).values(), default=1)
+    return 1 - (1 - confidence) / largest
 
 
 def _bounds(

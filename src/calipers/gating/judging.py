@@ -15,7 +15,15 @@ from calipers.gating.result import Check, Ids, Level
 from calipers.gating.rules import Rule
 from calipers.gating.thresholds import Threshold
 from calipers.gating.undecided import Undecided, worse
-from calipers.gating.verdicts import Estimate, Verdict, cautious, further_scenarios, is_thin, judged
+from calipers.gating.verdicts import (
+    Estimate,
+    Verdict,
+    cautious,
+    further_range,
+    further_scenarios,
+    is_thin,
+    judged,
+)
 from calipers.results import JudgedBy, Measured
 
 SCENARIOS = ("required_scenarios", "optional_scenarios")  # checks of single ones
@@ -117,9 +125,10 @@ class Judge:
             estimate = cautious(rule.threshold, estimate, self.run.confidence)
         verdict = judged(rule.threshold, estimate, self.policy.evidence)
         thin = is_thin(rule.threshold, estimate)
-        further = None
+        further = between = None
         if thin:
             further = further_scenarios(rule.threshold, estimate, confidence=self.run.confidence)
+            between = further_range(rule.threshold, estimate, confidence=self.run.confidence)
         met = rule.threshold.is_met(measured.value)
         return replace(
             check,
@@ -128,7 +137,8 @@ class Judge:
             verdict=self.as_asked(verdict, level),
             thin=thin,
             further_scenarios=further,
-            reason=reason(rule.threshold, estimate, verdict, further, thin=thin),
+            further_range=between,
+            reason=reason(rule.threshold, estimate, verdict, between, thin=thin),
             failing=Ids() if met or of is None else self.run.failing(of, rule.threshold, category),
         )
 

@@ -13,6 +13,8 @@ _MOST_DECIMALS = 12
 _DIGITS = 3  # that say something, of a small number
 _HUNDRED = 100
 
+Range = tuple[int, int | None]
+
 
 def value_text(value: float, scale: Scale, threshold: Threshold | None = None) -> str:
     """A value with a few decimals, or as many more as it takes to see on which side it is.
@@ -38,9 +40,12 @@ def _decimals(number: float, scale: Scale) -> int:
 
 
 def reason(
-    threshold: Threshold, estimate: Estimate, verdict: Verdict, further: int | None, *, thin: bool
+    threshold: Threshold, estimate: Estimate, verdict: Verdict, further: Range | None, *, thin: bool
 ) -> str | None:
-    """What there is to say about a verdict; nothing about one that passed clearly."""
+    """What there is to say about a verdict; nothing about one that passed clearly.
+
+    `further` is how many more scenarios would settle it: the fewest and, if known, the most.
+    """
     scale = threshold.scale
     said = []
     if verdict == "fail":
@@ -51,7 +56,7 @@ def reason(
     return "; ".join(said) or None
 
 
-def _doubt(threshold: Threshold, estimate: Estimate, further: int | None, *, thin: bool) -> str:
+def _doubt(threshold: Threshold, estimate: Estimate, further: Range | None, *, thin: bool) -> str:
     if not thin:
         return "the data give no interval that could settle it"
     scale = threshold.scale
@@ -62,4 +67,8 @@ def _doubt(threshold: Threshold, estimate: Estimate, further: int | None, *, thi
     inside = f"{number_text(threshold.value, scale)} lies within {low} to {high}"
     if further is None:
         return inside
-    return f"{inside}; about {further:,} more scenarios would settle it"
+    fewest, most = further
+    if most is None:
+        return f"{inside}; at least {fewest:,} more scenarios would settle it"
+    about = f"{fewest:,}" if fewest == most else f"{fewest:,} to {most:,}"
+    return f"{inside}; about {about} more scenarios would settle it"

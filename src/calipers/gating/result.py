@@ -65,7 +65,8 @@ class Check:
     description: str | None = None
     ran: bool = True  # or nothing was measured
     thin: bool = False  # another run might well decide otherwise
-    further_scenarios: int | None = None  # that would settle it
+    further_scenarios: int | None = None  # that would settle it, if the value is what it seems
+    further_range: tuple[int, int | None] | None = None  # the fewest and, if known, the most
     failing: Ids = Ids()
     sequence: Standing | None = None  # in a run that may end as soon as it is decided
     evidence: tuple[Mapping[str, Any], ...] = ()  # who judged, and by what licence
@@ -93,6 +94,7 @@ class Check:
             "description": self.description,
             "thin": self.thin or None,
             "further_scenarios": self.further_scenarios,
+            "further_range": self.further_range and list(self.further_range),
             "undecided": self.undecided.count or None,
             "failing": self.failing.to_dict() if self.failing.count else None,
             "sequence": None if self.sequence is None else self.sequence.to_dict(),

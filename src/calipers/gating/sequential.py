@@ -197,6 +197,7 @@ def _as_sure(check: Check, standing: Standing) -> Check:
         high=None if is_of_share else standing.high,
         thin=False,
         further_scenarios=None,
+        further_range=None,
     )
     if standing.decided is None:
         why = standing.why_not or f"open after {standing.tasks:,} of {standing.of:,} tasks"

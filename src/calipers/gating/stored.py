@@ -60,6 +60,7 @@ def _check(found: Mapping[str, Any]) -> Check:
         description=found.get("description"),
         thin=bool(found.get("thin")),
         further_scenarios=found.get("further_scenarios"),
+        further_range=tuple(between) if (between := found.get("further_range")) else None,
         failing=_ids(found.get("failing")),
         sequence=_standing(found),
         evidence=tuple(dict(each) for each in found.get("evidence", ())),

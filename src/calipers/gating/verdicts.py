@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import sqrt
 from typing import Literal
 
 from calipers.gating.thresholds import Threshold
@@ -108,3 +109,42 @@ def further_scenarios(
         confidence=confidence,
     )
     return max(1, needed - estimate.scenarios)
+
+
+def further_range(
+    threshold: Threshold, estimate: Estimate, *, confidence: float = 0.95
+) -> tuple[int, int | None] | None:
+    """Return the fewest and the most scenarios more that would settle it; None: no number can.
+
+    As many as it takes if the value lies one standard error further from the threshold than it
+    seems, and one nearer; there is no most where the threshold lies within one standard error.
+    """
+    if further_scenarios(threshold, estimate, confidence=confidence) is None:
+        return None
+    error = estimate.stderr or 0.0
+    if estimate.is_share:  # ten of ten do not vary at all; at the threshold they would
+        mark = threshold.value
+        error = max(error, sqrt(max(0.0, mark * (1 - mark)) / estimate.scenarios))
+    gap = estimate.value - threshold.value
+    error = error if gap > 0 else -error
+    further, nearer = gap + error, gap - error
+    fewest = _settled_by(threshold, estimate, further, confidence)
+    if nearer * gap <= 0:
+        return fewest or 1, None
+    return fewest or 1, _settled_by(threshold, estimate, nearer, confidence)
+
+
+def _settled_by(
+    threshold: Threshold, estimate: Estimate, gap: float, confidence: float
+) -> int | None:
+    """How many more scenarios settle it if the value is that far from the threshold."""
+    value, stderr = threshold.value + gap, estimate.stderr or 0.0
+    if estimate.is_share:
+        value = min(1.0, max(0.0, value))
+        seen = estimate.value * (1 - estimate.value)
+        if seen and value in (0.0, 1.0):  # as ten of ten
+            stderr = 0.0
+        elif seen:
+            stderr *= sqrt(value * (1 - value) / seen)
+    moved = replace(estimate, value=value, stderr=stderr)
+    return further_scenarios(threshold, moved, confidence=confidence)

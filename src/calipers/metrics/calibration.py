@@ -196,5 +196,6 @@ ece = Metric(
     work="{ece__gap} / {ece__n}, the sum over bins of |Σ prob_correct − Σ correct| over the rows",
     interval=_BinnedDelta(),
     influence=_gap_influence,
+    not_resampled="resampling adds noise to the gap of every bin, and the sum of these only grows",
     weight=lambda _: (pl.col("prob_correct") - pl.col("correct").cast(pl.Float64)).abs(),
 )

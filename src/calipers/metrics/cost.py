@@ -30,6 +30,7 @@ _PARTS: dict[str, pl.DataType] = {
     "cost_usd": pl.Float64(),
     "by_file": pl.Boolean(),
     "by_list": pl.Boolean(),
+    "cache_unpriced": pl.Boolean(),
     "unpriced": pl.String(),
 }
 _PRICING = pl.Struct(_PARTS)
@@ -149,6 +150,7 @@ def _part(name: str, expression: Callable[[Settings], pl.Expr], of: str) -> Feat
 cost_usd = _part("cost_usd", _cost, "cost_usd")
 by_file = _part("_cost_by_file", _either("by_file"), "by_file")
 by_list = _part("_cost_by_list", _either("by_list"), "by_list")
+cache_unpriced = _part("_cache_unpriced", _either("cache_unpriced"), "cache_unpriced")
 unpriced_model = _part("_unpriced_model", _either("unpriced"), "unpriced")
 
 judge_cost_usd = Feature(
@@ -159,8 +161,9 @@ judge_cost_usd = Feature(
 )
 
 SOURCES = Aggregate(
-    features=(by_file, by_list, unpriced_model),
+    features=(by_file, by_list, cache_unpriced, unpriced_model),
     totals={
+        "cost__cache_unpriced": nw.col(cache_unpriced.name).cast(nw.Int64).sum(),
         "cost__by_file": nw.col(by_file.name).cast(nw.Int64).sum(),
         "cost__by_list": nw.col(by_list.name).cast(nw.Int64).sum(),
         "cost__unpriced": nw.col(unpriced_model.name).count().cast(nw.Int64),
@@ -213,6 +216,11 @@ def price_notices(groups: Iterable[Totals], settings: Settings) -> Iterator[str]
         )
     if of_list:
         yield f"cost of {_records(of_list)} by the price list {price_list()}"
+    if free := int(sum(totals.get("cost__cache_unpriced", 0) for totals in groups)):
+        yield (
+            f"cache tokens of {_records(free)} have no price and are not in the cost: give one "
+            "with --prices, as cache_read and cache_write of the model"
+        )
     left_out: dict[str, int] = {}
     for totals in groups:
         some = totals.get("cost_usd__n") or totals.get("cost_of_pass__n")

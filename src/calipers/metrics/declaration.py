@@ -182,6 +182,7 @@ class Rank:
 
     feature: Feature
     percent: int
+    of_family: bool = False  # whether its bounds shall hold in all groups of a family at once
 
     @property
     def count_name(self) -> str:
@@ -196,12 +197,16 @@ class Rank:
     @property
     def low_name(self) -> str:
         """The total that holds the interval's lower bound, where there is one."""
-        return f"{self.value_name}__low"
+        return f"{self.value_name}__low{self._level}"
 
     @property
     def high_name(self) -> str:
         """The total that holds the interval's upper bound, where there is one."""
-        return f"{self.value_name}__high"
+        return f"{self.value_name}__high{self._level}"
+
+    @property
+    def _level(self) -> str:
+        return "_of_family" if self.of_family else ""
 
     def position(self, count: int) -> int:
         """The rank, from 1, in exact integers."""
@@ -259,6 +264,7 @@ class Metric:
     complement: bool = False  # 1 minus that mean
     influence: Influence | None = None  # none where the values of tasks are averaged
     further: tuple[Influence, ...] = ()  # those of its parts, where its interval needs them
+    not_resampled: str | None = None  # why the bootstrap gives it no interval
     weight: Callable[[Totals], pl.Expr] | None = None  # what `explain` sorts the rows by
 
     @property

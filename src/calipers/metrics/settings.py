@@ -22,6 +22,7 @@ class Settings:
     impl_weight: float = 0.5
     prices: Prices | None = None
     judge_cost: Literal["apart", "included"] = "apart"
+    errors: Literal["exclude", "fail"] = "exclude"  # failed calls: in no metric, or failures
     pass_score: float = 1.0  # of a scenario, from which on it passed
     positive: str | None = None  # the label that counts as positive
     latency_budget_ms: float = 5000.0

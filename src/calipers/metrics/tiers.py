@@ -17,6 +17,7 @@ from calipers.metrics.declaration import (
     Influence,
     Metric,
     OneOf,
+    Rank,
     Totals,
     centre,
 )
@@ -28,6 +29,7 @@ from calipers.metrics.settings import Settings
 from calipers.stats.intervals import Interval, positive_interval, wilson
 
 PROFILES = ("tiers",)
+TIER = "tier"
 RATED = OneOf((("impl_rate",), ("judgments",)))
 
 impl_rate = Feature(
@@ -82,6 +84,14 @@ DESCRIBED = (  # what the seven statistics are given of
     duration_seconds,
     cost_of_pass,
     composite_score,
+)
+
+MEDIANS = (  # whose intervals grade, uplift and what varies between tiers rest on
+    *(
+        Rank(feature=feature, percent=50, of_family=of_family)
+        for feature in (composite_score, cost_usd)
+        for of_family in (False, True)
+    ),
 )
 
 impl_rate_mean = mean(

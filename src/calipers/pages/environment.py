@@ -8,7 +8,6 @@ from jinja2 import BaseLoader, ChoiceLoader, Environment, PackageLoader, StrictU
 
 from calipers.metrics import metric_named
 from calipers.pages.bars import bar_of, scale_of
-from calipers.pages.beside import tier_groups
 from calipers.pages.cards import card_groups
 from calipers.pages.families import family_title
 from calipers.pages.texts import clipped, shown
@@ -16,6 +15,7 @@ from calipers.pages.vega import page_json
 from calipers.reporting.figures import NOTHING, figure, group_name, reach
 from calipers.reporting.gate import check_reason, check_value, listed
 from calipers.reporting.report import failure_name
+from calipers.reporting.tiers import HEADS, spread_rows, tier_groups, tier_notes, tier_rows
 
 if TYPE_CHECKING:
     from calipers.metrics import Metric
@@ -53,7 +53,11 @@ def environment(*others: BaseLoader) -> Environment:
         "family_title": family_title,
         "metric_named": metric_named,
         "scale_of": scale_of,
+        "spread_rows": spread_rows,
         "tier_groups": tier_groups,
+        "tier_heads": HEADS,
+        "tier_notes": tier_notes,
+        "tier_rows": tier_rows,
     }
     return made
 

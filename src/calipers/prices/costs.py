@@ -34,13 +34,14 @@ def priced(calls: pl.DataFrame, prices: Prices | None) -> pl.DataFrame:
     """Each call's `cost_usd`, whether it is `by_file` or `by_list`, and the model if `unpriced`.
 
     The tokens of prompt and completion must be known; those of the cache count as none where they
-    are not.
+    are not. `cache_unpriced` says that there are tokens of the cache, and no price for them.
     """
     is_open = pl.col("cost_usd").is_null() & pl.all_horizontal(pl.col(_NEEDED).is_not_null())
     if not calls.select(is_open.any()).item():  # costs of 10 million runs are often all recorded
         no = pl.lit(value=False)
         unpriced = pl.lit(None, pl.String).alias("unpriced")
-        return calls.select("cost_usd", no.alias("by_file"), no.alias("by_list"), unpriced)
+        flags = (no.alias(name) for name in ("by_file", "by_list", "cache_unpriced"))
+        return calls.select("cost_usd", *flags, unpriced)
     calls = calls.with_columns(pl.when(is_open).then("model").alias("unpriced"))
     found = dict(_tariffs(calls["unpriced"].drop_nulls().unique(), prices))
     steps = max((len(tariff) for tariff, _ in found.values()), default=0)
@@ -60,6 +61,7 @@ def priced(calls: pl.DataFrame, prices: Prices | None) -> pl.DataFrame:
         pl.coalesce("cost_usd", _cost(steps)).alias("cost_usd"),
         by_file.fill_null(value=False),
         (~by_file).fill_null(value=False).alias("by_list"),
+        _lacks_cache_price(steps).alias("cache_unpriced"),
         pl.when(by_file.is_null()).then("unpriced").alias("unpriced"),
     )
 
@@ -69,8 +71,8 @@ def _tariffs(
 ) -> Iterator[tuple[str, tuple[Tariff, bool]]]:
     """The models whose prices are known: these, and whether they are the file's."""
     for model in models:
-        if prices is not None and model in prices.by_model:
-            yield model, (((-1.0, prices.by_model[model]),), True)
+        if prices is not None and (price := prices.find(model)) is not None:
+            yield model, (((-1.0, price),), True)
         elif (listed := price_list()) and (tariff := listed.tariff(model)):
             yield model, (tariff, False)
 
@@ -81,6 +83,19 @@ def _columns(tariff: Tariff) -> dict[str, float | None]:
         for step, (above, price) in enumerate(tariff)
         for key, value in {"above": above, **asdict(price)}.items()
     }
+
+
+def _lacks_cache_price(steps: int) -> pl.Expr:
+    """Whether a priced call has tokens of the cache that its prices say nothing of."""
+    if not steps:
+        return pl.lit(value=False)
+    free = (
+        (pl.col(tokens) > 0) & pl.col(f"{key}_0").is_null()
+        for key, tokens in _TOKENS.items()
+        if tokens in _CACHED
+    )
+    priced_here = pl.col("by_file").is_not_null()
+    return (priced_here & pl.any_horizontal(free)).fill_null(value=False)
 
 
 def _cost(steps: int) -> pl.Expr:

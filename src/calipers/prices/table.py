@@ -10,6 +10,7 @@ from typing import Any
 from calipers.config.files import read_config, shown
 from calipers.config.numbers import from_zero_on
 from calipers.errors import UsageError, nearest
+from calipers.prices.names import find_named
 
 _NUMBER = "write a plain number, USD per million tokens: 0.15"
 _EXAMPLE = "for example my-model: {input: 3, output: 15}, USD per million tokens"
@@ -34,6 +35,10 @@ class Prices:
 
     source: str
     by_model: Mapping[str, Price] = field(hash=False)
+
+    def find(self, model: str) -> Price | None:
+        """Return the price of a model, by its name as providers write it; None if there is none."""
+        return find_named(model, self.by_model)
 
 
 def read_prices(path: str | Path) -> Prices:

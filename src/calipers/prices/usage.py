@@ -114,6 +114,7 @@ def priced_together(calls: Iterable[tuple[int, Call]], prices: Prices | None) ->
         pl.when(~unknown.any()).then(pl.col("cost_usd").sum()).alias("cost_usd"),
         pl.col("by_file").any(),
         pl.col("by_list").any(),
+        pl.col("cache_unpriced").any(),
         pl.col("model").filter(unknown).min().alias("unpriced"),
     )
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def correction_lines(score: Score) -> Iterator[str]:
-    """What each judged mean comes to without the judge's error, or why that is not known."""
+    """Return each judged mean without the judge's error, or why not; then what this assumes."""
     for group in score.groups:
         of = f" ({group_name(group.by)})" if group.by else ""
         for name, measured in group.metrics.items():
@@ -22,6 +22,7 @@ def correction_lines(score: Score) -> Iterator[str]:
                 unit = metric_named(name).unit
                 judged = figure(measured.value, unit)
                 yield f"{name}{of}: {_line(measured.corrected, judged, unit)}"
+    yield from assumption_lines(score)
 
 
 def _line(found: Corrected, judged: str, unit: str | None) -> str:
@@ -30,5 +31,20 @@ def _line(found: Corrected, judged: str, unit: str | None) -> str:
     around = reach(found.value, found.low, found.high, unit)
     return (
         f"{figure(found.value, unit)} {around}, where the judge says {judged} "
-        f"(from {found.n:,} records that people rated too)"
+        f"(from {found.n:,} records that people rated too{_among(found)})"
     )
+
+
+def _among(found: Corrected) -> str:
+    return f", {found.overlap:,} of them among these" if found.overlap else ""
+
+
+def assumption_lines(score: Score) -> Iterator[str]:
+    """Return what has to hold for the corrected means, each assumption once."""
+    assumed = {
+        measured.corrected.assumes: None
+        for group in score.groups
+        for measured in group.metrics.values()
+        if measured.corrected is not None and measured.corrected.assumes is not None
+    }
+    yield from (f"this assumes that {each}" for each in assumed)

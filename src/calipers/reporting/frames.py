@@ -3,18 +3,32 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from calipers.metrics import metric_named
+from calipers.metrics.tiers import TIER
 from calipers.reporting.corrections import correction_lines
-from calipers.reporting.figures import group_name, printable, reasons, with_interval
+from calipers.reporting.figures import group_name, printable, reasons
 from calipers.reporting.flakiness import flaky_line
 from calipers.reporting.spreadsheets import frame_csv
+from calipers.reporting.tiers import (
+    HEADS,
+    bounded_text,
+    cell_text,
+    grade_text,
+    spread_rows,
+    tier_groups,
+    tier_notes,
+    tier_rows,
+    title_of,
+    warning_lines,
+)
 
 if TYPE_CHECKING:
-    from calipers.results import Score
+    from calipers.results import Bounded, Group, Score, Tiers
 
 
 _TYPES = {
@@ -49,9 +63,29 @@ def score_frame(score: Score) -> pl.DataFrame:
         for group in score.groups
         for metric, measured in group.metrics.items()
     ]
+    rows += (
+        {**{_column(name): group.by[name] for name in names}, "metric": metric, **_bounded(found)}
+        for group in score.groups
+        for metric, found in _of_tiers(score, group)
+    )
     if not rows:
         return pl.DataFrame(schema=_TYPES)
     return pl.DataFrame(rows, schema_overrides=_TYPES, infer_schema_length=None)
+
+
+def _of_tiers(score: Score, group: Group) -> Iterator[tuple[str, Bounded]]:
+    """What is said of a tier beside its metrics: its median composite, and its uplift."""
+    if group.median_composite is not None:
+        yield "median_composite", group.median_composite
+    tier = str(group.by.get(TIER))
+    for tiers in score.tiers:
+        if group in tier_groups([group], tiers) and tier in tiers.uplift_intervals:
+            yield "uplift", tiers.uplift_intervals[tier]
+
+
+def _bounded(found: Bounded) -> dict[str, Any]:
+    names = ("value", "low", "high", "interval", "reason")
+    return {name: getattr(found, name) for name in names}
 
 
 def _column(field: str) -> str:
@@ -80,15 +114,41 @@ def score_markdown(score: Score) -> str:
         lines.append(f"| truncated | {counts} |")
     for name in score.groups[0].metrics:
         unit = metric_named(name).unit
-        values = [with_interval(group.metrics[name], unit) for group in score.groups]
+        values = [cell_text(name, group) for group in score.groups]
         label = f"{name} ({unit})" if unit else name
         lines.append(f"| {label} | {' | '.join(values)} |")
     if any(group.statistics for group in score.groups):
-        lines.append(f"| grade | {' | '.join(group.grade or '—' for group in score.groups)} |")
+        medians = (bounded_text(group.median_composite) for group in score.groups)
+        lines.append(f"| median composite | {' | '.join(medians)} |")
+        lines.append(f"| grade | {' | '.join(map(_grade, score.groups))} |")
+    for tiers in score.tiers:
+        lines += ["", *_tiers_lines(score, tiers)]
     flaky = flaky_line(score)
     corrected = (f"without the judge's error: {line}" for line in correction_lines(score))
-    notes = [*corrected, *reasons(score.groups), *([flaky] if flaky else []), *score.notices]
+    notes = [
+        *warning_lines(score),
+        *corrected,
+        *reasons(score.groups),
+        *([flaky] if flaky else []),
+        *score.notices,
+    ]
     return "\n".join([*lines, "", *(f"- {markdown_cell(note)}" for note in notes)]) + "\n"
+
+
+def _grade(group: Group) -> str:
+    return markdown_cell(grade_text(group))
+
+
+def _tiers_lines(score: Score, tiers: Tiers) -> list[str]:
+    """The tiers side by side, and what varies between them."""
+    from calipers.reporting.grids import Grid, markdown_grid  # noqa: PLC0415 (imports this file)
+
+    rows = list(tier_rows(tiers, tier_groups(score.groups, tiers)))
+    lines = markdown_grid(
+        Grid(title=markdown_cell(title_of(tiers)), heads=HEADS, sections={"": rows})
+    )
+    told = (*(f"{label}: {text}" for label, text in spread_rows(tiers)), *tier_notes(tiers))
+    return [*lines, *(f"- {markdown_cell(line)}" for line in told)]
 
 
 def markdown_cell(text: str) -> str:

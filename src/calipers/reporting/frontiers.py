@@ -15,6 +15,8 @@ def frontier_lines(frontier: Frontier) -> Iterator[str]:
     """A line on the whole, then one per group that is best for some task."""
     solved = f"{frontier.solved:,} of {frontier.tasks:,} tasks solved by some group"
     cost = frontier.solved_cost_of_pass
+    if frontier.unknown_cost:
+        solved += f", {frontier.unknown_cost:,} of them at unknown cost only"
     if cost is None:
         yield f"cheapest way to a pass: {solved}"
         return

@@ -10,6 +10,7 @@ from calipers.reporting.figures import group_name, reasons, with_interval
 from calipers.reporting.frames import markdown_cell, score_markdown
 from calipers.reporting.frontiers import frontier_lines
 from calipers.reporting.gate import gate_markdown
+from calipers.reporting.tiers import warning_lines
 from calipers.reports import WRONG
 
 if TYPE_CHECKING:
@@ -64,7 +65,8 @@ def _metrics(score: Score) -> Iterator[str]:
         yield ""
         yield f"The first {_MOST_ROWS} of {len(score.groups):,} groups."
     yield ""
-    yield from (f"- {markdown_cell(line)}" for line in (*reasons(score.groups), *score.notices))
+    told = (*warning_lines(score), *reasons(score.groups), *score.notices)
+    yield from (f"- {markdown_cell(line)}" for line in told)
 
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from rich import box
@@ -15,9 +15,22 @@ from rich.text import Text
 from calipers.metrics import metric_named
 from calipers.reporting.catalogue import facts, range_text
 from calipers.reporting.corrections import correction_lines
-from calipers.reporting.figures import NOTHING, group_name, printable, reasons, with_interval
+from calipers.reporting.figures import NOTHING, group_name, printable, reasons
 from calipers.reporting.flakiness import flaky_line
 from calipers.reporting.frontiers import frontier_lines
+from calipers.reporting.grids import Grid, print_grid
+from calipers.reporting.tiers import (
+    HEADS,
+    bounded_text,
+    cell_text,
+    grade_text,
+    spread_rows,
+    tier_groups,
+    tier_notes,
+    tier_rows,
+    title_of,
+    warning_lines,
+)
 
 if TYPE_CHECKING:
     import polars as pl
@@ -62,8 +75,9 @@ def show_score(score: Score, console: Console) -> None:
     room = console.width - _METRIC_COLUMN - len(" tokens")
     for groups in _that_fit(score.groups, room):
         console.print(_score_table(groups))
+    _show_lines(warning_lines(score), "yellow", console)
     for tiers in score.tiers:
-        _show_tiers(tiers, console)
+        _show_tiers(score, tiers, console)
     if flaky := flaky_line(score):
         console.print(Text(flaky))
     for line in frontier_lines(score.frontier) if score.frontier else ():
@@ -85,7 +99,7 @@ def _that_fit(groups: Sequence[Group], room: int) -> Iterator[list[Group]]:
     row: list[Group] = []
     used = 0
     for group in groups:
-        cells = (_cell(name, group) for name in group.metrics)
+        cells = (cell_text(name, group) for name in group.metrics)
         width = 2 + max(len(_short(group_name(group.by))), _GROUP_COLUMN - 2, *map(len, cells))
         if row and used + width > room:
             yield row
@@ -96,7 +110,7 @@ def _that_fit(groups: Sequence[Group], room: int) -> Iterator[list[Group]]:
 
 
 def _cell(name: str, group: Group) -> str:
-    return with_interval(group.metrics[name], metric_named(name).unit)
+    return cell_text(name, group)
 
 
 def _score_table(groups: Sequence[Group]) -> Table:
@@ -113,6 +127,9 @@ def _score_table(groups: Sequence[Group]) -> Table:
     if any(group.truncated for group in groups):
         counts = (f"{group.truncated:,}" for group in groups)
         table.add_row("truncated replies", *counts, "", style="dim")
+    if any(group.failures for group in groups):
+        counts = (f"{group.failures:,}" for group in groups)
+        table.add_row("counted as failures", *counts, "", style="dim")
     metrics = {name: metric_named(name) for name in groups[0].metrics}
     sections = _sections(list(metrics.values()))
     before = None
@@ -120,34 +137,31 @@ def _score_table(groups: Sequence[Group]) -> Table:
         if before not in (None, section):
             table.add_section()
         before = section
-        table.add_row(name, *(_cell(name, group) for group in groups), metric.unit or "")
+        table.add_row(name, *(cell_text(name, group) for group in groups), metric.unit or "")
     if any(group.statistics for group in groups):
         table.add_section()
-        table.add_row("grade", *(group.grade or NOTHING for group in groups), "")
+        medians = (bounded_text(group.median_composite) for group in groups)
+        table.add_row("median composite", *medians, "")
+        table.add_row("grade", *map(grade_text, groups), "")
     return table
 
 
-def _show_tiers(tiers: Tiers, console: Console) -> None:
-    """How the tiers differ: uplift of each, then what varies."""
-    title = f"tiers, against {printable(tiers.baseline)}"
-    console.print(Text(f"{title}  {group_name(tiers.by)}" if tiers.by else title, style="bold"))
+def _show_tiers(score: Score, tiers: Tiers, console: Console) -> None:
+    """How the tiers differ: grade, uplift and test of each, then what varies."""
+    rows = list(tier_rows(tiers, tier_groups(score.groups, tiers)))
+    print_grid(Grid(title=title_of(tiers), heads=HEADS, sections={"": rows}), console)
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(style="dim", no_wrap=True)
     table.add_column(justify="right")
-    for tier, uplift in tiers.uplift.items():
-        shown = NOTHING if uplift is None else f"{round(uplift, 3) + 0:+.1%}".replace("-", "−")
-        table.add_row(Text(f"uplift of {printable(tier)}"), shown)
-    table.add_row("variance of pass rates (medians)", _plain(tiers.pass_rate_variance))
-    table.add_row("variance of pass rates (means)", _plain(tiers.pass_rate_mean_variance))
-    table.add_row("variance of median costs", _plain(tiers.cost_variance))
-    table.add_row("dearest − cheapest median cost", _plain(tiers.cost_delta))
+    for label, text in spread_rows(tiers):
+        table.add_row(label, text)
     console.print(table)
-    for reason in dict.fromkeys(tiers.reasons.values()):
-        console.print(Text(f"  {NOTHING} {printable(reason)}", style="dim"))
+    _show_lines((f"  {note}" for note in tier_notes(tiers)), "dim", console)
 
 
-def _plain(value: float | None) -> str:
-    return NOTHING if value is None else f"{value:.4g}"
+def _show_lines(lines: Iterable[str], style: str, console: Console) -> None:
+    for line in lines:
+        console.print(Text(line, style=style))
 
 
 def _sections(metrics: Sequence[Metric]) -> list[str]:

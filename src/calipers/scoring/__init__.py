@@ -1,6 +1,6 @@
 """From data to a score: choose the metrics, run an engine, turn totals into values."""
 
-from calipers.scoring.keys import sorted_keys
+from calipers.scoring.keys import natural_key, sorted_keys
 from calipers.scoring.options import Options
 from calipers.scoring.score import Progress, check_fields, plan_for, run_engine, score_data
 
@@ -8,6 +8,7 @@ __all__ = [
     "Options",
     "Progress",
     "check_fields",
+    "natural_key",
     "plan_for",
     "run_engine",
     "score_data",

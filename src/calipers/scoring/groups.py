@@ -2,37 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from calipers.correcting import judges_of, with_judges
 from calipers.engines.outcome import Outcome
 from calipers.engines.plan import Plan
-from calipers.engines.totals import ERRORS, RECORDS, TRUNCATED_REPLIES
+from calipers.engines.totals import ERRORS, FAILURES, RECORDS, TRUNCATED_REPLIES
 from calipers.metrics import Metric
-from calipers.metrics.declaration import Totals
+from calipers.metrics.declaration import Totals, is_met
 from calipers.metrics.description import described
 from calipers.metrics.flagged import flagged_in
 from calipers.metrics.intervals import is_of_one_cluster
 from calipers.metrics.judges import JUDGED_BY
 from calipers.picturing import histograms_of, reliability_of_group
-from calipers.results import ALL_FAILED, Group, Measured
+from calipers.results import ALL_FAILED, Bounded, Group, Measured
 from calipers.scoring.fixed_tasks import with_fixed_tasks
 from calipers.scoring.keys import sorted_keys
+from calipers.scoring.medians import median_composite
 from calipers.scoring.options import Options
 from calipers.stats.intervals import NO_BOUND, Interval
 from calipers.tiering import grade
 
 
-def measured_groups(outcome: Outcome, plan: Plan, options: Options) -> list[Group]:
-    """Every group with its values, in the order to show them."""
+def measured_groups(outcome: Outcome, plan: Plan, options: Options) -> dict[str, Group]:
+    """Every group with its values, by the text that stands for it, in the order to show them."""
     metrics = plan.present(outcome.present).metrics
     keys = sorted_keys(outcome.groups, plan.by)
     groups = {
         text: _group(key, outcome.groups[text], metrics, plan, outcome.intervals.get(text, {}))
         for text, key in keys.items()
     }
+    if plan.counts_failures:
+        unknown = _unknown(metrics, outcome.present | plan.also_present)
+        groups = {text: _without_unknown(group, unknown) for text, group in groups.items()}
     if JUDGED_BY in outcome.tallies:
         judges = judges_of(outcome.tallies[JUDGED_BY])
         groups = {
@@ -49,7 +53,42 @@ def measured_groups(outcome: Outcome, plan: Plan, options: Options) -> list[Grou
             text: with_fixed_tasks(group, outcome.groups[text], metrics, plan.confidence)
             for text, group in groups.items()
         }
-    return _without_hidden(list(groups.values()), metrics, options)
+    shown = _without_hidden(list(groups.values()), metrics, options)
+    return dict(zip(groups, map(_with_warning, shown), strict=True))
+
+
+def _with_warning(group: Group) -> Group:
+    """Return the group with the warning about failed calls beside its cost of pass."""
+    cost = group.metrics.get("cost_of_pass")
+    if group.warning is None or cost is None:
+        return group
+    told = replace(cost, extras={**cost.extras, "warning": group.warning})
+    return replace(group, metrics={**group.metrics, "cost_of_pass": told})
+
+
+def _unknown(metrics: Sequence[Metric], present: Collection[str]) -> dict[str, str]:
+    """Return why metrics are null whose fields no record has: failed calls alone give no value."""
+    return {
+        metric.name: metric.empty
+        for metric in metrics
+        if not all(is_met(need, present.__contains__) for need in metric.needs)
+    }
+
+
+def _without_unknown(group: Group, unknown: Mapping[str, str]) -> Group:
+    """Return the group with null for the metrics that only failed calls have a value of."""
+    nulls = {
+        name: Measured(value=None, n=0, missing=each.n + each.missing, reason=unknown[name])
+        for name, each in group.metrics.items()
+        if name in unknown
+    }
+    statistics = group.statistics and {
+        name: None if name in unknown else found for name, found in group.statistics.items()
+    }
+    known = replace(group, metrics={**group.metrics, **nulls}, statistics=statistics)
+    if "composite_score" not in unknown:
+        return known
+    return replace(known, grade=None, grade_interval=None, median_composite=None)
 
 
 def _without_hidden(
@@ -81,12 +120,13 @@ def _group(
 ) -> Group:
     records, errors = int(totals[RECORDS]), int(totals[ERRORS])
     statistics = {feature.name: described(feature.name, totals) for feature in plan.described}
-    composite = statistics.get("composite_score")
+    median = median_composite(totals) if plan.medians else None
     return Group(
         by=by,
         records=records,
         errors=errors,
         truncated=int(totals[TRUNCATED_REPLIES]),
+        failures=int(totals.get(FAILURES, 0)),
         metrics={
             metric.name: _measured(
                 metric, totals, records - errors, plan, resampled.get(metric.name)
@@ -94,11 +134,18 @@ def _group(
             for metric in metrics
         },
         statistics=statistics if plan.described else None,
-        grade=None if composite is None else grade(composite["median"]),
+        grade=None if median is None else grade(median.value),
+        grade_interval=None if median is None else _grades(median),
+        median_composite=median,
         histograms=histograms_of(totals, plan),
         reliability=tuple(reliability_of_group(totals, plan)) if plan.reliability else (),
         flagged=flagged_in(totals),
     )
+
+
+def _grades(median: Bounded) -> tuple[str, str] | None:
+    low, high = grade(median.low), grade(median.high)
+    return None if low is None or high is None else (low, high)
 
 
 def _measured(
@@ -106,7 +153,7 @@ def _measured(
 ) -> Measured:
     n = int(totals.get(metric.rows, 0))
     about = called if metric.about is None else int(totals.get(metric.about, 0))
-    extras = {
+    extras: dict[str, float | str | None] = {
         name: extra(totals) if callable(extra) else int(totals.get(extra, 0) or 0)
         for name, extra in metric.extras.items()
     }

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any
+
+_DIGITS = re.compile(r"([0-9]{1,18})")
 
 
 def sorted_keys(groups: Iterable[str], by: Sequence[str]) -> dict[str, dict[str, Any]]:
@@ -22,8 +25,18 @@ def _all_whole(values: Iterable[Any]) -> bool:
     return bool(numbers) and all(value.is_integer() for value in numbers)
 
 
-def _sort_key(value: Any) -> tuple[int, float, str]:
+def natural_key(text: str) -> tuple[Any, ...]:
+    """Return what texts sort by so that numbers in them count as such: T2 before T10.
+
+    >>> sorted(["T10", "T2", "T1"], key=natural_key)
+    ['T1', 'T2', 'T10']
+    """
+    parts = _DIGITS.split(text)
+    return (*(int(part) if place % 2 else part for place, part in enumerate(parts)), "", text)
+
+
+def _sort_key(value: Any) -> tuple[int, float, tuple[Any, ...]]:
     """Numbers by size, then texts, nulls last."""
     if value is None:
-        return 2, 0.0, ""
-    return (1, 0.0, value) if isinstance(value, str) else (0, value, "")
+        return 2, 0.0, ()
+    return (1, 0.0, natural_key(value)) if isinstance(value, str) else (0, value, ())

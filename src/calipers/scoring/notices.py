@@ -47,6 +47,7 @@ def notices(sources: Sequence[Source], outcome: Outcome, options: Options) -> It
         )
     if skipped := sum(reading.skipped for reading in outcome.readings):
         yield f"{skipped} bad rows were left out"
+    yield from _not_resampled(outcome)
     yield from price_notices(outcome.groups.values(), options.settings)
     if "token_efficiency" in options.metrics or options.profile:
         yield from quality_notice(outcome.groups.values())
@@ -97,6 +98,15 @@ def refuse_unmeasured(groups: Sequence[Group], sources: Sequence[Source]) -> Non
         fix=f"say which fields are the record's: {' '.join(maps) or '--map FIELD=NAME'}; "
         "calipers metrics says what each metric needs",
     )
+
+
+def _not_resampled(outcome: Outcome) -> Iterator[str]:
+    """Say whose intervals are closed forms although resampling was asked for, by reason."""
+    by_reason: dict[str, list[str]] = {}
+    for name, why in outcome.refused.items():
+        by_reason.setdefault(why, []).append(name)
+    for why, names in by_reason.items():
+        yield f"--resamples: closed-form interval of {', '.join(names)} in some groups: {why}"
 
 
 def nothing_measured(groups: Sequence[Group], sources: Sequence[Source]) -> Iterator[str]:

@@ -17,13 +17,12 @@ from calipers.metrics.declaration import Feature
 from calipers.metrics.judges import judged_by
 from calipers.metrics.semantic import forget_failures
 from calipers.metrics.settings import Settings
-from calipers.metrics.tiers import DESCRIBED, composite_score
+from calipers.metrics.tiers import DESCRIBED, MEDIANS, TIER, composite_score
 from calipers.metrics.tokens import check_tokenizer
 from calipers.metrics.weighted import WEIGHTED_BY
 from calipers.picturing import SPREAD
 from calipers.records import FIELDS
 from calipers.sinks import check_folder
-from calipers.tiering import TIER
 
 ENGINES = ("polars", "spark")
 
@@ -31,6 +30,7 @@ _WAYS = {
     "normalize": ("numeric", "text"),
     "judge_cost": ("apart", "included"),
     "missing": ("zero", "renormalize"),
+    "errors": ("exclude", "fail"),
 }
 
 
@@ -106,6 +106,7 @@ class Options:
             also_watched=tuple(self.renames),
             only_present=not (self.profile or self.metrics),
             described=DESCRIBED if tiers else (),
+            medians=MEDIANS if tiers else (),
             binned=(composite_score,) if tiers else (),
             widely_binned=tuple(each for each in SPREAD if drawn and each in features),
             reliability=drawn and confidence_bin in features,

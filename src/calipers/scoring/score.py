@@ -21,6 +21,7 @@ from calipers.scoring.groups import measured_groups
 from calipers.scoring.keys import sorted_keys
 from calipers.scoring.notices import nothing_measured, notices, refuse_unmeasured
 from calipers.scoring.options import Options
+from calipers.scoring.tier_evidence import with_evidence
 from calipers.sinks import Watch, check_folder, open_sinks
 from calipers.sources import Source, Wanted, open_sources
 from calipers.sources.completing import derivable_from
@@ -52,12 +53,14 @@ def score_data(
         _check_ids(outcome, sources, options)
         if tasks is not None:
             tasks.write(sorted_keys(outcome.groups, plan.by))
-    groups = measured_groups(outcome, plan, options)
+    by_text = measured_groups(outcome, plan, options)
+    groups = list(by_text.values())
     if options.must_measure:
         refuse_unmeasured(groups, sources)
+    tiers = compared_tiers(groups, options.baseline) if plan.described else ()
     return Score(
         groups=tuple(groups),
-        tiers=tuple(compared_tiers(groups, options.baseline)) if plan.described else (),
+        tiers=tuple(with_evidence(list(tiers), by_text, outcome, plan)),
         per_task=_per_task(outcome, plan, options.per_task) if plan.per_task else None,
         frontier=_frontier(outcome, plan),
         inputs=tuple(_inputs(sources, outcome, hash_all=options.hash_inputs)),

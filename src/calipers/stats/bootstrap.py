@@ -15,6 +15,7 @@ Floats = NDArray[np.float64]
 
 _CELLS = 1 << 22  # weights at a time: bounds memory
 _FEWEST = 2
+_FEWEST_CARRY = 5
 _ONE_SIDED = 0.005
 _ROUNDING = 1e-12
 
@@ -79,6 +80,25 @@ def bca(value: float, resampled: Floats, influences: Floats, confidence: float) 
     reach = np.divide(tails, left, out=np.copysign(np.inf, tails), where=left > 0)
     low, high = np.quantile(found, special.ndtr(bias + reach), method="inverted_cdf")
     return Interval(low=float(low), high=float(high), stderr=stderr)
+
+
+def too_few_carry(influences: Floats) -> str | None:
+    """Return why resampling would say too little, or None where it says enough.
+
+    As many clusters as carry the variance, (Σ influence²)² / Σ influence⁴, must be at least five:
+    where nearly all rows are right, or one is a thousand times as large as the others, resamples
+    are made of what was seen, and nothing of what may yet be seen (docs/intervals.md has figures).
+    """
+    largest = float(np.abs(influences).max()) if influences.size else 0.0
+    if not np.isfinite(largest):
+        return "values are too large to resample"
+    if influences.size < _FEWEST or not largest:
+        return "nothing varies from cluster to cluster"
+    squares = np.square(influences / largest)
+    carried = float(squares.sum() ** 2 / np.square(squares).sum())
+    if carried < _FEWEST_CARRY:
+        return f"fewer than {_FEWEST_CARRY} clusters carry the variance"
+    return None
 
 
 def _acceleration(influences: Floats) -> float:

@@ -11,7 +11,7 @@ Two ways, each with an interval that is wider by what the correction itself is u
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import sqrt
 
 import numpy as np
@@ -21,6 +21,8 @@ from calipers.stats.intervals import normal_quantile, rows_worth
 
 _FEWEST = 3  # clusters that people rated: one is spent on the mean, one on the tuning
 _NOTHING = 1e-12  # an error that is only rounding
+SAME_MIX = "the rated records are a random part of records like these: the mix has not shifted"
+SAME_ERRORS = "the judge errs on these records as often as on the rated ones, in either direction"
 _NO_BETTER = "the judge passes what people pass no more often than what they fail"
 
 
@@ -63,6 +65,8 @@ class Corrected:
     interval: str | None = None
     n: int  # records that people rated as well
     reason: str | None = None
+    assumes: str | None = None  # what has to hold for it
+    overlap: int = 0  # of the rated records, those among the judged ones
 
     def __post_init__(self) -> None:
         if (self.value is None) != (self.reason is not None):
@@ -112,9 +116,22 @@ def _agreed(agreed: np.ndarray, clusters: Whole) -> tuple[int, float]:
 
 
 def prediction_powered(
-    mean: float, stderr: float, clusters: int, rated: Moments, *, confidence: float
+    mean: float,
+    stderr: float,
+    clusters: int,
+    rated: Moments,
+    *,
+    confidence: float,
+    n: int | None = None,
+    overlap: int = 0,
+    within: tuple[float, float] | None = None,
 ) -> Corrected:
-    """A judge's mean over records, with its error, moved to where people's would be.
+    """Return a judge's mean over n records moved to where people's would be.
+
+    Of the rated records, `overlap` are among the n: the judge's two means then move together, and
+    the variance has that covariance in it. `within` are the ends of the scale: people and judge may
+    differ on records that nobody has rated, so the interval counts as if a third of a record had
+    been rated at each of its corners (after Agresti & Min 2005, Statistics in Medicine 24, 729).
 
     >>> told = Moments(n=100, clusters=100, judge=0.7, people=0.6, judge_spread=4e-4,
     ...                both_spread=4e-4, people_spread=5e-4)
@@ -126,31 +143,90 @@ def prediction_powered(
 
     if rated.clusters < _FEWEST:
         return Corrected(value=None, n=rated.n, reason=f"people rated {rated.n} records only")
-    few = rated.clusters / (rated.clusters - 1)
-    own = stderr**2
-    known = own + few * rated.judge_spread
-    power = min(1.0, max(0.0, few * rated.both_spread / known)) if known else 0.0
-    value = rated.people + power * (mean - rated.judge)
-    left = rated.people_spread - 2 * power * rated.both_spread + power**2 * rated.judge_spread
+    share = 0.0 if not overlap else min(1.0, overlap / (n or overlap))
+    value, _, _ = _moved(mean, stderr, rated, share)
+    told = rated if within is None else with_corners(rated, within, confidence)
+    middle, own, left = _moved(mean, stderr, told, share)
     tuned = rated.clusters / (rated.clusters - 2)  # the power is estimated too
-    parts = ((power**2 * own, clusters - 1), (tuned * max(0.0, left), rated.clusters - 2))
+    parts = ((own, clusters - 1), (tuned * max(0.0, left), rated.clusters - 2))
     variance = sum(part for part, _ in parts)
     if variance <= _NOTHING**2:
-        return Corrected(value=value, n=rated.n)
+        return Corrected(value=value, n=rated.n, assumes=SAME_MIX)
     freedom = variance**2 / sum(part**2 / max(1, free) for part, free in parts)
     reach = float(stdtrit(freedom, (1 + confidence) / 2)) * sqrt(variance)
     return Corrected(
         value=value,
-        low=value - reach,
-        high=value + reach,
+        low=min(value, middle - reach),
+        high=max(value, middle + reach),
         stderr=sqrt(variance),
         interval="prediction-powered",
         n=rated.n,
+        assumes=SAME_MIX,
+        overlap=overlap,
     )
 
 
-def misclassified(share: float, size: float, rated: Verdicts, *, confidence: float) -> Corrected:
-    """The share that people would pass, from the share of so many records that a judge passes.
+def _moved(mean: float, stderr: float, rated: Moments, share: float) -> tuple[float, float, float]:
+    """The estimate, and the parts of its variance: the judge's over all records, and the rest.
+
+    `share` of the records are rated ones. With the judge's mean over all as the control variate of
+    people's, the best power is the one that leaves least variance.
+    """
+    few = rated.clusters / (rated.clusters - 1)
+    own = stderr**2
+    known = own + few * rated.judge_spread * (1 - 2 * share)
+    gained = few * rated.both_spread * (1 - share)
+    power = min(1.0, max(0.0, gained / known)) if known > _NOTHING**2 else 0.0
+    left = rated.people_spread - 2 * power * rated.both_spread + power**2 * rated.judge_spread
+    together = 2 * power * share * (rated.both_spread - power * rated.judge_spread)
+    return rated.people + power * (mean - rated.judge), power**2 * own, left + together
+
+
+def with_corners(rated: Moments, within: tuple[float, float], confidence: float) -> Moments:
+    """Return the moments as if some more records had been rated, at the corners of the scale.
+
+    They weigh z²/12 records each, about a third of one at 95 %, or as many of a cluster's size.
+    """
+    low, high = within
+    weight = normal_quantile(confidence) ** 2 / 12 * rated.n / rated.clusters
+    size, total = rated.n, rated.n + 4 * weight
+    middle = (low + high) / 2
+    means = [(size * each + 4 * weight * middle) / total for each in (rated.judge, rated.people)]
+    per_cluster = rated.n / rated.clusters
+
+    corners = ((low, low), (low, high), (high, low), (high, high))
+
+    def added(seen: float, first: int, second: int) -> float:
+        """The spread of two columns about the new means, the corners among the records."""
+        old = (rated.judge, rated.people)
+        moved = (old[first] - means[first]) * (old[second] - means[second])
+        new = sum((c[first] - means[first]) * (c[second] - means[second]) for c in corners)
+        return (seen * size**2 + per_cluster * (size * moved + weight * new)) / total**2
+
+    return Moments(
+        n=rated.n,
+        clusters=rated.clusters,
+        judge=means[0],
+        people=means[1],
+        judge_spread=added(rated.judge_spread, 0, 0),
+        both_spread=added(rated.both_spread, 0, 1),
+        people_spread=added(rated.people_spread, 1, 1),
+    )
+
+
+def misclassified(
+    share: float,
+    size: float,
+    rated: Verdicts,
+    *,
+    confidence: float,
+    n: int | None = None,
+    overlap: int = 0,
+) -> Corrected:
+    """Return the share that people would pass, from the share of records that a judge passes.
+
+    Where `overlap` of the n records are the rated ones, errors are not those of other records: then
+    it is the prediction-powered mean of the verdicts.
 
     >>> told = Verdicts(passed=100, both_passed=90, failed=100, both_failed=80,
     ...                 passed_size=100, failed_size=100)
@@ -158,6 +234,19 @@ def misclassified(share: float, size: float, rated: Verdicts, *, confidence: flo
     >>> round(found.value, 3), round(found.low, 3), round(found.high, 3)
     (0.571, 0.49, 0.655)
     """
+    if overlap:
+        error = sqrt(max(share * (1 - share), _NOTHING) / size)
+        found = prediction_powered(
+            share,
+            error,
+            max(2, round(size)),
+            moments_of(rated),
+            confidence=confidence,
+            n=n,
+            overlap=overlap,
+            within=(0.0, 1.0),
+        )
+        return _clipped(found, 0.0, 1.0)
     n = rated.passed + rated.failed
     if not (rated.passed_size and rated.failed_size):
         kind = "passed" if not rated.passed_size else "failed"
@@ -187,4 +276,29 @@ def misclassified(share: float, size: float, rated: Verdicts, *, confidence: flo
         stderr=sqrt(variance),
         interval="Rogan–Gladen, Lang–Reiczigel",
         n=n,
+        assumes=SAME_ERRORS,
     )
+
+
+def moments_of(rated: Verdicts) -> Moments:
+    """Return the moments of verdicts as numbers, 1 for passed; clusters are what they are worth."""
+    n = rated.passed + rated.failed
+    judge = (rated.both_passed + rated.failed - rated.both_failed) / n
+    people = rated.passed / n
+    worth = max(1.0, n / max(1.0, rated.passed_size + rated.failed_size)) / n
+    return Moments(
+        n=n,
+        clusters=max(1, min(n, round(rated.passed_size + rated.failed_size))),
+        judge=judge,
+        people=people,
+        judge_spread=judge * (1 - judge) * worth,
+        both_spread=(rated.both_passed / n - judge * people) * worth,
+        people_spread=people * (1 - people) * worth,
+    )
+
+
+def _clipped(found: Corrected, low: float, high: float) -> Corrected:
+    def within(value: float | None) -> float | None:
+        return None if value is None else min(high, max(low, value))
+
+    return replace(found, value=within(found.value), low=within(found.low), high=within(found.high))

@@ -12,6 +12,7 @@ from calipers.errors import UsageError
 from calipers.metrics import metric_named
 from calipers.results import (
     SCHEMA,
+    Bounded,
     FlakyTask,
     Frontier,
     Group,
@@ -26,6 +27,7 @@ from calipers.results import (
     Tiers,
 )
 from calipers.stats.correction import Corrected
+from calipers.tier_results import TierTest
 from calipers.typed import fits
 from calipers.web.catalog import Catalog
 
@@ -77,6 +79,9 @@ def _group(found: Mapping[str, Any]) -> Group:
         metrics={name: _measured(each) for name, each in found["metrics"].items()},
         statistics=None if statistics is None else {n: _numbers(s) for n, s in statistics.items()},
         grade=found.get("grade"),
+        grade_interval=tuple(between) if (between := found.get("grade_interval")) else None,
+        median_composite=Bounded(**median) if (median := found.get("median_composite")) else None,
+        failures=found.get("failures", 0),
         histograms={
             name: None if each is None else _histogram(each)
             for name, each in (found.get("histograms") or {}).items()
@@ -130,7 +135,14 @@ def _number(value: Any) -> float | None:
 
 
 def _tiers(found: Mapping[str, Any]) -> Tiers:
-    return Tiers(**{"by": {}, "reasons": {}, **found})
+    parts = ("median_composite", "uplift_intervals", "intervals")
+    bounded = {part: _bounded(found.get(part, {})) for part in parts}
+    tests = {name: TierTest(**each) for name, each in found.get("tests", {}).items()}
+    return Tiers(**{"by": {}, "reasons": {}, **found, **bounded, "tests": tests})
+
+
+def _bounded(found: Mapping[str, Any]) -> dict[str, Bounded]:
+    return {name: Bounded(**each) for name, each in found.items()}
 
 
 def _per_task(found: Mapping[str, Any] | None) -> PerTask | None:
@@ -146,6 +158,7 @@ def _frontier(found: Mapping[str, Any] | None) -> Frontier | None:
     return Frontier(
         tasks=found["tasks"],
         solved=found["solved"],
+        unknown_cost=found.get("unknown_cost", 0),
         cost_of_pass=_number(found["cost_of_pass"]),
         solved_cost_of_pass=solved["value"],
         low=solved["low"],

@@ -14,12 +14,21 @@ from pyspark.sql import functions as F  # noqa: N812 (as everyone writes it)
 
 from calipers.engines.batches import numbered
 from calipers.engines.outcome import ROWS, TEXT, Outcome, Sinks, TextTally
-from calipers.engines.per_task import attempts, flakiest, flaky_counts, task_totals, with_answers
+from calipers.engines.per_task import (
+    attempts,
+    flakiest,
+    flaky_counts,
+    run_columns,
+    sorted_runs,
+    task_totals,
+    with_answers,
+)
 from calipers.engines.plan import Plan, has
+from calipers.engines.spark.resampling import resampled_groups
 from calipers.engines.spark.rows import BAD, measured_rows, readings
 from calipers.engines.spark.session import collected, last_line, part_by_part, start_session
 from calipers.engines.spark.totals import group_totals
-from calipers.engines.totals import add_totals
+from calipers.engines.totals import RECORDS, add_totals
 from calipers.errors import DataError
 from calipers.metrics.declaration import GROUP, Feature
 from calipers.sources import Source, Wanted
@@ -50,6 +59,8 @@ def run(sources: Sequence[Source], wanted: Wanted, plan: Plan, sinks: Sinks) -> 
             plan = plan.present([name for name, count in having.items() if count])
             groups = group_totals(spark, good, plan)
             outcome = Outcome(groups, found, having, tallies=tallies)
+            if plan.resamples:
+                outcome = outcome.resampled(resampled_groups(good, plan, groups))
             return _per_task(good, plan, outcome, sinks) if plan.per_task else outcome
     except PySparkException as error:
         raise DataError(
@@ -91,7 +102,13 @@ def _per_task(good: DataFrame, plan: Plan, outcome: Outcome, sinks: Sinks) -> Ou
             sinks.tasks(part)
     add_totals(outcome.groups, collected(flaky_counts(tasks)))
     tried = None if (costs := attempts(tasks)) is None else collected(costs)
-    return replace(outcome, flakiest=collected(flakiest(tasks)), attempts=tried)
+    columns = run_columns(plan, outcome.total(RECORDS))
+    return replace(
+        outcome,
+        flakiest=collected(flakiest(tasks)),
+        attempts=tried,
+        runs=None if columns is None else sorted_runs(collected(rows.select(*columns))),
+    )
 
 
 def _having(good: DataFrame, plan: Plan) -> dict[str, int]:

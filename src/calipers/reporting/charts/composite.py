@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import altair as alt
 
+from calipers.metrics.tiers import TIER
 from calipers.reporting.charts.groups import (
     by_fields,
     listed,
@@ -14,7 +15,7 @@ from calipers.reporting.charts.groups import (
     series_of,
 )
 from calipers.reporting.charts.style import FAINT, INK, PALETTE, Drawing, chart_of, titled
-from calipers.tiering import GRADES, TIER
+from calipers.tiering import GRADES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

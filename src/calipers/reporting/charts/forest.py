@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import altair as alt
 
 from calipers.metrics import metric_named
+from calipers.metrics.tiers import TIER
 from calipers.reporting.charts.groups import by_fields, listed, short, told_apart
 from calipers.reporting.charts.style import PALETTE, Drawing, chart_of, titled
 from calipers.reporting.figures import group_name, with_interval
-from calipers.tiering import TIER
 
 if TYPE_CHECKING:
     from calipers.results import Group, Score

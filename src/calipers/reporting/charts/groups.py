@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import altair as alt
 
+from calipers.metrics.tiers import TIER
 from calipers.reporting.charts.style import GREY
 from calipers.reporting.figures import group_name, printable
-from calipers.tiering import TIER
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
