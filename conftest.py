@@ -4,6 +4,6 @@ from importlib.util import find_spec
 from pathlib import Path
 
 _NEED_TORCH = ("embeddings.py", "matching.py", "model.py")
-_SEMANTIC = Path(__file__).parent / "src/calipers/semantic"
+_SEMANTIC = Path(__file__).parent / "src/calipers/metrics/text/semantic"
 
 collect_ignore = [] if find_spec("torch") else [str(_SEMANTIC / name) for name in _NEED_TORCH]

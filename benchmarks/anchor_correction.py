@@ -11,7 +11,7 @@ from argparse import ArgumentParser
 
 import numpy as np
 
-from calipers.stats.correction import moments, prediction_powered
+from calipers.statistics.correction import moments, prediction_powered
 from tests.stats.correction_shapes import SHAPES, Floats, Scores
 
 _Z = 1.959963984540054

@@ -21,7 +21,7 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from calipers.stats.intervals import Interval, bounded_interval, wilson
+from calipers.statistics.intervals import Interval, bounded_interval, wilson
 
 Array = NDArray[np.float64]
 Rng = np.random.Generator

@@ -18,7 +18,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from benchmarks.pair_shapes import SHAPES, SIZES, Floats, PairShape, data_sets, stacked
-from calipers.stats.paired_tasks import PairedTasks, Scale, compare_tasks
+from calipers.statistics.paired_tasks import PairedTasks, Scale, compare_tasks
 
 PEER = "evalstats==0.3.3"
 LEAST = 0.93

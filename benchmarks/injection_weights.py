@@ -1,4 +1,4 @@
-"""Learn the weights of `calipers.judge.phrasing` from the development lists.
+"""Learn the weights of `calipers.judges.phrasing` from the development lists.
 
 python -m benchmarks.injection_weights
 
@@ -15,9 +15,9 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from calipers.judge import phrasing
-from calipers.judge.folding import fold, readings
-from calipers.judge.injection import matches
+from calipers.judges import phrasing
+from calipers.judges.folding import fold, readings
+from calipers.judges.injection import matches
 
 ROOT = Path(__file__).parents[1]
 LISTS = ROOT / "tests" / "judge" / "injections"

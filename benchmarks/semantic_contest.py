@@ -75,7 +75,7 @@ def _part(text: str, random: Random) -> str:
 
 def ours(weights: str, device: str) -> Callable[[], Scorer]:
     """Calipers, each time with nothing embedded yet."""
-    from calipers.semantic.scores import _embeddings, bert_scores  # noqa: PLC0415
+    from calipers.metrics.text.semantic.scores import _embeddings, bert_scores  # noqa: PLC0415
 
     def ready() -> Scorer:
         _embeddings.cache_clear()
@@ -97,7 +97,7 @@ def torchmetrics(weights: str, device: str) -> Callable[[], Scorer]:
     from torchmetrics.functional.text import helper_embedding_metric as helper  # noqa: PLC0415
     from torchmetrics.functional.text.bert import bert_score  # noqa: PLC0415
 
-    from calipers.semantic.finding import model_folder  # noqa: PLC0415
+    from calipers.metrics.text.semantic.finding import model_folder  # noqa: PLC0415
 
     sort = helper._sort_data_according_length  # noqa: SLF001
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 import calipers as cal
 from calipers.cli import app
-from calipers.stats.influence import Estimate
+from calipers.statistics.influence import Estimate
 from tests import commands
 from tests.files import write_lines
 from tests.shared_data import FOLDER, expected, needs_shared_data

@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 import calipers as cal
 from calipers.cli import app
-from calipers.errors import DataError
+from calipers.support.errors import DataError
 from tests.sources.log_files import inspect_log, lm_eval_line, sample, written
 
 

@@ -10,10 +10,10 @@ import polars as pl
 import pytest
 
 import calipers as cal
-from calipers import scenario_table
-from calipers.baseline_files import read_baseline
-from calipers.errors import DataError, UsageError
-from calipers.gating.result import Check, GateResult
+from calipers.gates import scenario_table
+from calipers.gates.baseline_files import read_baseline
+from calipers.support.errors import DataError, UsageError
+from calipers.gates.result import Check, GateResult
 from tests.files import write_lines
 
 Record = dict[str, Any]

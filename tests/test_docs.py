@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from calipers.metrics import metrics_of
-from calipers.records import FIELDS
-from calipers.reporting.catalogue import as_markdown
+from calipers.records.fields import FIELDS
+from calipers.reports.catalogue import as_markdown
 from tests.commands import run
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 import calipers as cal
 from calipers.cli import app
 from calipers.metrics import catalogue
-from calipers.metrics.judged import RUBRICS
+from calipers.metrics.judged.rubrics import RUBRICS
 from tests.files import write_lines
 
 CRITERIA = [name for rubric in RUBRICS for name in rubric.weights]

@@ -19,10 +19,10 @@ from click.testing import CliRunner, Result
 
 import calipers as cal
 from calipers.cli import app
-from calipers.gating.policy import read_policy
-from calipers.reporting.step_summary import LIMIT, append_summary
-from calipers.starter import NAMES
-from calipers.suites import read_suite
+from calipers.gates.policy import read_policy
+from calipers.reports.step_summary import LIMIT, append_summary
+from calipers.runs.starter import NAMES
+from calipers.runs.suite import read_suite
 from tests.commands import run
 from tests.files import write_lines
 

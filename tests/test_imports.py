@@ -97,4 +97,4 @@ def test_the_check_sees_imports_everywhere() -> None:
     assert "sources" in imports_of("scoring")["scoring/score.py"]
     assert "reporting" in imports_of("cli")["cli/score.py"]  # inside functions
     assert imported(ast.parse("def f():\n    from calipers import cli")) == {"cli"}
-    assert imported(ast.parse("import calipers.web.app as w")) == {"web"}
+    assert imported(ast.parse("import calipers.dashboard.app as w")) == {"web"}

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calipers.patterns import groups_in, last_match
+from calipers.support.patterns import groups_in, last_match
 from calipers.systems.answers import Rule, stated_confidence
 
 PATTERNS = [

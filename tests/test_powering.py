@@ -20,9 +20,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import calipers as cal
-from calipers.errors import UsageError
-from calipers.sizing import MetricPower
-from calipers.stats.power import Plan
+from calipers.support.errors import UsageError
+from calipers.comparisons.sizing import MetricPower
+from calipers.statistics.power import Plan
 from tests import commands
 from tests.files import write_lines
 from tests.shared_data import FOLDER, needs_shared_data
@@ -464,7 +464,7 @@ def test_the_table(data: str, tmp_path: Path) -> None:
 def test_a_narrow_terminal_gets_two_tables(data: str) -> None:
     from rich.console import Console  # noqa: PLC0415
 
-    from calipers.reporting.power import power_text  # noqa: PLC0415
+    from calipers.reports.power import power_text  # noqa: PLC0415
 
     out = io.StringIO()
     power_text(cal.power(data, by="model"), Console(file=out, width=70))
@@ -505,7 +505,7 @@ def test_names_from_outside_cannot_drive_the_terminal() -> None:
     found = cal.power(records(tasks((1,), (0,)), model="\x1b[31m|<b>"), by="model")
     assert "\x1b" not in str(found)
     assert "<b>" not in found._repr_html_()
-    from calipers.reporting.power import power_markdown  # noqa: PLC0415
+    from calipers.reports.power import power_markdown  # noqa: PLC0415
 
     assert "\\|&lt;b>" in power_markdown(found)
 

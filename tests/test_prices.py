@@ -16,8 +16,8 @@ import polars as pl
 import pytest
 
 import calipers as cal
-from calipers.errors import DataError, UsageError
-from calipers.prices import (
+from calipers.support.errors import DataError, UsageError
+from calipers.metrics.cost.prices import (
     USED,
     Price,
     PriceList,
@@ -28,8 +28,8 @@ from calipers.prices import (
     read_prices,
     read_usage,
 )
-from calipers.prices.listed import tariff_of
-from calipers.records import BadValue
+from calipers.metrics.cost.prices.listed import tariff_of
+from calipers.records.fields import BadValue
 
 genai_prices = pytest.importorskip("genai_prices", reason="the extra `prices` is not installed")
 pytest.importorskip("genai_prices.data")

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from calipers.records import FIELDS, BadValue, Kind, Number, field_named
+from calipers.records.fields import FIELDS, BadValue, Kind, Number, field_named
 
 CONTRACT = (
     "id model tier run category capability tags input target answer cot reference prob_correct "

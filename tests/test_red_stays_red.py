@@ -25,13 +25,13 @@ from click.testing import CliRunner, Result
 import calipers as cal
 from benchmarks.model_server import ModelServer
 from calipers.cli import app
-from calipers.gating.result import GateResult
-from calipers.judgment_shape import who_judged
-from calipers.reporting.frames import score_markdown
-from calipers.reporting.html import score_html
-from calipers.runner.journal import Journal
+from calipers.gates.result import GateResult
+from calipers.records.judgment_shape import who_judged
+from calipers.reports.frames import score_markdown
+from calipers.reports.html import score_html
+from calipers.systems.journal import Journal
 from calipers.systems.answers import token_confidence
-from calipers.whole_files import whole
+from calipers.support.whole_files import whole
 from tests.commands import run
 from tests.commands import run as calipers
 from tests.engines_at_hand import ENGINES

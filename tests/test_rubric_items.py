@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calipers.errors import UsageError
-from calipers.records import Number
-from calipers.rubric_items import (
+from calipers.support.errors import UsageError
+from calipers.records.fields import Number
+from calipers.judges.rubric_items import (
     NO_RUBRIC,
     NoSum,
     Rubric,

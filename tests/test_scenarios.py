@@ -13,9 +13,9 @@ from click.testing import CliRunner
 
 import calipers as cal
 from calipers.cli import app
-from calipers.metrics.settings import Settings
-from calipers.reporting.figures import figure, with_interval
-from calipers.results import Measured
+from calipers.metrics.declare.settings import Settings
+from calipers.reports.figures import figure, with_interval
+from calipers.scores.results import Measured
 from tests.engines_at_hand import ENGINES
 from tests.files import write_lines
 from tests.shared_data import FOLDER, expected, needs_shared_data

@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 
 import calipers as cal
 from calipers.cli import app
-from calipers.errors import MissingExtraError
+from calipers.support.errors import MissingExtraError
 from tests.files import write_lines
 from tests.shared_data import FOLDER, expected, needs_shared_data
 
@@ -45,7 +45,7 @@ def no_torch(monkeypatch: pytest.MonkeyPatch) -> None:
     """These tests are about what holds without the extra, also where it is installed."""
     monkeypatch.setitem(sys.modules, "torch", None)
     for name in ("embeddings", "matching", "model"):
-        monkeypatch.delitem(sys.modules, f"calipers.semantic.{name}", raising=False)
+        monkeypatch.delitem(sys.modules, f"calipers.metrics.text.semantic.{name}", raising=False)
 
 
 @pytest.fixture
@@ -60,9 +60,9 @@ def model(monkeypatch: pytest.MonkeyPatch) -> Callable[[Scorer], list[Pairs]]:
             asked.append(pairs)
             return [SimpleNamespace(f1=score, cut=False) for score in scorer(pairs)]
 
-        module = ModuleType("calipers.semantic")
+        module = ModuleType("calipers.metrics.text.semantic")
         module.bert_scores = bert_scores  # type: ignore[attr-defined]
-        monkeypatch.setitem(sys.modules, "calipers.semantic", module)
+        monkeypatch.setitem(sys.modules, "calipers.metrics.text.semantic", module)
         return asked
 
     return install

@@ -13,7 +13,7 @@ HEAVY = {
     *("polars", "narwhals", "rich", "pyspark", "numpy", "pandas", "pyarrow", "zstandard"),
     *("altair", "vl_convert", "jinja2", "fastapi", "uvicorn"),
     *("pydantic", "yaml"),
-    *("torch", "transformers", "huggingface_hub", "calipers.semantic"),
+    *("torch", "transformers", "huggingface_hub", "calipers.metrics.text.semantic"),
 }
 
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import pytest
 
-from calipers.typed import fits
+from calipers.support.typed import fits
 
 
 @dataclass(frozen=True)

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from calipers.errors import CalipersError, DataError, EmptyError, MissingExtraError, UsageError
-from calipers.version import __version__
+from calipers.support.errors import CalipersError, DataError, EmptyError, MissingExtraError, UsageError
+from calipers.support.version import __version__
 
 if TYPE_CHECKING:
-    from calipers.agreeing import Agreement
-    from calipers.api import (
+    from calipers.comparisons.agree import Agreement
+    from calipers.cli.api import (
         agree,
         audit_judges,
         calibrate_judges,
@@ -31,19 +31,19 @@ if TYPE_CHECKING:
         score,
         trace_svg,
     )
-    from calipers.audits import Audit
-    from calipers.calibrations import Calibrations
-    from calipers.comparisons import Compared
-    from calipers.converting import Converted
-    from calipers.explaining import Explanation
-    from calipers.gating.result import GateResult
-    from calipers.metrics.case_weights import CaseWeights
-    from calipers.powering import PowerAnalysis
-    from calipers.reports import Report
-    from calipers.results import Group, Measured, Score
-    from calipers.runner.ending import RunResult
-    from calipers.sources.limits import limit_reading
-    from calipers.timing import Timed, timed
+    from calipers.judges.audit import Audit
+    from calipers.scores.calibration import Calibrations
+    from calipers.comparisons.results import Compared
+    from calipers.records.convert import Converted
+    from calipers.scores.explain import Explanation
+    from calipers.gates.result import GateResult
+    from calipers.metrics.scenarios.case_weights import CaseWeights
+    from calipers.comparisons.power import PowerAnalysis
+    from calipers.runs.report_data import Report
+    from calipers.scores.results import Group, Measured, Score
+    from calipers.runs.finish import RunResult
+    from calipers.records.limits import limit_reading
+    from calipers.support.timing import Timed, timed
 
 __all__ = [
     "Agreement",
@@ -86,24 +86,24 @@ __all__ = [
 ]
 
 _MODULES = {
-    "calipers.agreeing": ("Agreement",),
-    "calipers.api": (
+    "calipers.comparisons.agree": ("Agreement",),
+    "calipers.cli.api": (
         *("agree", "audit_judges", "calibrate_judges", "compare", "convert", "explain"),
         *("gate", "judge_records", "power", "read", "report", "run", "score", "trace_svg"),
     ),
-    "calipers.audits": ("Audit",),
-    "calipers.calibrations": ("Calibrations",),
-    "calipers.comparisons": ("Compared",),
-    "calipers.converting": ("Converted",),
-    "calipers.explaining": ("Explanation",),
-    "calipers.gating.result": ("GateResult",),
-    "calipers.metrics.case_weights": ("CaseWeights",),
-    "calipers.powering": ("PowerAnalysis",),
-    "calipers.reports": ("Report",),
-    "calipers.results": ("Group", "Measured", "Score"),
-    "calipers.runner.ending": ("RunResult",),
-    "calipers.sources.limits": ("limit_reading",),
-    "calipers.timing": ("Timed", "timed"),
+    "calipers.judges.audit": ("Audit",),
+    "calipers.scores.calibration": ("Calibrations",),
+    "calipers.comparisons.results": ("Compared",),
+    "calipers.records.convert": ("Converted",),
+    "calipers.scores.explain": ("Explanation",),
+    "calipers.gates.result": ("GateResult",),
+    "calipers.metrics.scenarios.case_weights": ("CaseWeights",),
+    "calipers.comparisons.power": ("PowerAnalysis",),
+    "calipers.runs.report_data": ("Report",),
+    "calipers.scores.results": ("Group", "Measured", "Score"),
+    "calipers.runs.finish": ("RunResult",),
+    "calipers.records.limits": ("limit_reading",),
+    "calipers.support.timing": ("Timed", "timed"),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 

@@ -13,7 +13,7 @@ from rich.console import Console
 
 import calipers as cal
 from calipers.cli.judge import JudgeGroup
-from calipers.reporting.audit import audit_text
+from calipers.reports.audit import audit_text
 from tests.auditing.judged_at_hand import PANEL, items, judge_named, judgment, record, refused, run
 from tests.files import write_lines
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 
 import calipers as cal
-from calipers.comparisons import MetricComparison
+from calipers.comparisons.results import MetricComparison
 from tests.commands import strict
 from tests.comparing.runs_at_hand import Record, answered, by_id, run, slowly, the_only, two_runs
 from tests.conformance.reference import REFERENCES, Options

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 import calipers as cal
-from calipers.reporting.comparison import comparison_markdown
+from calipers.reports.comparison import comparison_markdown
 from tests.commands import strict
 from tests.comparing.runs_at_hand import logs, right, the_only
 

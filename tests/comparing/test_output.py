@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 import calipers as cal
-from calipers.reporting.comparison import comparison_csv, comparison_markdown, comparison_text
+from calipers.reports.comparison import comparison_csv, comparison_markdown, comparison_text
 from tests.commands import strict
 from tests.comparing.runs_at_hand import logs, refused, right, run
 from tests.files import write_lines

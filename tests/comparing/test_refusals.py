@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import calipers as cal
-from calipers.reporting.comparison import comparison_csv
+from calipers.reports.comparison import comparison_csv
 from tests.commands import strict
 from tests.comparing.runs_at_hand import SHARES, logs, refused, right, run, the_only
 from tests.files import write_lines

@@ -15,7 +15,7 @@ from hypothesis import given
 from scipy import stats
 
 import calipers as cal
-from calipers.comparisons import MetricComparison
+from calipers.comparisons.results import MetricComparison
 from calipers.metrics import catalogue
 from tests.commands import strict
 from tests.comparing.runs_at_hand import (

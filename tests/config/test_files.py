@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calipers.config.files import MAX_BYTES, ConfigFile, read_config, shown
-from calipers.config.limited_yaml import load_yaml
-from calipers.errors import UsageError
+from calipers.support.config.files import MAX_BYTES, ConfigFile, read_config, shown
+from calipers.support.config.limited_yaml import load_yaml
+from calipers.support.errors import UsageError
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
 VALUES = st.recursive(

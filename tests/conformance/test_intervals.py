@@ -18,7 +18,7 @@ import calipers as cal
 from calipers.engines import polars as polars_engine
 from calipers.engines.store import Store
 from calipers.metrics import catalogue
-from calipers.results import Measured
+from calipers.scores.results import Measured
 from tests.conformance.interval_reference import (
     METHODS,
     Asked,

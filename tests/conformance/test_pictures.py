@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import calipers as cal
-from calipers.metrics.wide_histogram import EDGES
+from calipers.metrics.declare.wide_histogram import EDGES
 from tests.engines_at_hand import ENGINES
 from tests.files import write_lines
 

@@ -17,11 +17,11 @@ import calipers as cal
 from calipers.engines.plan import Plan
 from calipers.engines.resampling import CODE, WeightedValues, with_codes
 from calipers.metrics import catalogue, metrics_of
-from calipers.metrics.declaration import TASK
-from calipers.metrics.settings import Settings
-from calipers.results import Measured
-from calipers.sources import Wanted
-from calipers.sources.tables import Rows
+from calipers.metrics.declare.declaration import TASK
+from calipers.metrics.declare.settings import Settings
+from calipers.scores.results import Measured
+from calipers.records import Wanted
+from calipers.records.tables import Rows
 from tests.conformance.interval_reference import Asked, Bounds
 from tests.conformance.scenario_intervals import METHODS, interval
 from tests.conformance.scenarios_reference import REFERENCES, Options, Record

@@ -9,7 +9,7 @@ from polars.testing import assert_frame_equal
 
 from calipers.engines.plan import Plan
 from calipers.metrics import catalogue
-from calipers.metrics.settings import Settings
+from calipers.metrics.declare.settings import Settings
 from tests.engines.compact import compact
 
 METRICS = tuple(

@@ -21,9 +21,9 @@ from calipers.engines.plan import Plan
 from calipers.engines.polars import totals
 from calipers.engines.store import Store
 from calipers.metrics import metric_named
-from calipers.metrics.cost import cost_usd
-from calipers.metrics.declaration import GROUP, Rank
-from calipers.metrics.settings import Settings
+from calipers.metrics.cost.cost import cost_usd
+from calipers.metrics.declare.declaration import GROUP, Rank
+from calipers.metrics.declare.settings import Settings
 from tests.engines.compact import compact
 
 P95 = metric_named("latency_p95_ms")

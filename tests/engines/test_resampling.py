@@ -19,9 +19,9 @@ from calipers.engines import resampling as module
 from calipers.engines.plan import Plan
 from calipers.engines.resampling import CODE, WeightedValues, with_codes
 from calipers.metrics import Metric, catalogue, metrics_of
-from calipers.metrics.declaration import CLUSTER, TASK
-from calipers.metrics.settings import Settings
-from calipers.stats.bootstrap import weights
+from calipers.metrics.declare.declaration import CLUSTER, TASK
+from calipers.metrics.declare.settings import Settings
+from calipers.statistics.bootstrap import weights
 from tests.conformance.reference import _text
 from tests.conformance.strategies import data_sets
 from tests.engines.compact import compact

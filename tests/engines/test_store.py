@@ -17,8 +17,8 @@ from calipers.engines.polars import totals
 from calipers.engines.store import Store
 from calipers.engines.totals import GroupTotals
 from calipers.metrics import catalogue
-from calipers.metrics.declaration import GROUP, TASK
-from calipers.metrics.settings import Settings
+from calipers.metrics.declare.declaration import GROUP, TASK
+from calipers.metrics.declare.settings import Settings
 from tests.engines.compact import compact
 
 PLAN = Plan(tuple(catalogue().values()), ("model",), Settings())

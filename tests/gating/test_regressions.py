@@ -7,11 +7,11 @@ from functools import partial
 import numpy as np
 import pytest
 
-from calipers.gating.baselines import Recorded, RecordedGroup, ratcheted
-from calipers.gating.regressions import _decide, _resolvable, change_of, has_gained
-from calipers.gating.rules import known_metric
-from calipers.gating.task_values import TaskValues, tasks_from, tasks_json
-from calipers.gating.thresholds import scale_of
+from calipers.gates.baselines import Recorded, RecordedGroup, ratcheted
+from calipers.gates.regressions import _decide, _resolvable, change_of, has_gained
+from calipers.gates.rules import known_metric
+from calipers.gates.task_values import TaskValues, tasks_from, tasks_json
+from calipers.gates.thresholds import scale_of
 
 SCALE = scale_of(known_metric("accuracy"))
 

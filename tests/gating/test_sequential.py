@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from calipers.gating.baselines import RecordedGroup
-from calipers.gating.demands import Demand, demands
-from calipers.gating.policy import read_policy
-from calipers.gating.rules import share_scale
-from calipers.gating.sequential import CheckSequence, TaskValue
-from calipers.gating.thresholds import parse_threshold
+from calipers.gates.baselines import RecordedGroup
+from calipers.gates.demands import Demand, demands
+from calipers.gates.policy import read_policy
+from calipers.gates.rules import share_scale
+from calipers.gates.sequential import CheckSequence, TaskValue
+from calipers.gates.thresholds import parse_threshold
 
 SHARE = share_scale("pass_rate")
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calipers.errors import UsageError
-from calipers.gating.thresholds import (
+from calipers.support.errors import UsageError
+from calipers.gates.thresholds import (
     Operator,
     Scale,
     Threshold,

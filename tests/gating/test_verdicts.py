@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.stats import binomtest
 
-from calipers.gating.reasons import reason, value_text
-from calipers.gating.thresholds import Scale, Threshold, parse_threshold
-from calipers.gating.verdicts import (
+from calipers.gates.reasons import reason, value_text
+from calipers.gates.thresholds import Scale, Threshold, parse_threshold
+from calipers.gates.verdicts import (
     Estimate,
     Verdict,
     cautious,
@@ -21,7 +21,7 @@ from calipers.gating.verdicts import (
     is_thin,
     judged,
 )
-from calipers.stats.intervals import exact_share, wilson
+from calipers.statistics.intervals import exact_share, wilson
 
 RATE = Scale(name="pass_rate", unit=None, range=(0, 1), better="higher")
 LATENCY = Scale(name="latency_p95_ms", unit="ms", range=(0, inf), better="lower")

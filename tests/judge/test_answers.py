@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calipers.judge.answers import BadAnswer, NoAnswer, read_answer
-from calipers.judge.builtin import BUILT_IN
+from calipers.judges.answers import BadAnswer, NoAnswer, read_answer
+from calipers.judges.builtin import BUILT_IN
 
 ACCURACY = BUILT_IN["technical_accuracy"]
 GOOD = {"factual_correctness": 4, "methodology_understanding": 3.5, "domain_knowledge": 5}

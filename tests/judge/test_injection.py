@@ -12,8 +12,8 @@ from time import monotonic
 
 import pytest
 
-from calipers.judge.injection import flags
-from calipers.stats.intervals import wilson
+from calipers.judges.injection import flags
+from calipers.statistics.intervals import wilson
 
 LISTS = Path(__file__).parent / "injections"
 BARS = {"development": (0.85, 0.93), "held_out": (0.6, 0.85)}  # recall, precision: at least

@@ -15,8 +15,8 @@ import calipers
 from calipers.cli import app
 from calipers.engines import outcome
 from calipers.metrics import metric_named
-from calipers.metrics.judges import judged_parts
-from calipers.scoring import Options, score_data
+from calipers.metrics.judged.who import judged_parts
+from calipers.scores import Options, score_data
 from tests.engines_at_hand import ENGINES
 from tests.files import write_lines
 

@@ -14,7 +14,7 @@ import pytest
 
 import calipers
 from benchmarks.model_server import ModelServer
-from calipers.calibrations import Calibration
+from calipers.scores.calibration import Calibration
 from tests.files import write_lines
 from tests.shared_data import FOLDER, expected, needs_shared_data
 

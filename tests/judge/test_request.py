@@ -11,10 +11,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from calipers.judge.builtin import BUILT_IN
-from calipers.judge.cutting import cut
-from calipers.judge.planning import planning_summary
-from calipers.judge.request import NothingToJudge, request
+from calipers.judges.builtin import BUILT_IN
+from calipers.judges.cutting import cut
+from calipers.judges.planning import planning_summary
+from calipers.judges.request import NothingToJudge, request
 
 ACCURACY = BUILT_IN["technical_accuracy"]
 PLANNING = BUILT_IN["planning_rationality"]

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from calipers.errors import UsageError
-from calipers.judge.builtin import BUILT_IN
-from calipers.judge.rubrics import Rubric, read_rubric
-from calipers.rubric_items import items_of, weighted_sum
+from calipers.support.errors import UsageError
+from calipers.judges.builtin import BUILT_IN
+from calipers.judges.rubrics import Rubric, read_rubric
+from calipers.judges.rubric_items import items_of, weighted_sum
 
 SCORE = st.floats(1, 5)
 
@@ -99,7 +99,7 @@ def test_what_does_not_apply_is_left_out_of_the_sum(tmp_path: Path) -> None:
 def test_an_audit_finds_the_score_that_the_items_add_up_to(
     runs: float, tests: float | None, names: float
 ) -> None:
-    from calipers.config.limited_yaml import load_yaml  # noqa: PLC0415
+    from calipers.support.config.limited_yaml import load_yaml  # noqa: PLC0415
 
     rubric = Rubric.model_validate(load_yaml(WEIGHTED)[0])
     graded = rubric.graded({"runs": runs, "tests": tests, "names": names})

@@ -16,16 +16,16 @@ from hypothesis import strategies as st
 
 import calipers as cal
 from calipers.cli import app
-from calipers.errors import UsageError
-from calipers.metrics.agent_composite import (
+from calipers.support.errors import UsageError
+from calipers.metrics.agents.composite import (
     FEATURES,
     agent_composite,
     agent_composite_missing,
     recommendation,
     recommendation_weight,
 )
-from calipers.metrics.agent_weights import PARTS, checked_weights, read_weights
-from calipers.metrics.settings import Settings
+from calipers.metrics.agents.weights import PARTS, checked_weights, read_weights
+from calipers.metrics.declare.settings import Settings
 from tests.conformance import composite_reference as reference
 from tests.files import write_lines
 from tests.shared_data import FOLDER, needs_shared_data

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 import calipers as cal
 from calipers.cli import app
-from calipers.prices import price_list
-from calipers.results import Measured
+from calipers.metrics.cost.prices import price_list
+from calipers.scores.results import Measured
 from tests.engines_at_hand import ENGINES
 from tests.files import write_lines
 

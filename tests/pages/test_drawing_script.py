@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("vl_convert", reason="vl-convert is not installed (extra `report`)")
 
-from calipers.pages.drawing_script import drawing_script
+from calipers.reports.pages.drawing_script import drawing_script
 
 
 @pytest.fixture

@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 from jinja2 import UndefinedError
 
 from calipers.metrics import catalogue, metric_named
-from calipers.pages.bars import bar_of, scale_of
-from calipers.pages.drawing_script import drawing_script
-from calipers.pages.environment import environment
-from calipers.pages.families import families_of
-from calipers.pages.inlining import content_policy, static
-from calipers.pages.texts import shown
-from calipers.pages.vega import COLOURS, page_json
-from calipers.results import Group, Measured
+from calipers.reports.pages.bars import bar_of, scale_of
+from calipers.reports.pages.drawing_script import drawing_script
+from calipers.reports.pages.environment import environment
+from calipers.reports.pages.families import families_of
+from calipers.reports.pages.inlining import content_policy, static
+from calipers.reports.pages.texts import shown
+from calipers.reports.pages.vega import COLOURS, page_json
+from calipers.scores.results import Group, Measured
 from tests.browser import Watched, browser, needs_browser, watched
 
 __all__ = ["browser", "watched"]

@@ -128,7 +128,7 @@ def test_a_broken_file_in_the_folder_is_left_out(ran: SuiteFolder, name: str) ->
 def test_a_run_goes_on_without_the_extra(
     tmp_path: Path, ran: SuiteFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("calipers.errors.find_spec", lambda name: None if "jinja" in name else sys)
+    monkeypatch.setattr("calipers.support.errors.find_spec", lambda name: None if "jinja" in name else sys)
     again = ran.run()
     assert again.exit_code == 1
     assert "no report.html" in again.stderr
@@ -146,7 +146,7 @@ def test_a_run_goes_on_where_the_page_cannot_be_made(
     def broken(*_: object, **__: object) -> str:
         raise RuntimeError("no ink")
 
-    monkeypatch.setattr("calipers.pages.report.report_html", broken)
+    monkeypatch.setattr("calipers.reports.pages.report.report_html", broken)
     again = ran.run()
     assert again.exit_code == 1
     assert "no report.html: RuntimeError: no ink" in again.stderr

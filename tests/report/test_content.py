@@ -12,10 +12,10 @@ import polars as pl
 import pytest
 
 import calipers as cal
-from calipers.gating.early import Early, Standing
-from calipers.gating.stored import stored_gate
+from calipers.gates.early import Early, Standing
+from calipers.gates.stored import stored_gate
 from calipers.metrics import metric_named
-from calipers.reporting.figures import figure, with_interval
+from calipers.reports.figures import figure, with_interval
 from tests.report.pages_at_hand import page_of, records
 
 pytest.importorskip("jinja2", reason="Jinja is not installed (extra `report`)")

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 pytest.importorskip("altair", reason="Altair is not installed (extra `figures`)")
 
-from calipers.reporting.charts.labels import CHAR_WIDTH, LINE_HEIGHT, Box, Label, placed
-from calipers.reporting.charts.plane import Axis, spread_over
+from calipers.reports.charts.labels import CHAR_WIDTH, LINE_HEIGHT, Box, Label, placed
+from calipers.reports.charts.plane import Axis, spread_over
 
 WIDTH, HEIGHT = 640.0, 400.0
 

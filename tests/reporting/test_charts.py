@@ -20,8 +20,8 @@ from tests.shared_data import FOLDER, needs_shared_data
 pytest.importorskip("altair", reason="Altair is not installed (extra `figures`)")
 pytest.importorskip("vl_convert", reason="vl-convert is not installed (extra `figures`)")
 
-from calipers.reporting.charts import FIGURES, charts_of
-from calipers.reporting.charts.differences import differences
+from calipers.reports.charts import FIGURES, charts_of
+from calipers.reports.charts.differences import differences
 
 Row = dict[str, Any]
 NAMES = ["composite_by_tier", "cost_pass_rate", "pass_rate"]
@@ -287,7 +287,7 @@ def test_no_record_has_a_tier(tmp_path: Path) -> None:
 
 
 def test_a_missing_extra_names_the_command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("calipers.errors.find_spec", lambda name: None if "vl" in name else sys)
+    monkeypatch.setattr("calipers.support.errors.find_spec", lambda name: None if "vl" in name else sys)
     asked = ("--profile", "tiers", "--figures", tmp_path / "figures")
     told = run("score", tmp_path / "nowhere.jsonl", *asked)
     assert told.exit_code == 2

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calipers.cli import app
-from calipers.reporting.spreadsheets import csv_text, safe_cell
+from calipers.reports.spreadsheets import csv_text, safe_cell
 from tests.files import write_lines
 
 EVIL = [

@@ -23,11 +23,11 @@ from typing import Any
 import aiohttp  # noqa: F401
 import polars as pl  # noqa: F401 (its threads begin with its first use, which is in the child)
 
-import calipers.deciding
+import calipers.gates.decide
 import calipers.systems.chat  # noqa: F401
-from calipers.errors import CalipersError
-from calipers.runner.preparing import prepared
-from calipers.runner.running import run_suite
+from calipers.support.errors import CalipersError
+from calipers.runs.preparing import prepared
+from calipers.runs.running import run_suite
 
 CALLS = "calls.log"  # a line per call of the system, beside the suite
 JUDGED = "judge_calls.log"  # a line per request to a judge

@@ -95,5 +95,5 @@ def sums(count: int, orders: str = "") -> list[dict[str, Any]]:
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Retries without the wait."""
-    monkeypatch.setattr("calipers.runner.pace.FIRST_BACKOFF", 0.01)
-    monkeypatch.setattr("calipers.runner.pace._PAUSES", (0.02, 0.04))
+    monkeypatch.setattr("calipers.systems.pace.FIRST_BACKOFF", 0.01)
+    monkeypatch.setattr("calipers.systems.pace._PAUSES", (0.02, 0.04))

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from calipers.errors import UsageError
-from calipers.runner.code_under_test import hash_code
-from calipers.suites import Suite
+from calipers.support.errors import UsageError
+from calipers.runs.code_under_test import hash_code
+from calipers.runs.suite import Suite
 
 FILES = {
     "agent.py": """

@@ -14,8 +14,8 @@ from click.testing import Result
 
 import calipers as cal
 from benchmarks.model_server import ModelServer
-from calipers.result_folder import result_folder
-from calipers.web.catalog import Catalog
+from calipers.runs.result_folder import result_folder
+from calipers.dashboard.catalog import Catalog
 from tests.commands import run as calipers
 from tests.files import write_lines
 from tests.judge.test_rubrics import rubric_file
@@ -240,7 +240,7 @@ class TestANamedFolder:
         path.write_text(json.dumps({**manifest, "prices": {"s": listed}}))
         newer = {"usd_per_million": {"input": 2.0}, "source": "list 2"}
         monkeypatch.setattr(
-            "calipers.runner.running.new_manifest",
+            "calipers.runs.running.new_manifest",
             lambda *_: {**manifest, "prices": {"s": newer}},
         )
         refused = solver.run()
@@ -278,7 +278,7 @@ def test_old_verdicts_do_not_stand_beside_a_run_that_ends_badly(
     def breaks(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("calipers.runner.calling.Calling.all", breaks)
+    monkeypatch.setattr("calipers.runs.calling.Calling.all", breaks)
     assert solver.run().exit_code == 3
     left = {each.name for each in solver.results.iterdir()}
     assert left.isdisjoint({"gate.json", "score.json", "report.html"})

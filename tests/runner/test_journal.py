@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calipers.errors import DataError
-from calipers.runner.journal import Journal, encoded
+from calipers.support.errors import DataError
+from calipers.systems.journal import Journal, encoded
 
 RECORDS = st.lists(
     st.dictionaries(st.sampled_from(["id", "answer", "cot"]), st.text(max_size=20), min_size=1),

@@ -7,7 +7,7 @@ from time import monotonic
 
 import pytest
 
-from calipers.runner.pace import Lane
+from calipers.systems.pace import Lane
 from calipers.systems import Fault
 
 DOWN = Fault("server", "down", again=True, outage=True)
@@ -54,7 +54,7 @@ def test_no_more_than_the_limit_are_in_flight() -> None:
 def test_a_system_that_is_down_is_tried_a_few_times_and_given_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("calipers.runner.pace._PAUSES", (0.01, 0.02))
+    monkeypatch.setattr("calipers.systems.pace._PAUSES", (0.01, 0.02))
 
     async def calls() -> tuple[int, Lane]:
         lane, made = Lane(4), 0

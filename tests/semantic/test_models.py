@@ -13,8 +13,8 @@ from click.testing import CliRunner
 
 import calipers as cal
 from calipers.cli import app
-from calipers.semantic.finding import model_folder
-from calipers.semantic.scores import _cache, _embeddings
+from calipers.metrics.text.semantic.finding import model_folder
+from calipers.metrics.text.semantic.scores import _cache, _embeddings
 from tests.files import write_lines
 from tests.semantic.weights import MODEL, skip_without_model
 
@@ -135,7 +135,7 @@ def test_a_second_run_takes_its_scores_from_the_cache(
     fresh = semantic(MODEL, semantic_cache=cache)
     _cache.cache_clear()
     _embeddings.cache_clear()
-    monkeypatch.setattr("calipers.semantic.scores._embeddings", None)
+    monkeypatch.setattr("calipers.metrics.text.semantic.scores._embeddings", None)
     kept = semantic(MODEL, semantic_cache=cache)
     assert kept == fresh
     assert "wine" not in "".join(
@@ -167,7 +167,7 @@ def test_another_model_has_a_cache_of_its_own(tmp_path: Path) -> None:
 def test_roberta_reads_two_tokens_less_than_it_has_positions() -> None:
     import transformers  # noqa: PLC0415
 
-    from calipers.semantic.model import _limit  # noqa: PLC0415
+    from calipers.metrics.text.semantic.model import _limit  # noqa: PLC0415
 
     small = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1, "vocab_size": 9}
     unlimited = SimpleNamespace(model_max_length=int(1e30))

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from calipers.semantic import Match, bert_scores
-from calipers.semantic.scores import _blocks, _embeddings
+from calipers.metrics.text.semantic import Match, bert_scores
+from calipers.metrics.text.semantic.scores import _blocks, _embeddings
 from tests.semantic.weights import MODEL, skip_without_model
 from tests.shared_data import FOLDER
 
@@ -73,7 +73,7 @@ def peer() -> Callable[[Pair], tuple[float, ...]]:
         import transformers  # noqa: PLC0415
         from torchmetrics.functional.text.bert import bert_score  # noqa: PLC0415
 
-        from calipers.semantic.finding import model_folder  # noqa: PLC0415
+        from calipers.metrics.text.semantic.finding import model_folder  # noqa: PLC0415
 
         folder = model_folder(MODEL)
         network = transformers.AutoModel.from_pretrained(folder)
@@ -218,7 +218,7 @@ def test_vectors_are_dropped_when_room_runs_out(monkeypatch: pytest.MonkeyPatch)
     pairs = random_pairs(30, longest=60, seed=4)
     _embeddings.cache_clear()
     expected = [match.f1 for match in scores(pairs)]
-    monkeypatch.setattr("calipers.semantic.embeddings._ROOM", {"cpu": 300 * 4 * 384})
+    monkeypatch.setattr("calipers.metrics.text.semantic.embeddings._ROOM", {"cpu": 300 * 4 * 384})
     _embeddings.cache_clear()
     assert [match.f1 for match in scores(pairs)] == pytest.approx(expected, abs=1e-6)
     kept = _embeddings(MODEL, "cpu")

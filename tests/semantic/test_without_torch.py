@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import calipers as cal
-from calipers.errors import UsageError
-from calipers.semantic.batching import by_size
-from calipers.semantic.cache import _ROW, ScoreCache, _name
-from calipers.semantic.finding import model_digest, model_folder
-from calipers.semantic.match import Match
+from calipers.support.errors import UsageError
+from calipers.metrics.text.semantic.batching import by_size
+from calipers.metrics.text.semantic.cache import _ROW, ScoreCache, _name
+from calipers.metrics.text.semantic.finding import model_digest, model_folder
+from calipers.metrics.text.semantic.match import Match
 
 SCORES = {("a", "b"): Match(0.25, 0.5, cut=True), ("b", "a"): Match(0.5, 0.25)}
 
@@ -61,7 +61,7 @@ def test_an_extra_that_cannot_be_loaded_is_told_as_that(
     def fail(*_: object, **__: object) -> None:
         raise error or ModuleNotFoundError("No module named 'transformers'")
 
-    monkeypatch.setattr("calipers.semantic.bert_scores", fail)
+    monkeypatch.setattr("calipers.metrics.text.semantic.bert_scores", fail)
     rows = [{"answer": "a", "reference": "b"}]
     found = cal.score(rows, metrics=["semantic_similarity"]).groups[0].metrics
     reason = found["semantic_similarity"].reason

@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import calipers as cal
-from calipers.errors import DataError
-from calipers.records import BadValue
-from calipers.sources.completing import seconds_in, seconds_of
+from calipers.support.errors import DataError
+from calipers.records.fields import BadValue
+from calipers.records.completing import seconds_in, seconds_of
 from tests.engines_at_hand import ENGINES
 from tests.files import write_lines
 
@@ -82,7 +82,7 @@ def test_one_block_without_traces_of_its_own_is_read_fast(
 ) -> None:
     path = write_lines(tmp_path / "a.jsonl", only)
     expected = measured(only)
-    monkeypatch.setattr("calipers.sources.jsonl.JsonLinesChunk.exact", lambda _: 1 / 0)
+    monkeypatch.setattr("calipers.records.jsonl.JsonLinesChunk.exact", lambda _: 1 / 0)
     found = measured(path)
     assert {n: (m.value, m.n) for n, m in found.items()} == {
         n: (m.value, m.n) for n, m in expected.items()

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 import calipers as cal
-from calipers.sources.bytestream import Block, file_blocks, stream_blocks
-from calipers.sources.limits import Limits
+from calipers.records.bytestream import Block, file_blocks, stream_blocks
+from calipers.records.limits import Limits
 from tests.files import write_lines
 from tests.sources.bombs import BOMBS, MB
 

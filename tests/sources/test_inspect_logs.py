@@ -16,7 +16,7 @@ from click.testing import CliRunner, Result
 
 import calipers as cal
 from calipers.cli import app
-from calipers.errors import DataError
+from calipers.support.errors import DataError
 from tests.engines_at_hand import ENGINES
 from tests.sources.log_files import HEADER, inspect_log, sample
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from calipers.stats.correction import Verdicts, misclassified, moments, prediction_powered
+from calipers.statistics.correction import Verdicts, misclassified, moments, prediction_powered
 
 PROMISED = (0.935, 0.965)
 AT_LEAST = 0.93  # of scores: their intervals allow for errors that nobody has seen yet

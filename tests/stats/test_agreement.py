@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from calipers.stats import agreement, correlation
-from calipers.stats.agreement import (
+from calipers.statistics import agreement, correlation
+from calipers.statistics.agreement import (
     Level,
     cohen_kappa,
     fleiss_kappa,
@@ -24,8 +24,8 @@ from calipers.stats.agreement import (
     percent_agreement,
     weighted_kappa,
 )
-from calipers.stats.correlation import kendall, pearson, spearman
-from calipers.stats.influence import Estimate, Floats, Sampling, rated
+from calipers.statistics.correlation import kendall, pearson, spearman
+from calipers.statistics.influence import Estimate, Floats, Sampling, rated
 
 Measure = Callable[[Floats, Sampling], Estimate]
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import stats
 
-from calipers.stats import bootstrap as module
-from calipers.stats.bootstrap import bca, block, blocks, weights
+from calipers.statistics import bootstrap as module
+from calipers.statistics.bootstrap import bca, block, blocks, weights
 
 Floats = NDArray[np.float64]
 

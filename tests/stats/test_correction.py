@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.judge_coverage import PAGE, row_of
-from calipers.stats.correction import (
+from calipers.statistics.correction import (
     Moments,
     Verdicts,
     misclassified,

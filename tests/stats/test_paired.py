@@ -15,10 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import optimize, stats
 
-from calipers.stats import sign_flips as module
-from calipers.stats.paired import Comparison, holm, paired
-from calipers.stats.paired_shares import mcnemar, tango
-from calipers.stats.sign_flips import sign_flip
+from calipers.statistics import sign_flips as module
+from calipers.statistics.paired import Comparison, holm, paired
+from calipers.statistics.paired_shares import mcnemar, tango
+from calipers.statistics.sign_flips import sign_flip
 
 values = st.floats(-1e6, 1e6, allow_nan=False).map(lambda value: round(value, 6))
 value_pairs = st.lists(st.tuples(values, values), max_size=25)

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calipers.stats.paired import RUN_ONCE, paired
-from calipers.stats.paired_means import Repeats, fixed_tasks, sampled_tasks
-from calipers.stats.paired_shares import share_difference, tango
+from calipers.statistics.paired import RUN_ONCE, paired
+from calipers.statistics.paired_means import Repeats, fixed_tasks, sampled_tasks
+from calipers.statistics.paired_shares import share_difference, tango
 
 counts = st.integers(0, 60)
 levels = st.sampled_from([0.5, 0.8, 0.9, 0.95, 0.99, 0.999, 0.9999])

@@ -15,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from calipers.errors import DataError
-from calipers.stats.paired import paired
-from calipers.stats.power import (
+from calipers.support.errors import DataError
+from calipers.statistics.paired import paired
+from calipers.statistics.power import (
     Plan,
     Spread,
     assumed_difference,

@@ -14,7 +14,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy import stats
 
-from calipers.stats.unpaired import (
+from calipers.statistics.unpaired import (
     cliff_delta,
     fisher,
     kruskal_wallis,

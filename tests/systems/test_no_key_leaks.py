@@ -35,7 +35,7 @@ _LEAST = 9  # characters of a key, or of what it is in base64, that nobody may s
 @pytest.fixture(autouse=True)
 def _planted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PLANTED_API_KEY", KEY)
-    monkeypatch.setattr("calipers.runner.pace._TRIPS_AT", 10**9)  # every case is called
+    monkeypatch.setattr("calipers.systems.pace._TRIPS_AT", 10**9)  # every case is called
 
 
 def parts(text: str, size: int) -> set[str]:

@@ -12,10 +12,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from sklearn.feature_extraction import text as sklearn_text
 
-from calipers.texts import cosine, jaccard, word_match
-from calipers.texts import pairs as slicing
-from calipers.texts.pieces import Pieces, tokens, words
-from calipers.texts.stop_words import ENGLISH_STOP_WORDS
+from calipers.metrics.text.words import cosine, jaccard, word_match
+from calipers.metrics.text.words import pairs as slicing
+from calipers.metrics.text.words.pieces import Pieces, tokens, words
+from calipers.metrics.text.words.stop_words import ENGLISH_STOP_WORDS
 from tests.shared_data import FOLDER, needs_shared_data
 from tests.texts import peer
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from calipers.traces.graphs import Graphs
+from calipers.metrics.traces.graphs.graphs import Graphs
 
 Edges = list[tuple[int, int]]
 Drawn = tuple[int, Edges]  # how many nodes, and the edges between them

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import calipers as cal
-from calipers.traces.picture import MOST_NODES, shortest_way
+from calipers.reports.traces.picture import MOST_NODES, shortest_way
 
 SVG = "{http://www.w3.org/2000/svg}"
 _WAY = "#e8590c"

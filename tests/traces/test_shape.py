@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from calipers.records import BadValue, Number
-from calipers.traces.shape import Call, Message, read_trace
+from calipers.records.fields import BadValue, Number
+from calipers.records.trace_shape import Call, Message, read_trace
 
 WRONG: list[tuple[Any, str]] = [
     ([], "a list, not an object"),

@@ -59,7 +59,7 @@ class Dashboard:
 
     def ids(self) -> dict[str, str]:
         """The id of each entry, by its name."""
-        from calipers.web.catalog import Catalog  # noqa: PLC0415
+        from calipers.dashboard.catalog import Catalog  # noqa: PLC0415
 
         return {entry.name: entry.id for entry in Catalog(self.root).entries()}
 
@@ -75,8 +75,8 @@ def dashboard(
 ) -> Iterator[Dashboard]:
     import uvicorn  # noqa: PLC0415
 
-    from calipers.web.app import create_app  # noqa: PLC0415
-    from calipers.web.server import _listening  # noqa: PLC0415
+    from calipers.dashboard.app import create_app  # noqa: PLC0415
+    from calipers.dashboard.server import _listening  # noqa: PLC0415
 
     app = create_app(root, hosts=hosts, token=token)
     listening = _listening("127.0.0.1", 0)

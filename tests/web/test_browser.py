@@ -15,7 +15,7 @@ from urllib.parse import quote
 import polars as pl
 import pytest
 
-from calipers.web import indexing
+from calipers.dashboard import indexing
 from tests.browser import Watched, needs_browser
 from tests.files import write_lines
 from tests.runner.suites_at_hand import ROOT, suite_folder, sums
@@ -262,7 +262,7 @@ def test_a_page_fills_while_its_source_is_indexed(
         sleep(0.1)
         write(*arguments, **options)
 
-    monkeypatch.setattr("calipers.sources.tables.CHUNK_ROWS", 100)
+    monkeypatch.setattr("calipers.records.tables.CHUNK_ROWS", 100)
     monkeypatch.setattr(indexing, "_write", slowly)
     pl.DataFrame(records(3000)).write_parquet(tmp_path / "slow.parquet")
     site, page = serving(tmp_path), watched.page

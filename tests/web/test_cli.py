@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from calipers.cli import app
-from calipers.web import server
+from calipers.dashboard import server
 
 
 def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
@@ -90,9 +90,9 @@ def test_it_listens_only_where_it_was_told(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_the_first_page_loads_nothing_that_measures_or_draws() -> None:
-    code = "import calipers.web.server, sys; print(*sys.modules)"
+    code = "import calipers.dashboard.server, sys; print(*sys.modules)"
     shown = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
     )
-    late = {"scipy", "altair", "vl_convert", "torch", "calipers.scoring", "calipers.engines.polars"}
+    late = {"scipy", "altair", "vl_convert", "torch", "calipers.scores", "calipers.engines.polars"}
     assert set(shown.stdout.split()) & late == set()

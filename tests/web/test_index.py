@@ -13,16 +13,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import calipers
-from calipers.errors import DataError, UsageError
-from calipers.web import cache_folder
-from calipers.web.catalog import Catalog
-from calipers.web.exports import as_csv, as_json
-from calipers.web.filters import OPERATORS, RESERVED, Filter, Query, read_query
-from calipers.web.index import Index
-from calipers.web.indexes import Indexes, NotYet, Opened
-from calipers.web.measuring import Measuring
-from calipers.web.search import Search
-from calipers.web.selection import Selector
+from calipers.support.errors import DataError, UsageError
+from calipers.dashboard import cache_folder
+from calipers.dashboard.catalog import Catalog
+from calipers.dashboard.exports import as_csv, as_json
+from calipers.dashboard.filters import OPERATORS, RESERVED, Filter, Query, read_query
+from calipers.dashboard.index import Index
+from calipers.dashboard.indexes import Indexes, NotYet, Opened
+from calipers.dashboard.measuring import Measuring
+from calipers.dashboard.search import Search
+from calipers.dashboard.selection import Selector
 from tests.files import write_lines
 from tests.web.dashboards import records, two_models
 

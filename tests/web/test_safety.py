@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from calipers.web.catalog import Catalog
-from calipers.web.safety import COOKIE, HEADERS
+from calipers.dashboard.catalog import Catalog
+from calipers.dashboard.safety import COOKIE, HEADERS
 from tests.files import write_lines
 from tests.web.dashboards import Dashboard, records, two_models
 

@@ -22,8 +22,8 @@ from calipers.cli.run import run
 from calipers.cli.schema import schema
 from calipers.cli.score import score
 from calipers.cli.view import view
-from calipers.errors import EXIT_ERROR, EXIT_INCOMPLETE, CalipersError, UsageError
-from calipers.version import __version__
+from calipers.support.errors import EXIT_ERROR, EXIT_INCOMPLETE, CalipersError, UsageError
+from calipers.support.version import __version__
 
 
 class KindGroup(click.Group):
@@ -52,7 +52,7 @@ class KindGroup(click.Group):
 
 
 def _say_error(error: CalipersError) -> None:
-    from calipers.reporting.figures import printable  # noqa: PLC0415
+    from calipers.reports.figures import printable  # noqa: PLC0415
 
     message, fix = (printable(_without_keys(text)) for text in (error.message, error.fix))
     click.echo(f"{click.style('error', fg='red', bold=True)}: {message}", err=True)

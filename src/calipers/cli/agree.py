@@ -12,7 +12,7 @@ from calipers.cli.output import Renderers, output_options, put
 from calipers.cli.shared import limit_options, say_empty
 
 if TYPE_CHECKING:
-    from calipers.agreeing import Agreement
+    from calipers.comparisons.agree import Agreement
 
 
 def _names(_: click.Context, __: click.Parameter, text: str | None) -> tuple[str, ...]:
@@ -63,7 +63,7 @@ def _names(_: click.Context, __: click.Parameter, text: str | None) -> tuple[str
 @output_options
 def agree(files: tuple[str, ...], output_format: str, output: Path | None, **options: Any) -> None:
     """Measure how far raters agree: percent, kappas, Krippendorff's alphas, correlations."""
-    from calipers.api import agree as measure  # noqa: PLC0415 (loads Polars)
+    from calipers.cli.api import agree as measure  # noqa: PLC0415 (loads Polars)
 
     result = measure(list(files), **options)
     put(result, _renderers, output_format, output)
@@ -73,6 +73,6 @@ def agree(files: tuple[str, ...], output_format: str, output: Path | None, **opt
 
 
 def _renderers() -> Renderers[Agreement]:
-    from calipers.reporting.agreement import agreement_csv, agreement_markdown, agreement_text  # noqa: PLC0415
+    from calipers.reports.agreement import agreement_csv, agreement_markdown, agreement_text  # noqa: PLC0415
 
     return Renderers(table=agreement_text, csv=agreement_csv, markdown=agreement_markdown)

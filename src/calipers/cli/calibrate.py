@@ -39,7 +39,7 @@ def calibrate(
     HUMAN holds records with the same id (and model, tier, run, where it has them) and `passed`,
     `weighted_score` or `scores`, or `judgments` of several people.
     """
-    from calipers.api import calibrate_judges  # noqa: PLC0415 (loads Polars)
+    from calipers.cli.api import calibrate_judges  # noqa: PLC0415 (loads Polars)
 
     result = calibrate_judges(judged, human, confidence=confidence)
     if output is not None:
@@ -47,7 +47,7 @@ def calibrate(
     if output_format == "json":
         click.echo(result.to_json())
     else:
-        from calipers.reporting.calibration import calibration_text  # noqa: PLC0415
+        from calipers.reports.calibration import calibration_text  # noqa: PLC0415
 
         calibration_text(result, console())
     if result.exit_code:

@@ -18,7 +18,7 @@ from calipers.cli.shared import (
 )
 
 if TYPE_CHECKING:
-    from calipers.comparisons import Compared
+    from calipers.comparisons.results import Compared
 
 
 @click.command()
@@ -65,7 +65,7 @@ def compare(
 
     Tasks are paired by id, several rows of one averaged first. More than two files: all pairs.
     """
-    from calipers.api import compare as compare_runs  # noqa: PLC0415 (loads Polars)
+    from calipers.cli.api import compare as compare_runs  # noqa: PLC0415 (loads Polars)
 
     result = compare_runs(*files, **options)
     say_notices(result.notices)
@@ -73,6 +73,6 @@ def compare(
 
 
 def _renderers() -> Renderers[Compared]:
-    from calipers.reporting.comparison import comparison_csv, comparison_markdown, comparison_text  # noqa: PLC0415
+    from calipers.reports.comparison import comparison_csv, comparison_markdown, comparison_text  # noqa: PLC0415
 
     return Renderers(table=comparison_text, csv=comparison_csv, markdown=comparison_markdown)

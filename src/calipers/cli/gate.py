@@ -22,7 +22,7 @@ from calipers.cli.shared import (
 )
 
 if TYPE_CHECKING:
-    from calipers.gating.result import GateResult
+    from calipers.gates.result import GateResult
 
 _SUMMARY = "GITHUB_STEP_SUMMARY"
 
@@ -74,7 +74,7 @@ def gate(
     Exit codes: 0 pass, 1 failed or inconclusive, 2 a mistake in the policy or the data, 3 the run
     is incomplete or empty. Where $GITHUB_STEP_SUMMARY is set, the verdict goes there as well.
     """
-    from calipers.api import gate as decide  # noqa: PLC0415 (loads Polars)
+    from calipers.cli.api import gate as decide  # noqa: PLC0415 (loads Polars)
 
     with progress() as show:
         result = decide(list(files), progress=show, **options)
@@ -89,12 +89,12 @@ def gate(
 def _write_beside(result: GateResult, junit: Path | None) -> None:
     """JUnit XML where asked for, and the summary of the step where GitHub wants one."""
     if junit is not None:
-        from calipers.reporting.junit import gate_junit  # noqa: PLC0415
+        from calipers.reports.junit import gate_junit  # noqa: PLC0415
 
         write(junit, gate_junit(result))
     if summary := os.environ.get(_SUMMARY):
-        from calipers.reporting.gate import gate_markdown  # noqa: PLC0415
-        from calipers.reporting.step_summary import append_summary  # noqa: PLC0415
+        from calipers.reports.gate import gate_markdown  # noqa: PLC0415
+        from calipers.reports.step_summary import append_summary  # noqa: PLC0415
 
         try:
             append_summary(Path(summary), gate_markdown(result))
@@ -103,6 +103,6 @@ def _write_beside(result: GateResult, junit: Path | None) -> None:
 
 
 def _renderers() -> Renderers[GateResult]:
-    from calipers.reporting.gate import gate_csv, gate_markdown, gate_text  # noqa: PLC0415
+    from calipers.reports.gate import gate_csv, gate_markdown, gate_text  # noqa: PLC0415
 
     return Renderers(table=gate_text, csv=gate_csv, markdown=gate_markdown)

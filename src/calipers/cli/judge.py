@@ -13,10 +13,10 @@ from calipers.cli.calibrate import calibrate
 from calipers.cli.judging import files as judge_files
 from calipers.cli.output import Renderers, output_options, put
 from calipers.cli.shared import record_options, say_empty, say_notices
-from calipers.errors import UsageError
+from calipers.support.errors import UsageError
 
 if TYPE_CHECKING:
-    from calipers.audits import Audit
+    from calipers.judges.audit import Audit
 
 
 class JudgeGroup(click.Group):
@@ -76,7 +76,7 @@ judge.add_command(calibrate)
 @output_options
 def audit(files: tuple[str, ...], output_format: str, output: Path | None, **options: Any) -> None:
     """Audit the judgements in FILES: agreement, each judge's bias, and scores against own items."""
-    from calipers.api import audit_judges  # noqa: PLC0415 (loads Polars)
+    from calipers.cli.api import audit_judges  # noqa: PLC0415 (loads Polars)
 
     result = audit_judges(list(files), **options)
     say_notices(result.notices)
@@ -87,6 +87,6 @@ def audit(files: tuple[str, ...], output_format: str, output: Path | None, **opt
 
 
 def _renderers() -> Renderers[Audit]:
-    from calipers.reporting.audit import audit_csv, audit_markdown, audit_text  # noqa: PLC0415
+    from calipers.reports.audit import audit_csv, audit_markdown, audit_text  # noqa: PLC0415
 
     return Renderers(table=audit_text, csv=audit_csv, markdown=audit_markdown)

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from calipers.cli.shared import console, limit_options, map_option, on_bad_option, say_notices
-from calipers.errors import UsageError
+from calipers.support.errors import UsageError
 
 if TYPE_CHECKING:
-    from calipers.runner.judged import JudgedFiles
+    from calipers.judges.judged import JudgedFiles
 
 
 def read_settings(
@@ -146,8 +146,8 @@ def files(files: tuple[str, ...], output: Path | None, *, dry_run: bool, **optio
         if dry_run:
             _estimate(files, path, options)
             return
-        from calipers.api import judge_records  # noqa: PLC0415 (loads Polars)
-        from calipers.reporting.run import watched  # noqa: PLC0415
+        from calipers.cli.api import judge_records  # noqa: PLC0415 (loads Polars)
+        from calipers.reports.run import watched  # noqa: PLC0415
 
         result = judge_records(list(files), path, watch=watched, **options)
         if output is None and path.exists():
@@ -158,16 +158,16 @@ def files(files: tuple[str, ...], output: Path | None, *, dry_run: bool, **optio
 
 
 def _estimate(files: tuple[str, ...], output: Path, options: Any) -> None:
-    from calipers.judging_options import work_of  # noqa: PLC0415 (loads Polars)
-    from calipers.reporting.run import estimate_text  # noqa: PLC0415
-    from calipers.runner.judge_estimate import judging_estimated  # noqa: PLC0415
+    from calipers.judges.options import work_of  # noqa: PLC0415 (loads Polars)
+    from calipers.reports.run import estimate_text  # noqa: PLC0415
+    from calipers.judges.estimate import judging_estimated  # noqa: PLC0415
 
     estimate_text(judging_estimated(work_of(list(files), output, options)), console())
 
 
 def _say(result: JudgedFiles, *, kept: bool) -> None:
-    from calipers.reporting.figures import printable  # noqa: PLC0415
-    from calipers.reporting.run import dollars  # noqa: PLC0415
+    from calipers.reports.figures import printable  # noqa: PLC0415
+    from calipers.reports.run import dollars  # noqa: PLC0415
 
     say_notices(result.notices)
     said = [f"{result.judged:,} of {result.records:,} records judged"]

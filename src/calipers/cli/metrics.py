@@ -20,8 +20,8 @@ from calipers.cli.shared import PROFILES, console
 def list_metrics(name: str | None, profile: str | None, output_format: str) -> None:
     """List every metric, or show NAME in full."""
     from calipers.metrics import metric_named, metrics_of  # noqa: PLC0415 (loads Polars)
-    from calipers.reporting.catalogue import as_json, as_markdown  # noqa: PLC0415
-    from calipers.reporting.terminal import catalogue_text, metric_text  # noqa: PLC0415
+    from calipers.reports.catalogue import as_json, as_markdown  # noqa: PLC0415
+    from calipers.reports.terminal import catalogue_text, metric_text  # noqa: PLC0415
 
     chosen = metrics_of(profile) if name is None else [metric_named(name)]
     if output_format != "table":

@@ -11,10 +11,10 @@ import click
 from calipers.cli.choices import choice_options, policy_option
 from calipers.cli.output import Renderers, output_options, put
 from calipers.cli.shared import record_options, say_empty, say_notices
-from calipers.errors import UsageError
+from calipers.support.errors import UsageError
 
 if TYPE_CHECKING:
-    from calipers.powering import PowerAnalysis
+    from calipers.comparisons.power import PowerAnalysis
 
 
 def _numbers(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> tuple[int, ...]:
@@ -81,7 +81,7 @@ def power(
     With CANDIDATE, a run of another system on the same tasks, the variance of their difference is
     measured; without it, it is assumed from BASE.
     """
-    from calipers.api import power as analyse  # noqa: PLC0415 (loads Polars)
+    from calipers.cli.api import power as analyse  # noqa: PLC0415 (loads Polars)
 
     result = analyse(base, candidate, **options)
     say_notices(result.notices)
@@ -92,6 +92,6 @@ def power(
 
 
 def _renderers() -> Renderers[PowerAnalysis]:
-    from calipers.reporting.power import power_csv, power_markdown, power_text  # noqa: PLC0415
+    from calipers.reports.power import power_csv, power_markdown, power_text  # noqa: PLC0415
 
     return Renderers(table=power_text, csv=power_csv, markdown=power_markdown)

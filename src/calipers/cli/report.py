@@ -17,10 +17,10 @@ from calipers.cli.shared import (
     say_notices,
     write,
 )
-from calipers.errors import UsageError
+from calipers.support.errors import UsageError
 
 if TYPE_CHECKING:
-    from calipers.reports import Report
+    from calipers.runs.report_data import Report
 
 _HTML, _MARKDOWN = "html", "markdown"
 _NAMES = {_HTML: "report.html", _MARKDOWN: "report.md"}
@@ -82,11 +82,11 @@ def report(
     kind = output_format or (_MARKDOWN if _ends_in_md(output) else _HTML)
     place = output or _default_place(files, kind)
     if kind == _HTML:
-        from calipers.reports import need_report  # noqa: PLC0415
+        from calipers.runs.report_data import need_report  # noqa: PLC0415
 
         need_report("calipers report")
     _check_place(place)
-    from calipers.api import report as make  # noqa: PLC0415 (loads Polars)
+    from calipers.cli.api import report as make  # noqa: PLC0415 (loads Polars)
 
     with progress() as show:
         made = make(list(files), progress=show, **options)
@@ -112,7 +112,7 @@ def _ends_in_md(output: Path | None) -> bool:
 
 
 def _default_place(files: tuple[str, ...], kind: str) -> Path:
-    from calipers.result_folder import result_folder  # noqa: PLC0415
+    from calipers.runs.result_folder import result_folder  # noqa: PLC0415
 
     folder = result_folder(list(files))
     return Path(_NAMES[kind]) if folder is None else folder / _NAMES[kind]

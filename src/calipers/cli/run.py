@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 import click
 
 from calipers.cli.shared import console, limit_options, say_notices
-from calipers.errors import EXIT_INCOMPLETE
-from calipers.result_folder import RECORDS, REPORT
+from calipers.support.errors import EXIT_INCOMPLETE
+from calipers.runs.result_folder import RECORDS, REPORT
 
 if TYPE_CHECKING:
-    from calipers.results import Score
-    from calipers.runner.ending import RunResult
+    from calipers.scores.results import Score
+    from calipers.runs.finish import RunResult
 
 
 @click.command()
@@ -68,8 +68,8 @@ def run(
     if dry_run:
         _estimate(suite, until_decided=until_decided, seed=seed)
         return
-    from calipers.api import run as run_suite  # noqa: PLC0415 (loads Polars)
-    from calipers.reporting.run import watched  # noqa: PLC0415
+    from calipers.cli.api import run as run_suite  # noqa: PLC0415 (loads Polars)
+    from calipers.reports.run import watched  # noqa: PLC0415
 
     again = _again(suite, output, seed if until_decided else None)
     try:
@@ -94,9 +94,9 @@ def run(
 
 
 def _estimate(suite: Path, *, until_decided: bool, seed: int) -> None:
-    from calipers.reporting.run import estimate_text  # noqa: PLC0415
-    from calipers.runner.estimate import estimated  # noqa: PLC0415
-    from calipers.runner.preparing import deciding_course, prepared  # noqa: PLC0415
+    from calipers.reports.run import estimate_text  # noqa: PLC0415
+    from calipers.runs.estimate import estimated  # noqa: PLC0415
+    from calipers.runs.preparing import deciding_course, prepared  # noqa: PLC0415
 
     ready = prepared(suite)
     say_notices(ready.notices)
@@ -108,17 +108,17 @@ def _estimate(suite: Path, *, until_decided: bool, seed: int) -> None:
 
 def _show(result: RunResult) -> None:
     if result.score is not None:
-        from calipers.reporting.terminal import score_text  # noqa: PLC0415
+        from calipers.reports.terminal import score_text  # noqa: PLC0415
 
         score_text(result.score, console())
     if result.gate is not None:
-        from calipers.reporting.gate import gate_text  # noqa: PLC0415
+        from calipers.reports.gate import gate_text  # noqa: PLC0415
 
         gate_text(result.gate, console())
 
 
 def _say_how_to_go_on(result: RunResult, again: str, all_calls: str) -> None:
-    from calipers.reporting.run import failures, reuse_line, run_summary  # noqa: PLC0415
+    from calipers.reports.run import failures, reuse_line, run_summary  # noqa: PLC0415
 
     click.echo(run_summary(result), err=True)
     if (reused := reuse_line(result)) is not None:

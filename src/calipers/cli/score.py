@@ -22,7 +22,7 @@ from calipers.cli.shared import (
 )
 
 if TYPE_CHECKING:
-    from calipers.results import Score
+    from calipers.scores.results import Score
 
 
 @click.command()
@@ -79,7 +79,7 @@ def score(
     Logs of Inspect, lm-eval, promptfoo, garak, OpenAI evals and OpenTelemetry are known by what is
     in them.
     """
-    from calipers.api import score as measure  # noqa: PLC0415 (loads Polars)
+    from calipers.cli.api import score as measure  # noqa: PLC0415 (loads Polars)
 
     with progress() as show:
         result = measure(list(files), progress=show, **options)
@@ -91,7 +91,7 @@ def score(
 
 
 def _renderers() -> Renderers[Score]:
-    from calipers.reporting.frames import score_csv, score_markdown  # noqa: PLC0415
-    from calipers.reporting.terminal import score_text  # noqa: PLC0415
+    from calipers.reports.frames import score_csv, score_markdown  # noqa: PLC0415
+    from calipers.reports.terminal import score_text  # noqa: PLC0415
 
     return Renderers(table=score_text, csv=score_csv, markdown=score_markdown)

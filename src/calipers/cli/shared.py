@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from calipers.errors import UsageError, unwritable
+from calipers.support.errors import UsageError, unwritable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -51,7 +51,7 @@ on_bad_option = click.option(
 
 def _limit(ctx: click.Context, option: click.Parameter, value: float | None) -> None:
     if value is not None:
-        from calipers.sources.limits import limit_reading  # noqa: PLC0415 (loads Polars)
+        from calipers.records.limits import limit_reading  # noqa: PLC0415 (loads Polars)
 
         assert option.name is not None
         ctx.with_resource(limit_reading(**{option.name: value}))
@@ -130,7 +130,7 @@ def tasks_option(command: F) -> F:
 
 def say_notices(notices: Sequence[str]) -> None:
     """Say on stderr what the user should know about the data, whose names may be hostile."""
-    from calipers.reporting.figures import printable  # noqa: PLC0415
+    from calipers.reports.figures import printable  # noqa: PLC0415
 
     for notice in notices:
         click.echo(f"{click.style('note', fg='yellow')}: {printable(notice)}", err=True)
@@ -143,7 +143,7 @@ def say_empty(files: tuple[str, ...], what: str = "records") -> None:
 
 def console() -> Console:
     """Where a table is printed."""
-    from calipers.reporting.terminal import stdout_console  # noqa: PLC0415
+    from calipers.reports.terminal import stdout_console  # noqa: PLC0415
 
     return stdout_console()
 

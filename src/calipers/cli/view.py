@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from calipers.cli.shared import limit_options, map_option
-from calipers.errors import UsageError, need_extra
+from calipers.support.errors import UsageError, need_extra
 
 DEFAULT_PORT = 7575
 _NEEDED = ("fastapi", "uvicorn", "jinja2", "altair", "vl_convert", "js_lib_htmx")
@@ -41,8 +41,8 @@ def view(folder: Path, port: int, host: str, rename: dict[str, str], *, no_open:
     if not folder.exists():
         raise UsageError(f"{folder}: no such folder", fix="name a folder with results, or a file")
     need_extra("view: the dashboard is not installed", extra="view", modules=_NEEDED)
-    from calipers.sources import is_readable  # noqa: PLC0415 (loads Polars)
-    from calipers.web.server import serve  # noqa: PLC0415
+    from calipers.records import is_readable  # noqa: PLC0415 (loads Polars)
+    from calipers.dashboard.server import serve  # noqa: PLC0415
 
     if folder.is_file() and not is_readable(folder):
         raise UsageError(

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Protocol
 import polars as pl
 
 from calipers.engines.totals import GroupTotals
-from calipers.metrics.declaration import GROUP
-from calipers.sources import BadRow
-from calipers.stats.intervals import Interval
+from calipers.metrics.declare.declaration import GROUP
+from calipers.records import BadRow
+from calipers.statistics.intervals import Interval
 
 if TYPE_CHECKING:
     from calipers.engines.resampling import Resampled

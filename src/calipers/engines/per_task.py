@@ -14,14 +14,14 @@ import polars as pl
 
 from calipers.engines.plan import FAILED, Plan
 from calipers.engines.totals import ERRORS, keyed
-from calipers.metrics.accuracy import correct
-from calipers.metrics.cost import cost_usd
-from calipers.metrics.declaration import GROUP, RUNS, TASK, Aggregate, Feature, Frame
-from calipers.metrics.means import sums
-from calipers.metrics.normalize import answer_key
-from calipers.metrics.passing import passed
-from calipers.metrics.repeats import ANSWERS, agreement_of_runs
-from calipers.metrics.tiers import (
+from calipers.metrics.answers.accuracy import correct
+from calipers.metrics.cost.cost import cost_usd
+from calipers.metrics.declare.declaration import GROUP, RUNS, TASK, Aggregate, Feature, Frame
+from calipers.metrics.declare.means import sums
+from calipers.metrics.answers.normalize import answer_key
+from calipers.metrics.scenarios.passing import passed
+from calipers.metrics.answers.repeats import ANSWERS, agreement_of_runs
+from calipers.metrics.cost.tiers import (
     COSTS_OF_PASSES,
     composite_score,
     cost_of_pass,

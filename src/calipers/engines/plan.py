@@ -12,7 +12,7 @@ from functools import cached_property
 
 import polars as pl
 
-from calipers.metrics.declaration import (
+from calipers.metrics.declare.declaration import (
     CLUSTER,
     GROUP,
     TASK,
@@ -24,13 +24,13 @@ from calipers.metrics.declaration import (
     Rank,
     is_met,
 )
-from calipers.metrics.description import mode_of
-from calipers.metrics.flagged import flag_counts, flagged
-from calipers.metrics.histogram import histogram_of
-from calipers.metrics.means import sums
-from calipers.metrics.settings import Settings
-from calipers.metrics.wide_histogram import wide_bin_of, wide_histogram_of
-from calipers.records import TRUNCATED_REASONS
+from calipers.metrics.declare.description import mode_of
+from calipers.metrics.judged.flagged import flag_counts, flagged
+from calipers.metrics.declare.histogram import histogram_of
+from calipers.metrics.declare.means import sums
+from calipers.metrics.declare.settings import Settings
+from calipers.metrics.declare.wide_histogram import wide_bin_of, wide_histogram_of
+from calipers.records.fields import TRUNCATED_REASONS
 
 FAILED = "_failed"  # a failed call that is in no metric
 FAILURE = "_failure"  # a failed call that counts as a failure (--errors fail)

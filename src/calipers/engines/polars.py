@@ -57,9 +57,9 @@ from calipers.engines.totals import (
     task_steps,
     value_counts,
 )
-from calipers.metrics.declaration import CLUSTER, GROUP, TASK, Aggregate, Feature, Frame, Step
-from calipers.metrics.description import mode_name
-from calipers.sources import Chunk, Source, Wanted
+from calipers.metrics.declare.declaration import CLUSTER, GROUP, TASK, Aggregate, Feature, Frame, Step
+from calipers.metrics.declare.description import mode_name
+from calipers.records import Chunk, Source, Wanted
 
 T = TypeVar("T")
 

@@ -13,7 +13,7 @@ import narwhals as nw
 import polars as pl
 
 from calipers.engines.plan import coarse
-from calipers.metrics.declaration import GROUP, Feature, Frame
+from calipers.metrics.declare.declaration import GROUP, Feature, Frame
 
 KEY, BUCKET, COUNT = "_key", "_bucket", "_n"
 _NAME, _POSITION, _FOUND = "_name", "_position", "_found"

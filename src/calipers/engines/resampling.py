@@ -24,7 +24,7 @@ from calipers.engines.plan import FAILED, Plan
 from calipers.engines.spreads import beside_rows, effects, join_table
 from calipers.engines.totals import keyed, merged_plain
 from calipers.metrics import Metric
-from calipers.metrics.declaration import (
+from calipers.metrics.declare.declaration import (
     CLUSTER,
     GROUP,
     RUNS,
@@ -36,8 +36,8 @@ from calipers.metrics.declaration import (
     TaskValues,
     Totals,
 )
-from calipers.stats.bootstrap import bca, block, blocks, too_few_carry
-from calipers.stats.intervals import Interval
+from calipers.statistics.bootstrap import bca, block, blocks, too_few_carry
+from calipers.statistics.intervals import Interval
 
 Floats = NDArray[np.float64]
 Columns = Mapping[str, Floats]

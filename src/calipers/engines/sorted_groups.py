@@ -13,7 +13,7 @@ import numpy.typing as npt
 import polars as pl
 
 from calipers.engines.store import Store
-from calipers.metrics.declaration import GROUP, Feature
+from calipers.metrics.declare.declaration import GROUP, Feature
 
 RANKED_ROWS = 2_000_000  # beyond that, counting finds a rank in less memory
 DESCRIBED_ROWS = 20_000_000  # to count every value for its mode would take more

@@ -12,7 +12,7 @@ import narwhals as nw
 import polars as pl
 
 from calipers.engines.totals import GroupTotals, within_groups
-from calipers.metrics.declaration import (
+from calipers.metrics.declare.declaration import (
     CLUSTER,
     GROUP,
     Aggregate,
@@ -21,7 +21,7 @@ from calipers.metrics.declaration import (
     centre_column,
     total_column,
 )
-from calipers.metrics.intervals import SIZES, one_cluster, size_total
+from calipers.metrics.declare.intervals import SIZES, one_cluster, size_total
 
 JoinTable = Callable[[Frame, "pl.DataFrame | Frame", Sequence[str]], Frame]
 """Joins rows with a table of totals: all rows stay, in their order."""

@@ -15,7 +15,7 @@ from typing import Self
 
 import polars as pl
 
-from calipers.metrics.declaration import GROUP, TASK
+from calipers.metrics.declare.declaration import GROUP, TASK
 
 HELD_BYTES = 160 << 20
 SPILL_BYTES = 96 << 20  # so much at a time once the rows no longer fit

@@ -12,7 +12,7 @@ import narwhals as nw
 import polars as pl
 
 from calipers.engines.plan import FAILED, FAILURE, IDENTITY, TRUNCATED, Plan
-from calipers.metrics.declaration import (
+from calipers.metrics.declare.declaration import (
     CLUSTER,
     GROUP,
     RUNS,
@@ -25,10 +25,10 @@ from calipers.metrics.declaration import (
     TaskValues,
     kept_total,
 )
-from calipers.metrics.description import positions
-from calipers.metrics.intervals import SIZES, size_total, spread_of
-from calipers.metrics.tiers import TIER
-from calipers.stats.intervals import effective_size, quantile_ranks
+from calipers.metrics.declare.description import positions
+from calipers.metrics.declare.intervals import SIZES, size_total, spread_of
+from calipers.metrics.cost.tiers import TIER
+from calipers.statistics.intervals import effective_size, quantile_ranks
 
 RECORDS = "records"
 ERRORS = "errors"

@@ -1,4 +1,4 @@
-"""Every metric, declared once: the catalogue walks this folder and refuses a name twice."""
+"""Every metric, declared once: the catalogue walks these folders and refuses a name twice."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
 
-from calipers.errors import UsageError, nearest
-from calipers.metrics.declaration import Metric
-from calipers.metrics.pass_at_k import pass_metric
+from calipers.support.errors import UsageError, nearest
+from calipers.metrics.declare.declaration import Metric
+from calipers.metrics.scenarios.pass_at_k import pass_metric
 
 __all__ = ["PROFILES", "Metric", "catalogue", "metric_named", "metrics_of"]
 
@@ -23,11 +23,20 @@ _TRIES = re.compile(r"pass_(at|hat)_([1-9][0-9]{0,2})")
 def catalogue() -> dict[str, Metric]:
     """All metrics by name, in the order of the documents."""
     found: dict[str, Metric] = {}
-    for module in iter_modules(__path__, prefix=f"{__name__}."):
-        for value in _declared(vars(import_module(module.name)).values()):
+    for module in sorted(_modules(), key=lambda name: name.rpartition(".")[2]):
+        for value in _declared(vars(import_module(module)).values()):
             if isinstance(value, Metric) and found.setdefault(value.name, value) is not value:
                 raise ValueError(f"two metrics are called {value.name}")
     return dict(sorted(found.items(), key=lambda item: _place(item[1])))
+
+
+def _modules() -> Iterator[str]:
+    """Name the modules that may declare metrics: those that stand directly in a family's folder."""
+    for family in iter_modules(__path__, prefix=f"{__name__}."):
+        folder = import_module(family.name).__path__
+        for module in iter_modules(folder, prefix=f"{family.name}."):
+            if not module.ispkg:
+                yield module.name
 
 
 def _declared(values: Iterable[object]) -> Iterator[object]:

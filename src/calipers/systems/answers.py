@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from calipers.patterns import last_match
+from calipers.support.patterns import last_match
 
 ASK = "Then, on a line of its own, say how likely your answer is right: CONFIDENCE: <0 to 1>"
 

@@ -11,7 +11,7 @@ from time import perf_counter
 from typing import Any
 
 from calipers.systems.calls import Call, Reply, System, time_fields
-from calipers.whole_files import whole
+from calipers.support.whole_files import whole
 
 Say = Callable[[str], None]
 

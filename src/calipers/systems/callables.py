@@ -13,7 +13,7 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
-from calipers.errors import UsageError, nearest
+from calipers.support.errors import UsageError, nearest
 from calipers.systems.cache import Say
 from calipers.systems.calls import Call, Fault, Reply
 from calipers.systems.own_loop import OwnLoop, Raised

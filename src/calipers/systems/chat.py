@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from calipers.records import name_finish_reason
+from calipers.records.fields import name_finish_reason
 from calipers.systems.answers import read_logprobs
 from calipers.systems.calls import Call, Fault, Reply
 from calipers.systems.wire import Post, as_json, parsed

@@ -11,7 +11,7 @@ import sys
 from asyncio.subprocess import PIPE, Process
 from pathlib import Path
 
-from calipers.errors import UsageError
+from calipers.support.errors import UsageError
 from calipers.systems.calls import Call, Fault, Reply
 from calipers.systems.leash import Leash
 from calipers.systems.wire import MOST_BYTES, as_json, json_reply

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 from hashlib import sha256
 
-from calipers.suites import Judge, System
+from calipers.runs.suite import Judge, System
 
 _NAMES_SERVER = re.compile(r"([A-Z]+)_(\w+_)?(BASE_URL|API_BASE|ENDPOINT|ENDPOINT_URL|API_VERSION)")
 _PREFIXES = {"azure": ("AZURE", "OPENAI"), "bedrock": ("AWS",)}

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
-from calipers.errors import MissingExtraError
+from calipers.support.errors import MissingExtraError
 from calipers.systems.callables import given_reply
 from calipers.systems.calls import Fault, Reply
 

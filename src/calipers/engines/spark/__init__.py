@@ -5,7 +5,7 @@ number can be read differently. Totals are plain Spark group-bys through Narwhal
 fit on one worker, and only totals reach the driver.
 """
 
-from calipers.errors import need_extra
+from calipers.support.errors import need_extra
 
 need_extra("--engine spark needs PySpark", extra="spark", modules=("pyspark",))
 

@@ -17,8 +17,8 @@ from calipers.engines.plan import Plan
 from calipers.engines.resampling import Resampled, bootstrap, seed_of
 from calipers.engines.spark.session import declared
 from calipers.engines.totals import GroupTotals
-from calipers.metrics.declaration import GROUP
-from calipers.stats.intervals import Interval
+from calipers.metrics.declare.declaration import GROUP
+from calipers.statistics.intervals import Interval
 
 _METRIC, _REASON = "metric", "reason"
 _FOUND = {

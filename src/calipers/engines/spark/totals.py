@@ -28,7 +28,7 @@ from calipers.engines.totals import (
     task_steps,
     value_counts,
 )
-from calipers.metrics.declaration import (
+from calipers.metrics.declare.declaration import (
     CLUSTER,
     GROUP,
     TASK,

@@ -1,0 +1,165 @@
+"""Verdicts: run a suite, hold records against a policy, show what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Unpack
+
+from calipers.cli.api.arguments import names, no_progress, path_of
+from calipers.scores.choices import Choices, with_choices
+from calipers.runs.report_data import SAMPLES, Report
+from calipers.scores import Options, Progress
+
+if TYPE_CHECKING:
+    from calipers.scores.choices import PolicyLike
+    from calipers.gates.result import GateResult
+    from calipers.runs.finish import RunResult
+    from calipers.runs.running import Watch
+
+
+def run(
+    suite: str | Path,
+    output: str | Path | None = None,
+    *,
+    fresh: bool = False,
+    until_decided: bool = False,
+    seed: int = 0,
+    report: bool = True,
+    watch: Watch | None = None,
+) -> RunResult:
+    """Call the systems of a suite file on its tasks, keep every reply, score them and decide.
+
+    Running again calls only what is missing. What has changed is never mixed with old answers.
+
+    Args:
+        suite: The suite file.
+        output: The result folder. Without it the newest in `results/NAME`, or a new folder there,
+            `results/NAME/TIMESTAMP`, where the suite, its data or the code under test has changed.
+        fresh: Call everything again; the old answers are kept in a folder beside.
+        until_decided: End as soon as it is sure what the suite's gate will say.
+        seed: Draws the order of the tasks, with `until_decided`.
+        report: Write report.html beside the numbers.
+        watch: Is given the counts of the calls while these are made.
+
+    Returns:
+        The counts, among them of `new` and `reused` answers, the `score` and the `gate`.
+
+    Raises:
+        UsageError: The suite has a mistake, or `output` holds answers that are stale.
+    """
+    from calipers.runs.preparing import prepared  # noqa: PLC0415
+    from calipers.runs.running import run_suite  # noqa: PLC0415
+
+    return run_suite(
+        prepared(suite),
+        None if output is None else Path(output),
+        watch or (lambda _: nullcontext()),
+        fresh=fresh,
+        only_until_decided=until_decided,
+        seed=seed,
+        report=report,
+    )
+
+
+def gate(
+    data: Any,
+    *,
+    policy: PolicyLike,
+    release: str | None = None,
+    against: str | Path | None = None,
+    save_baseline: str | Path | None = None,
+    ratchet: bool = False,
+    by: str | Sequence[str] = (),
+    engine: str = "polars",
+    rename: Mapping[str, str] | None = None,
+    on_bad: Literal["stop", "skip"] = "stop",
+    cluster: str | None = None,
+    confidence: float = 0.95,
+    resamples: int = 0,
+    seed: int = 0,
+    progress: Progress = no_progress,
+    **choices: Unpack[Choices],
+) -> GateResult:
+    """Decide on records: every demand of a policy, with the reason where it is not met.
+
+    `policy` is a YAML or JSON file, or the same as a mapping. `against` names a baseline that
+    `save_baseline` recorded: the run must not be worse by more than the policy's margins. `ratchet`
+    raises it where a run that passes is significantly better.
+
+    >>> demands = {"thresholds": {"blocking": {"accuracy": "≥ 90%"}}}
+    >>> records = [{"answer": "4", "target": "4"}, {"answer": "5", "target": "4"}]
+    >>> decided = gate(records, policy=demands)
+    >>> decided.verdict, decided.checks[0].reason.partition(";")[0]
+    ('fail', '50 % where ≥ 90 % is demanded')
+    """
+    from calipers.gates.decide import GateOptions, gate_data  # noqa: PLC0415 (loads pydantic)
+
+    options = Options(
+        by=names(by),
+        engine=engine,
+        renames=rename or {},
+        on_bad=on_bad,
+        cluster=cluster,
+        confidence=confidence,
+        resamples=resamples,
+        seed=seed,
+    )
+    asked = GateOptions(
+        release=release,
+        against=path_of(against),
+        save_baseline=path_of(save_baseline),
+        ratchet=ratchet,
+        latency_budget_ms=choices.get("latency_budget_ms"),
+    )
+    return gate_data(data, policy, asked, with_choices(options, choices), progress)
+
+
+def report(
+    data: Any,
+    output: str | Path | None = None,
+    *,
+    policy: PolicyLike | None = None,
+    title: str | None = None,
+    samples: int = SAMPLES,
+    figures: str | Path | None = None,
+    by: str | Sequence[str] = (),
+    rename: Mapping[str, str] | None = None,
+    on_bad: Literal["stop", "skip"] = "stop",
+    baseline: str = "T0",
+    cluster: str | None = None,
+    confidence: float = 0.95,
+    resamples: int = 0,
+    seed: int = 0,
+    progress: Progress = no_progress,
+    **choices: Unpack[Choices],
+) -> Report:
+    """What a person wants to know about some records, or a result folder, in one page.
+
+    `output` names a file for it, HTML or, if it ends in .md, Markdown. A `policy` brings a verdict;
+    without one, a result folder's own verdict is shown. `figures` names a folder for the figures.
+
+    >>> told = report([{"id": "a", "answer": "4", "target": "5"}])
+    >>> told.failures[0].what, told.failures[0].ids
+    ('wrong', ('a',))
+    """
+    from calipers.runs.present import ReportOptions, report_data  # noqa: PLC0415 (loads pydantic)
+
+    options = Options(
+        by=names(by),
+        renames=rename or {},
+        on_bad=on_bad,
+        baseline=baseline,
+        cluster=cluster,
+        confidence=confidence,
+        resamples=resamples,
+        seed=seed,
+    )
+    asked = ReportOptions(policy=policy, samples=samples, title=title)
+    made = report_data(data, asked, with_choices(options, choices, policy), progress)
+    if figures is not None:
+        made.score.save_figures(figures)
+    if output is not None:
+        made.save(output)
+    return made

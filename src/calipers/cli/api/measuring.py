@@ -1,0 +1,223 @@
+"""Numbers: of one run, of two runs compared, and of the next run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Unpack
+
+from calipers.cli.api.arguments import names, no_progress, path_of
+from calipers.scores.calibration import Calibration, read_all
+from calipers.scores.choices import Choices, with_choices
+from calipers.comparisons import CompareOptions, compare_data
+from calipers.comparisons.results import Compared
+from calipers.scores.explain import Explanation, explain_data
+from calipers.comparisons.power import PowerAnalysis, power_data
+from calipers.scores.results import Score
+from calipers.scores import Options, Progress, score_data
+from calipers.comparisons.sizing import REPEATS, Aim
+from calipers.statistics.power import CORRELATION
+
+if TYPE_CHECKING:
+    from calipers.scores.choices import PolicyLike
+
+
+def score(
+    data: Any,
+    *,
+    by: str | Sequence[str] = (),
+    profile: str | None = None,
+    metrics: Sequence[str] = (),
+    engine: str = "polars",
+    rename: Mapping[str, str] | None = None,
+    on_bad: Literal["stop", "skip"] = "stop",
+    bad_rows: str | Path | None = None,
+    per_sample: str | Path | None = None,
+    per_task: str | Path | None = None,
+    figures: str | Path | None = None,
+    hash_inputs: bool = False,
+    baseline: str = "T0",
+    cluster: str | None = None,
+    confidence: float = 0.95,
+    resamples: int = 0,
+    seed: int = 0,
+    progress: Progress = no_progress,
+    tasks: Literal["sampled", "fixed"] = "sampled",
+    policy: PolicyLike | None = None,
+    calibration: str | Path | Sequence[str | Path] = (),
+    **choices: Unpack[Choices],
+) -> Score:
+    """Measure records: every metric that the data allows, or those of a profile, or those named.
+
+    `data` is a path, a glob, a folder of Parquet parts, several of these, a list of dicts, or a
+    Polars, pandas or Arrow table. `rename` maps the record's fields to the data's names.
+    `choices` say how metrics are computed, see `calipers.scores.choices.Choices`; a gate's `policy` brings
+    the weights of scenarios and the latency budget. With `tasks="fixed"` intervals hold for these
+    very tasks: only the noise of their runs counts. A judge's `calibration` file corrects the means
+    of what it judged.
+
+    >>> score([{"answer": "4", "target": "4"}]).groups[0].metrics["accuracy"].value
+    1.0
+    """
+    options = Options(
+        by=names(by),
+        profile=profile,
+        metrics=tuple(metrics),
+        engine=engine,
+        renames=rename or {},
+        baseline=baseline,
+        on_bad=on_bad,
+        bad_rows=path_of(bad_rows),
+        per_sample=path_of(per_sample),
+        per_task=path_of(per_task),
+        figures=path_of(figures),
+        hash_inputs=hash_inputs,
+        cluster=cluster,
+        confidence=confidence,
+        resamples=resamples,
+        seed=seed,
+        tasks=tasks,
+        calibrations=_calibrations(calibration),
+        must_measure=True,
+    )
+    measured = score_data(data, with_choices(options, choices, policy), progress)
+    if options.figures is None or not measured.records:
+        return measured
+    left_out = measured.save_figures(options.figures, profile)
+    notices = (f"no figure {name}: {reason}" for name, reason in left_out.items())
+    return replace(measured, notices=(*measured.notices, *notices))
+
+
+def explain(
+    metric: str,
+    data: Any,
+    *,
+    by: str | Sequence[str] = (),
+    rename: Mapping[str, str] | None = None,
+    on_bad: Literal["stop", "skip"] = "stop",
+    rows: int = 5,
+    policy: PolicyLike | None = None,
+    **choices: Unpack[Choices],
+) -> Explanation:
+    """How a metric came to its value: formula, rows used and left out, the rows that weigh most.
+
+    >>> answers = [{"answer": "4", "target": "4"}, {"answer": "5", "target": "4"}]
+    >>> explain("accuracy", answers).groups[0].work
+    '1 / 2'
+    """
+    options = Options(
+        by=names(by),
+        metrics=(metric,),
+        renames=rename or {},
+        on_bad=on_bad,
+    )
+    return explain_data(data, with_choices(options, choices, policy), rows=rows)
+
+
+def compare(
+    *data: Any,
+    by: str | Sequence[str] = (),
+    profile: str | None = None,
+    metrics: Sequence[str] = (),
+    rename: Mapping[str, str] | None = None,
+    on_bad: Literal["stop", "skip"] = "stop",
+    unpaired: bool = False,
+    between: str | None = None,
+    attribute: bool = False,
+    base_normalize: Literal["numeric", "text"] | None = None,
+    flips: str | Path | None = None,
+    margin: float | str | None = None,
+    weight: Literal["task", "row"] = "task",
+    tasks: Literal["sampled", "fixed"] = "sampled",
+    cluster: str | None = None,
+    confidence: float = 0.95,
+    resamples: int = 0,
+    seed: int = 0,
+    policy: PolicyLike | None = None,
+    **choices: Unpack[Choices],
+) -> Compared:
+    """Compare runs task by task, the first with the second; of more than two, all pairs.
+
+    With a `margin` each metric says whether the candidate is not worse by more than that, in the
+    metric's unit (`0.02`, `"2%"`), and whether the two are equivalent. `weight` says whether every
+    task counts the same or every row, as in `score`. With `tasks="fixed"` only the noise of runs
+    counts: the difference is that on these very tasks.
+
+    >>> base = [{"id": str(n), "correct": n < 6} for n in range(10)]
+    >>> better = [{"id": str(n), "correct": n < 9} for n in range(10)]
+    >>> found = compare(base, better).pairs[0].metrics["accuracy"]
+    >>> round(found.difference, 2), found.test, found.p_value
+    (0.3, 'mid-p McNemar', 0.125)
+    """
+    options = Options(
+        by=names(by),
+        profile=profile,
+        metrics=tuple(metrics),
+        renames=rename or {},
+        on_bad=on_bad,
+        cluster=cluster,
+        confidence=confidence,
+        resamples=resamples,
+        seed=seed,
+        weight=weight,
+        tasks=tasks,
+    )
+    asked = CompareOptions(
+        unpaired=unpaired,
+        between=between,
+        attribute=attribute,
+        base_normalize=base_normalize,
+        flips=path_of(flips),
+        margin=margin,
+    )
+    return compare_data(data, with_choices(options, choices, policy), asked)
+
+
+def power(
+    data: Any,
+    candidate: Any = None,
+    *,
+    delta: float | None = None,
+    width: float | None = None,
+    power: float = 0.8,
+    confidence: float = 0.95,
+    correlation: float = CORRELATION,
+    runs: Sequence[int] = REPEATS,
+    metrics: Sequence[str] = (),
+    by: str | Sequence[str] = (),
+    rename: Mapping[str, str] | None = None,
+    on_bad: Literal["stop", "skip"] = "stop",
+    policy: PolicyLike | None = None,
+    **choices: Unpack[Choices],
+) -> PowerAnalysis:
+    """How many tasks and runs it takes to see a difference, and what the run in `data` could see.
+
+    With a `candidate`, a run of another system on the same tasks, the variance of the difference is
+    measured; without one, the other system is taken to vary like this one, with that `correlation`.
+    With a `width`, `width_plans` says how many tasks make the value's interval that narrow.
+
+    >>> run = [{"id": str(n), "correct": n % 3 == 0} for n in range(90)]
+    >>> found = power(run, delta=0.1).groups[0].metrics["accuracy"]
+    >>> found.plans[0].tasks, round(found.detectable, 3)
+    (179, 0.142)
+    """
+    aim = Aim(
+        delta=delta,
+        width=width,
+        power=power,
+        confidence=confidence,
+        correlation=correlation,
+        runs=tuple(runs),
+    )
+    options = Options(
+        by=names(by),
+        metrics=tuple(metrics),
+        renames=rename or {},
+        on_bad=on_bad,
+    )
+    return power_data(data, candidate, aim, with_choices(options, choices, policy))
+
+
+def _calibrations(files: str | Path | Sequence[str | Path]) -> tuple[Calibration, ...]:
+    return read_all([files] if isinstance(files, str | Path) else files)

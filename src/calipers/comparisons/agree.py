@@ -1,0 +1,169 @@
+"""How far raters agree: every measure that their ratings allow, for all of them and each pair."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from itertools import combinations
+from typing import Any, Protocol, get_args
+
+import numpy as np
+
+from calipers.support.errors import EXIT_INCOMPLETE, EXIT_PASS, UsageError, check_confidence
+from calipers.comparisons.ratings import Ratings, Where, read_ratings
+from calipers.statistics import agreement, correlation
+from calipers.statistics.agreement import Level
+from calipers.statistics.influence import Estimate, Floats, Sampling, as_dicts
+from calipers.support.strict_json import strict_json
+from calipers.support.version import __version__
+
+SCHEMA = "calipers.agree/1"
+
+_LEVELS: tuple[Level, ...] = get_args(Level)
+
+
+class _Measure(Protocol):
+    def __call__(self, ratings: Floats, sampling: Sampling) -> Estimate: ...
+
+
+_OF_ALL: dict[str, tuple[Level, _Measure]] = {
+    "percent_agreement": ("nominal", agreement.percent_agreement),
+    "cohen_kappa_mean": ("nominal", agreement.mean_cohen_kappa),
+    "fleiss_kappa": ("nominal", agreement.fleiss_kappa),
+    **{
+        f"krippendorff_alpha_{level}": (level, partial(agreement.krippendorff_alpha, level=level))
+        for level in _LEVELS
+    },
+}
+_OF_PAIRS: dict[str, tuple[Level, _Measure]] = {
+    "percent_agreement": ("nominal", agreement.percent_agreement),
+    "cohen_kappa": ("nominal", agreement.cohen_kappa),
+    "spearman": ("ordinal", correlation.spearman),
+    "kendall_tau_b": ("ordinal", correlation.kendall),
+    "pearson": ("interval", correlation.pearson),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Everything a user can ask about agreement."""
+
+    where: Where
+    level: Level = "interval"
+    confidence: float = 0.95
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.level not in _LEVELS:
+            raise UsageError(f"--level {self.level}: no such level", fix=" or ".join(_LEVELS))
+        check_confidence(self.confidence)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pair:
+    """Two raters, and how far they agree on the units that both rated."""
+
+    raters: tuple[str, str]
+    measures: Mapping[str, Estimate]
+
+    @property
+    def n(self) -> int:
+        """The units that both rated."""
+        return self.measures["percent_agreement"].n
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON of one pair."""
+        return {"raters": list(self.raters), "n": self.n, **as_dicts(self.measures)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Agreement:
+    """How far raters agree. Prints as a table, shows as HTML in a notebook."""
+
+    raters: tuple[str, ...]
+    units: int
+    clusters: int  # units of one cluster are one observation to every interval
+    ratings: int
+    errors: int
+    measures: Mapping[str, Estimate]
+    pairs: tuple[Pair, ...]
+    level: Level
+    confidence: float
+    seed: int
+
+    @property
+    def exit_code(self) -> int:
+        """What the command line gives back: 3 when there was nothing to measure."""
+        return EXIT_PASS if self.units else EXIT_INCOMPLETE
+
+    def to_dict(self) -> dict[str, Any]:
+        """The contract's JSON, as Python values."""
+        return {
+            "schema": SCHEMA,
+            "version": __version__,
+            "seed": self.seed,
+            "confidence": self.confidence,
+            "level": self.level,
+            "raters": list(self.raters),
+            "units": self.units,
+            "clusters": self.clusters,
+            "ratings": self.ratings,
+            "errors": self.errors,
+            "measures": as_dicts(self.measures),
+            "pairs": [pair.to_dict() for pair in self.pairs],
+        }
+
+    def to_json(self, *, indent: int | None = 1) -> str:
+        """The contract's JSON: strict, the same bytes for the same input."""
+        return strict_json(self.to_dict(), indent=indent)
+
+    def __str__(self) -> str:
+        from calipers.reports.agreement import agreement_text  # noqa: PLC0415 (loads rich)
+
+        return agreement_text(self)
+
+    def _repr_html_(self) -> str:
+        from calipers.reports.agreement import agreement_html  # noqa: PLC0415 (only notebooks)
+
+        return agreement_html(self)
+
+
+def agree_data(data: Any, options: Options) -> Agreement:
+    """How far the raters in `data` agree."""
+    found = read_ratings(data, options.where)
+    raters = found.raters
+    measure = partial(_measured, found=found, options=options)
+    of_all = {n: m for n, m in _OF_ALL.items() if len(raters) > 2 or n != "cohen_kappa_mean"}  # noqa: PLR2004
+    return Agreement(
+        raters=raters,
+        units=len(found.table),
+        clusters=len(set(found.clusters.tolist())),
+        ratings=int(np.count_nonzero(~np.isnan(found.table))),
+        errors=found.errors,
+        measures=measure(of_all, found.table),
+        pairs=tuple(
+            Pair(raters=pair, measures=measure(_OF_PAIRS, found.table[:, columns]))
+            for pair, columns in zip(
+                combinations(raters, 2), map(list, combinations(range(len(raters)), 2)), strict=True
+            )
+        ),
+        level=options.level,
+        confidence=options.confidence,
+        seed=options.seed,
+    )
+
+
+def _measured(
+    measures: Mapping[str, tuple[Level, _Measure]], table: Floats, found: Ratings, options: Options
+) -> dict[str, Estimate]:
+    """The measures that suit the level asked for; labels have no order and no distance."""
+    sampling = Sampling(clusters=found.clusters, confidence=options.confidence)
+    no_numbers = Estimate(value=None, n=0, reason=f"ratings are labels, such as {found.label}")
+    return {
+        name: no_numbers
+        if found.label is not None and level != "nominal"
+        else measure(table, sampling)
+        for name, (level, measure) in measures.items()
+        if _LEVELS.index(level) <= _LEVELS.index(options.level)
+    }

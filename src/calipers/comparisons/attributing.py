@@ -1,0 +1,107 @@
+"""Why a number moved: the model, the scorer, or the tasks. The parts sum to the whole change.
+
+Five steps lead from the base to the candidate, each changing one thing: the base's own tasks are
+cut down to the common ones (tasks removed), these are scored anew by one scorer (scorer), the
+answers change (model), the candidate's own scores come back (scorer), and its other tasks join
+(tasks added).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import polars as pl
+
+from calipers.comparisons.results import Attribution, Pair
+from calipers.metrics import Metric
+from calipers.metrics.declare.declaration import TASK
+from calipers.scores import Options
+from calipers.scores.tasks import VALUE, TaskRows, per_task, read_tasks
+
+_SCORED = "correct"
+_NOWHERE = "\0"  # a name that no field has: the recorded scores are not read
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sides:
+    """Two runs as they were scored, and both as one scorer of today scores them."""
+
+    base: TaskRows
+    candidate: TaskRows
+    base_rescored: TaskRows
+    candidate_rescored: TaskRows
+
+    @classmethod
+    def read(
+        cls, base: Any, candidate: Any, options: Options, *, base_normalize: str | None
+    ) -> Self:
+        """Read each run twice: with its recorded scores and without."""
+        own = options
+        if base_normalize is not None:
+            own = replace(
+                options,
+                settings=replace(options.settings, normalize=base_normalize),  # type: ignore[arg-type]
+            )
+        anew = replace(options, renames={**options.renames, _SCORED: _NOWHERE})
+        return cls(
+            base=read_tasks(base, own),
+            candidate=read_tasks(candidate, options),
+            base_rescored=read_tasks(base, anew),
+            candidate_rescored=read_tasks(candidate, anew),
+        )
+
+
+def attributed(pair: Pair, sides: Sides, metrics: Sequence[Metric]) -> Pair:
+    """The comparison with the parts of each change, where the metric is a mean."""
+    shares = {metric.name: _attribution(sides, metric) for metric in metrics}
+    return replace(
+        pair,
+        metrics={
+            name: replace(each, attribution=shares[name]) for name, each in pair.metrics.items()
+        },
+    )
+
+
+def _attribution(sides: Sides, metric: Metric) -> Attribution | None:
+    """The parts of the change; None where the metric is no mean, or a side has no value."""
+    own = [per_task(side, metric) for side in (sides.base, sides.candidate)]
+    anew = [per_task(side, metric) for side in (sides.base_rescored, sides.candidate_rescored)]
+    base, candidate = own
+    base_anew, candidate_anew = anew
+    if base is None or candidate is None or base_anew is None or candidate_anew is None:
+        return None
+    if not base.height or not candidate.height:
+        return None
+    common = base.join(candidate, on=TASK, how="semi").select(TASK)
+    if not common.height:
+        return None
+    before, after = _mean(base), _mean(candidate)
+    old, new = _mean(base, common), _mean(candidate, common)
+    rescored = all(
+        table.join(common, on=TASK, how="semi").height == common.height
+        for table in (base_anew, candidate_anew)
+    )
+    if rescored:
+        model = _mean(candidate_anew, common) - _mean(base_anew, common)
+        scorer: float | None = (new - old) - model
+        reason = None
+    else:
+        model, scorer = new - old, None
+        reason = "not every common task can be scored anew: the scorer's part is in the model's"
+    return Attribution(
+        base=before,
+        candidate=after,
+        model=model,
+        scorer=scorer,
+        tasks_removed=old - before,
+        tasks_added=after - new,
+        reason=reason,
+    )
+
+
+def _mean(tasks: pl.DataFrame, among: pl.DataFrame | None = None) -> float:
+    if among is not None:
+        tasks = tasks.join(among, on=TASK, how="semi")
+    return float(tasks[VALUE].mean())  # type: ignore[arg-type]

@@ -1,0 +1,232 @@
+"""From a finished run to the next one: what it could have seen, and what it takes to see more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from html import escape
+from itertools import chain
+from typing import Any
+
+import polars as pl
+
+from calipers.engines.plan import FAILED
+from calipers.support.errors import EXIT_INCOMPLETE, EXIT_PASS, DataError, UsageError
+from calipers.metrics import Metric, catalogue, metric_named
+from calipers.metrics.declare.declaration import GROUP, RUNS, TASK, Feature
+from calipers.scores import Options, check_fields, sorted_keys
+from calipers.comparisons.sizing import Aim, MetricPower, sized
+from calipers.records import STDIN, open_sources
+from calipers.support.strict_json import strict_json
+from calipers.scores.tasks import TELL_SYSTEMS_APART, VALUE, TaskRows, per_task, pooled, read_tasks
+from calipers.support.version import __version__
+
+SCHEMA = "calipers.power/1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PowerGroup:
+    """The tasks of a group, in both files where there are two, and the metrics on them."""
+
+    by: Mapping[str, Any]
+    records: int  # of the base
+    errors: int
+    tasks: int
+    only_base: int
+    only_candidate: int
+    metrics: Mapping[str, MetricPower]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON of one group."""
+        return {
+            "by": dict(self.by),
+            "records": self.records,
+            "errors": self.errors,
+            "tasks": self.tasks,
+            "only_base": self.only_base,
+            "only_candidate": self.only_candidate,
+            "metrics": {name: found.to_dict() for name, found in self.metrics.items()},
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PowerAnalysis:
+    """What a run could have seen, and how large the next must be. Prints as tables."""
+
+    base: str
+    candidate: str | None  # with one, the variance of the difference is measured, not assumed
+    aim: Aim
+    groups: tuple[PowerGroup, ...]
+    settings: Mapping[str, Any]
+    notices: tuple[str, ...] = ()
+
+    @property
+    def exit_code(self) -> int:
+        """What the command line gives back: 3 when there was nothing to measure."""
+        return EXIT_PASS if self.groups else EXIT_INCOMPLETE
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON, as Python values."""
+        return {
+            "schema": SCHEMA,
+            "version": __version__,
+            "settings": {**self.aim.to_dict(), **self.settings},
+            "base": self.base,
+            "candidate": self.candidate,
+            "groups": [group.to_dict() for group in self.groups],
+            **({"notices": list(self.notices)} if self.notices else {}),
+        }
+
+    def to_json(self, *, indent: int | None = 1) -> str:
+        """The JSON: strict, the same bytes for the same input."""
+        return strict_json(self.to_dict(), indent=indent)
+
+    def __str__(self) -> str:
+        from calipers.reports.power import power_text  # noqa: PLC0415 (loads rich)
+
+        return power_text(self)
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(str(self))}</pre>"
+
+
+def power_data(data: Any, candidate: Any, aim: Aim, options: Options) -> PowerAnalysis:
+    """How large a comparison must be, judged by the run in `data`, or by both runs, paired."""
+    if all(isinstance(each, str) and each == STDIN for each in (data, candidate)):
+        raise UsageError("standard input can be read once", fix="name a file for one of the two")
+    metrics = _metrics(options.metrics)
+    reading = replace(options, metrics=tuple(metric.name for metric in metrics))
+    sides = [_read(each, reading) for each in (data, candidate) if each is not None]
+    result = partial(
+        PowerAnalysis,
+        base=sides[0].name,
+        candidate=None if candidate is None else sides[1].name,
+        aim=aim,
+        settings=asdict(options.settings),
+    )
+    if not all(side.records for side in sides):
+        return result(groups=())
+    groups = _groups(sides, metrics if options.metrics else _present(sides[0], metrics), aim)
+    groups = groups if options.metrics else _without_what_nobody_asked_for(groups, metrics)
+    notices = (*chain.from_iterable(map(pooled, sides)), *_alone(sides, groups))
+    return result(groups=tuple(groups.values()), notices=notices)
+
+
+def _metrics(names: Sequence[str]) -> list[Metric]:
+    """The metrics named, or all with a better direction; of two over one feature the first."""
+    if names:
+        return list(dict.fromkeys(map(metric_named, names)))
+    found: dict[Any, Metric] = {}
+    for metric in catalogue().values():
+        if metric.better is not None:
+            found.setdefault(metric if metric.averaged is None else metric.averaged, metric)
+    return list(found.values())
+
+
+def _read(data: Any, options: Options) -> TaskRows:
+    found = read_tasks(data, options, keep=TELL_SYSTEMS_APART)
+    if found.records:
+        check_fields(found.present, found.plan, open_sources(data), options.renames)
+    return found
+
+
+def _present(side: TaskRows, metrics: Sequence[Metric]) -> list[Metric]:
+    present = [metric for metric in metrics if side.measures(metric)]
+    if not present:
+        raise DataError(
+            f"{side.name}: no metric finds the fields that it needs",
+            fix="name them, for example --map correct=passed; what is needed: calipers metrics",
+        )
+    return present
+
+
+def _without_what_nobody_asked_for(
+    groups: Mapping[str, PowerGroup], metrics: Sequence[Metric]
+) -> dict[str, PowerGroup]:
+    """Drop what no group has, as `score` does: pass@10 where tasks have four runs."""
+    missed = {
+        metric.name
+        for metric in metrics
+        if metric.optional
+        and not any(
+            metric.name in group.metrics and group.metrics[metric.name].value is not None
+            for group in groups.values()
+        )
+    }
+    return {
+        text: replace(
+            group, metrics={name: m for name, m in group.metrics.items() if name not in missed}
+        )
+        for text, group in groups.items()
+    }
+
+
+def _groups(
+    sides: Sequence[TaskRows], metrics: Sequence[Metric], aim: Aim
+) -> dict[str, PowerGroup]:
+    """The groups that all sides have, each metric of each."""
+    tasks = [side.rows.select(GROUP, TASK).unique() for side in sides]
+    paired = tasks[0].join(tasks[-1], on=[GROUP, TASK], how="semi")
+    of_base, of_candidate, of_both = (_sizes(each) for each in (tasks[0], tasks[-1], paired))
+    shared = [text for text in of_base if text in of_candidate]
+    if not of_both:
+        raise _unpaired(sides, by=() if shared else sides[0].plan.by)
+    records, errors = _sizes(sides[0].rows), _sizes(sides[0].rows.filter(FAILED))
+    values = {metric: [_values(side, metric) for side in sides] for metric in metrics}
+    return {
+        text: PowerGroup(
+            by=key,
+            records=records[text],
+            errors=errors.get(text, 0),
+            tasks=of_both.get(text, 0),
+            only_base=of_base[text] - of_both.get(text, 0),
+            only_candidate=of_candidate[text] - of_both.get(text, 0),
+            metrics={
+                metric.name: sized(metric, [side.get(text) for side in found], aim)
+                for metric, found in values.items()
+            },
+        )
+        for text, key in sorted_keys(shared, sides[0].plan.by).items()
+    }
+
+
+def _sizes(rows: pl.DataFrame) -> dict[str, int]:
+    return dict(rows.group_by(GROUP).len().iter_rows())
+
+
+def _values(side: TaskRows, metric: Metric) -> dict[str, pl.DataFrame]:
+    """Each group's values: a row per record, or per task where only a task has one."""
+    averaged = metric.averaged
+    if isinstance(averaged, Feature):
+        value = pl.col(averaged.name).cast(pl.Float64)
+        value = 1 - value if metric.complement else value
+        rows = side.rows.filter(pl.col(averaged.name).is_not_null())
+        found = rows.select(GROUP, TASK, value.alias(VALUE), pl.lit(1).alias(RUNS))
+    elif (per := per_task(side, metric)) is not None:
+        found = per
+    else:
+        return {}
+    return {str(text): rows for (text,), rows in found.partition_by(GROUP, as_dict=True).items()}
+
+
+def _unpaired(sides: Sequence[TaskRows], by: Sequence[str]) -> DataError:
+    where = " and ".join(side.name for side in sides)
+    if by:
+        return DataError(
+            f"no group of --by {' --by '.join(by)} is in both {where}",
+            fix="group by a field with the same values in both, or leave --by out",
+        )
+    return DataError(
+        f"no id is in both {where}",
+        fix="name the field that tells tasks apart: --map id=NAME; or leave CANDIDATE out, "
+        "then --correlation says how alike the systems are taken to be",
+    )
+
+
+def _alone(sides: Sequence[TaskRows], groups: Iterable[str]) -> Iterator[str]:
+    for side in sides:
+        if alone := set(side.rows[GROUP].unique()).difference(groups):
+            keys = sorted_keys(alone, side.plan.by).values()
+            shown = "; ".join(", ".join(map(str, key.values())) for key in keys)
+            yield f"only in {side.name}, and left out: {shown}"

@@ -1,0 +1,258 @@
+"""From data to a table of ratings: a row per unit, a column per rater.
+
+A unit is one rated thing. Data has a column per rater, or records with `judgments`, or a row per
+rating. Two ratings of a unit by one rater mean that the units are named wrong: they are refused,
+never averaged.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from calipers.support.errors import DataError, UsageError, nearest
+from calipers.records import Source, Wanted, open_sources
+from calipers.statistics.influence import Floats, Whole
+
+JUDGMENTS = "judgments"
+JUDGED_VALUE = "weighted_score"
+
+_UNIT, _CLUSTER, _RATER, _RATING = "_unit", "_cluster", "_rater", "_rating"
+_NUMBER = "_number"
+_BETWEEN = "\x1f"  # the fields of a key
+_NOT_AN_ERROR = ("", "false")
+_NOTHING = pl.DataFrame(schema=dict.fromkeys((_UNIT, _CLUSTER, _RATER, _RATING), pl.String))
+_SHOWN = 60  # characters of a text from outside
+_EXACT = 2**53  # below it a double holds every whole number
+_NEVER_POOLED = (
+    "a unit is one rated thing, never several pooled or averaged: "
+    "name every field that tells units apart, as in --unit task,run"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Where:
+    """The fields that hold raters, ratings and units; without a unit, each row is one."""
+
+    raters: tuple[str, ...] = ()
+    unit: tuple[str, ...] = ()
+    rater_field: str | None = None
+    value: str | None = None
+    cluster: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if len(self.raters) == 1 or len(set(self.raters)) < len(self.raters):
+            raise UsageError(
+                f"--raters {','.join(self.raters)}: agreement is between different raters",
+                fix="name two or more, each once: --raters human,judge",
+            )
+        if self.rater_field is not None and not (self.value and self.unit):
+            raise UsageError(
+                "--rater-field needs --value and --unit",
+                fix="for a row per rating: --rater-field judge --value score --unit id,run",
+            )
+
+    def options(self, columns: set[str]) -> dict[str, str]:
+        """The fields to read from data with these columns, and the option that asks for each."""
+        more = dict.fromkeys(self.unit, "--unit") | dict.fromkeys(self.cluster, "--cluster")
+        if self.rater_field is not None and self.value is not None:
+            return {self.rater_field: "--rater-field", self.value: "--value"} | more
+        named = bool(self.raters) and self.value is None and columns.issuperset(self.raters)
+        if JUDGMENTS in columns and not named:
+            return {JUDGMENTS: "--value"} | more
+        if self.raters and self.value is None:
+            return dict.fromkeys(self.raters, "--raters") | more
+        raise UsageError(
+            f"where are the ratings? no record has {JUDGMENTS}",
+            fix="name a column per rater: --raters human,judge; or, for a row per rating, "
+            "--rater-field judge --value score --unit id",
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ratings:
+    """Who rated what how."""
+
+    raters: tuple[str, ...]
+    table: Floats  # a row per unit, a column per rater; NaN: no rating
+    clusters: Whole  # of each unit: those that share one depend on each other
+    label: str | None  # a rating that is no number; if there is one, the table holds codes
+    errors: int  # records whose call failed
+
+
+def read_ratings(data: Any, where: Where) -> Ratings:
+    """The ratings in `data`."""
+    sources = open_sources(data)
+    columns = {name for source in sources for name in source.columns()}
+    options = where.options(columns) if columns else {}
+    frame = _read(sources, (*options, *sorted({"id", "error"} & columns)))
+    for name, option in options.items():
+        if name not in columns and frame[name].is_null().all():
+            raise UsageError(f"{option}: no record has {name}", fix=nearest(name, columns))
+    called = frame
+    if "error" in columns:
+        called = frame.filter(pl.col("error").fill_null("").is_in(_NOT_AN_ERROR))
+    found = _ratings(_keyed(called, where), where) if options else _NOTHING
+    return _table(found, where, errors=frame.height - called.height)
+
+
+def _read(sources: Sequence[Source], fields: Sequence[str]) -> pl.DataFrame:
+    wanted = Wanted(tuple(dict.fromkeys(fields)), as_is=(JUDGMENTS,))
+    frames = []
+    for source in sources:
+        for chunk in source.chunks(wanted):
+            batch = chunk.exact()
+            if batch.bad:
+                raise batch.bad[0].error()
+            frames.append(batch.frame)
+    nothing = pl.DataFrame(schema=dict.fromkeys(wanted.fields, pl.String))
+    return pl.concat(frames, how="diagonal_relaxed") if frames else nothing
+
+
+def _keyed(frame: pl.DataFrame, where: Where) -> pl.DataFrame:
+    """The rows with the unit and the cluster that each belongs to."""
+    cluster = where.cluster
+    if not cluster and "id" in frame.columns and not frame["id"].is_null().all():
+        cluster = ("id",)
+    for name in (*where.unit, *cluster):
+        if empty := frame[name].null_count():
+            raise DataError(
+                f"{empty} of {frame.height} records have no {name}",
+                fix="give every record one, or name other fields: --unit FIELD, --cluster FIELD",
+            )
+    row = pl.int_range(pl.len()).cast(pl.String)
+    keyed = frame.with_columns(_key(frame, where.unit, row).alias(_UNIT))
+    keyed = keyed.with_columns(_key(frame, cluster, pl.col(_UNIT)).alias(_CLUSTER))
+    if where.rater_field is None and keyed[_UNIT].is_duplicated().any():
+        unit = keyed.filter(pl.col(_UNIT).is_duplicated())[_UNIT][0]
+        raise DataError(f"more than one row is {_named(unit, where)}", fix=_NEVER_POOLED)
+    return keyed
+
+
+def _key(frame: pl.DataFrame, fields: Sequence[str], default: pl.Expr) -> pl.Expr:
+    if not fields:
+        return default
+    return pl.concat_str([_text(frame[name]) for name in fields], separator=_BETWEEN)
+
+
+def _text(column: pl.Series) -> pl.Series:
+    """The column as text; whole numbers as people write them."""
+    if column.dtype.is_float() and ((column == column.round()) & (column.abs() < _EXACT)).all():
+        column = column.cast(pl.Int64)
+    return column.cast(pl.String)
+
+
+def _named(unit: str, where: Where) -> str:
+    if not where.unit:
+        return f"record {int(unit) + 1}"
+    values = zip(where.unit, unit.split(_BETWEEN), strict=True)
+    return f"the unit {', '.join(f'{name}={value}' for name, value in values)}"
+
+
+def _ratings(keyed: pl.DataFrame, where: Where) -> pl.DataFrame:
+    """A row per rating: its unit, cluster and rater, and the rating as text."""
+    ids = (_UNIT, _CLUSTER)
+    if where.rater_field is not None and where.value is not None:
+        rater, rating = _text(keyed[where.rater_field]), _text(keyed[where.value])
+        return keyed.select(*ids, rater.alias(_RATER), rating.alias(_RATING))
+    if JUDGMENTS in keyed.columns and JUDGMENTS not in where.raters:
+        rows = list(_judged(keyed.select(*ids, JUDGMENTS), where.value or JUDGED_VALUE))
+        return pl.DataFrame(rows, schema=_NOTHING.schema, orient="row")
+    texts = keyed.select(*ids, *(_text(keyed[name]) for name in where.raters))
+    return texts.unpivot(index=ids, variable_name=_RATER, value_name=_RATING)
+
+
+def _judged(rows: pl.DataFrame, value: str) -> Iterator[tuple[str, str, str, str | None]]:
+    known: set[str] = set()
+    for unit, cluster, text in rows.iter_rows():
+        for judgment in _judgments(text):
+            scores = judgment.get("scores") or {}
+            ratings = judgment | {f"scores.{name}": score for name, score in scores.items()}
+            known |= ratings.keys() - {"judge", "scores"}
+            rating = ratings.get(value)
+            shown = rating if isinstance(rating, str | None) else json.dumps(rating)
+            yield unit, cluster, str(judgment["judge"]), shown
+    if known and value not in known:
+        raise UsageError(f"--value {value}: no judgment has it", fix=nearest(value, known))
+
+
+def _judgments(text: str | None) -> list[dict[str, Any]]:
+    try:
+        found = [] if text is None else json.loads(text)
+    except ValueError:
+        found = None
+    if not isinstance(found, list) or not all(map(_is_judgment, found)):
+        raise DataError(
+            f"{JUDGMENTS}: {str(text)[:_SHOWN]} is no list of judgements",
+            fix='each is an object with a judge: [{"judge": "j1", "weighted_score": 0.8}]',
+        )
+    return found
+
+
+def _is_judgment(found: Any) -> bool:
+    return (
+        isinstance(found, dict)
+        and found.get("judge") is not None
+        and isinstance(found.get("scores"), dict | None)
+    )
+
+
+def _table(found: pl.DataFrame, where: Where, errors: int) -> Ratings:
+    raters = _raters(found, where)
+    found = found.filter(pl.col(_RATER).is_in(raters))
+    units, first_rows = np.unique(found[_UNIT].to_numpy(), return_index=True)
+    _, clusters = np.unique(found[_CLUSTER].to_numpy()[first_rows], return_inverse=True)
+    text = pl.col(_RATING).str.strip_chars()
+    truth = text.str.to_lowercase().replace({"true": "1", "false": "0"})
+    number = truth.cast(pl.Float64, strict=False).alias(_NUMBER)
+    given = found.with_columns(text, number).filter(
+        pl.col(_RATING) != "", pl.col(_NUMBER).is_not_nan().fill_null(value=True)
+    )
+    _refuse(given, where)
+    labels = given.filter(pl.col(_NUMBER).is_null())[_RATING]
+    values = given[_NUMBER].to_numpy()
+    if len(labels):
+        names = given.select(pl.coalesce(pl.col(_NUMBER).cast(pl.String), _RATING)).to_series()
+        _, values = np.unique(names.to_numpy(), return_inverse=True)
+    table = np.full((len(units), len(raters)), np.nan)
+    columns = [raters.index(rater) for rater in given[_RATER]]
+    table[np.searchsorted(units, given[_UNIT].to_numpy()), columns] = values
+    return Ratings(
+        raters=raters,
+        table=table,
+        clusters=clusters,
+        label=labels[0][:_SHOWN] if len(labels) else None,
+        errors=errors,
+    )
+
+
+def _refuse(given: pl.DataFrame, where: Where) -> None:
+    twice = given.filter(pl.struct(_UNIT, _RATER).is_duplicated())
+    if twice.height:
+        unit = _named(twice[_UNIT][0], where)
+        raise DataError(f"{twice[_RATER][0]} rates {unit} twice", fix=_NEVER_POOLED)
+    endless = given.filter(pl.col(_NUMBER).is_infinite())
+    if endless.height:
+        raise DataError(
+            f"{endless[_RATER][0]}: {endless[_RATING][0]} is not a finite number",
+            fix="mend the rating, or leave it empty",
+        )
+
+
+def _raters(found: pl.DataFrame, where: Where) -> tuple[str, ...]:
+    if nameless := found[_RATER].null_count():
+        raise DataError(
+            f"{nameless} records have no {where.rater_field}", fix="name the rater in every record"
+        )
+    names = found[_RATER].unique().sort().to_list()
+    for name in where.raters if names else ():
+        if name not in names:
+            raise UsageError(f"--raters: no rating is by {name}", fix=nearest(name, names))
+    if len(names) == 1:
+        raise UsageError(f"{names[0]} is the only rater", fix="agreement is between two or more")
+    return where.raters or tuple(names)

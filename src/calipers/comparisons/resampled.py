@@ -1,0 +1,149 @@
+"""A metric without a value per task, an entropy say: tasks are resampled, and swapped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Self
+
+import numpy as np
+import polars as pl
+
+from calipers.comparisons.sides import (
+    NO_PAIR,
+    TOO_LARGE,
+    Floats,
+    clusters_of,
+    lacking,
+    nothing,
+    resamples,
+)
+from calipers.comparisons.results import MetricComparison
+from calipers.engines.resampling import CODE, WeightedValues
+from calipers.metrics import Metric
+from calipers.metrics.declare.declaration import TASK
+from calipers.scores import Options
+from calipers.statistics.bootstrap import weights
+from calipers.statistics.intervals import t_quantile
+from calipers.scores.tasks import TaskRows, counted
+
+RESAMPLES = 2_000
+_RESAMPLED_CELLS = 10_000_000  # resamples × tasks: bounds the time
+_TWO = 2
+_ROUNDING = 1e-12
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Weighted:
+    """The metric of each side under weights of its units, which are tasks or clusters of them."""
+
+    units: int
+    of_base: Callable[[Floats], Floats]
+    of_candidate: Callable[[Floats], Floats]
+    of_either: Callable[[Floats], Floats]  # under weights of the base's units, then the candidate's
+
+    @classmethod
+    def of(cls, base: pl.DataFrame, candidate: pl.DataFrame, metric: Metric, units: int) -> Self:
+        """Both sides' rows carry the `CODE` of their unit."""
+
+        def values_of(rows: pl.DataFrame, units: int) -> Callable[[Floats], Floats]:
+            under_weights = WeightedValues(rows, [metric], units)
+            return lambda weighted: under_weights(weighted)[metric.name]
+
+        either = pl.concat([base, candidate.with_columns(pl.col(CODE) + units)])
+        return cls(
+            units=units,
+            of_base=values_of(base, units),
+            of_candidate=values_of(candidate, units),
+            of_either=values_of(either, _TWO * units),
+        )
+
+    def observed(self) -> tuple[float, float]:
+        """Each side's value as it is: every unit once."""
+        once = np.ones((1, self.units))
+        return float(self.of_base(once)[0]), float(self.of_candidate(once)[0])
+
+
+def resampled(
+    base: TaskRows,
+    candidate: TaskRows,
+    metric: Metric,
+    common: pl.DataFrame,
+    options: Options,
+) -> MetricComparison:
+    """The difference over the common tasks, a bootstrap interval, and a permutation test."""
+    counts = [counted(side, metric) for side in (base, candidate)]
+    for rows in counts:
+        common = common.join(rows, on=TASK, how="semi")
+    common = common.sort(TASK)
+    if not common.height:
+        return nothing(lacking(base, candidate, metric) or NO_PAIR, n_pairs=0)
+    codes = _codes(common, (base, candidate) if options.cluster else ())
+    ours, theirs = (
+        rows.select(list(base.plan.schema)).join(codes, on=TASK, maintain_order="left")
+        for rows in counts
+    )
+    sides = _Weighted.of(ours, theirs, metric, units=codes[CODE].n_unique())
+    before, after = sides.observed()
+    if np.isnan(after - before):
+        return nothing(metric.empty, n_pairs=common.height)
+    rounding = _ROUNDING * max(abs(before), abs(after))
+    difference = 0.0 if abs(after - before) <= rounding else after - before
+    found = MetricComparison(
+        base=before,
+        candidate=after,
+        difference=difference,
+        n_pairs=common.height,
+        reason="a single value or cluster does not tell how others vary",
+    )
+    if sides.units < _TWO:
+        return found
+    drawn, swapped = _changes(sides, options, rounding)
+    if drawn.size < _TWO or np.ptp(drawn) <= rounding:
+        return replace(found, reason="no resample differs")
+    with np.errstate(over="ignore", invalid="ignore"):
+        stderr = float(drawn.std(ddof=1))
+    if not np.isfinite(stderr):
+        return replace(found, reason=TOO_LARGE)
+    # Not BCa's quantiles: a sum of absolute gaps, as in ece, grows in every resample. They held a
+    # known difference 87 to 91 times in 100, this interval 90 to 98 times.
+    reach = t_quantile(sides.units, options.confidence) * stderr
+    as_far = np.sum(np.abs(swapped) >= abs(difference) - rounding)
+    return replace(
+        found,
+        low=difference - reach,
+        high=difference + reach,
+        stderr=stderr,
+        interval="paired bootstrap",
+        p_value=float((as_far + 1) / (swapped.size + 1)),
+        test="permutation of sides per task",
+        reason=None,
+    )
+
+
+def _codes(common: pl.DataFrame, clustered: Sequence[TaskRows]) -> pl.DataFrame:
+    """Each task with the number of its unit: its own, or that of its cluster on these sides."""
+    if not clustered:
+        return common.with_row_index(CODE).with_columns(pl.col(CODE).cast(pl.Int64))
+    numbers = np.unique(clusters_of(common, *clustered), return_inverse=True)[1]
+    return common.with_columns(pl.Series(CODE, numbers).cast(pl.Int64))
+
+
+def _changes(sides: _Weighted, options: Options, rounding: float) -> tuple[Floats, Floats]:
+    """The change in each resample of the units, and with each unit's sides swapped by chance."""
+
+    def change(towards: Floats, away: Floats) -> Floats:
+        return np.where(np.abs(towards - away) <= rounding, 0.0, towards - away)
+
+    units = sides.units
+    drawn, swapped = [], []
+    wanted = resamples(options, units, RESAMPLES, _RESAMPLED_CELLS)
+    for number, block in enumerate(weights(units, wanted, (options.seed, 0))):
+        drawn.append(change(sides.of_candidate(block), sides.of_base(block)))
+        chance = np.random.default_rng([options.seed, 1, number])
+        swap = chance.integers(0, 2, size=(units, len(block))).astype(np.float64)
+        # Transposed, as products with the weights want them.
+        either = (np.vstack(each).T for each in ((swap, 1 - swap), (1 - swap, swap)))
+        swapped.append(change(*map(sides.of_either, either)))
+    of_drawn, of_swapped = map(np.concatenate, (drawn, swapped))
+    return of_drawn[np.isfinite(of_drawn)], of_swapped[np.isfinite(of_swapped)]

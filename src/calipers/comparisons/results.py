@@ -1,0 +1,235 @@
+"""What a comparison is: differences between runs with their evidence, nulls with reasons."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from math import inf
+from typing import Any, Literal, Self
+
+from calipers.support.strict_json import finite_json, strict_json
+from calipers.support.version import __version__
+
+SCHEMA = "calipers.compare/1"
+_LISTED = 100  # ids of tasks that one side lacks
+_PARTS = ("attribution", "weights", "against")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attribution:
+    """Where a change over all tasks comes from; the parts sum to `total`."""
+
+    base: float
+    candidate: float
+    model: float
+    scorer: float | None  # null where it cannot be told from the model
+    tasks_removed: float
+    tasks_added: float
+    reason: str | None = None
+
+    @property
+    def total(self) -> float:
+        """The whole change: all of the candidate's tasks against all of the base's."""
+        return self.candidate - self.base
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return {
+            "base": self.base,
+            "candidate": self.candidate,
+            "total": self.total,
+            "model": self.model,
+            "scorer": self.scorer,
+            "tasks_removed": self.tasks_removed,
+            "tasks_added": self.tasks_added,
+            "reason": self.reason,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Weights:
+    """The values of base and candidate when tasks count the same, and when rows do."""
+
+    used: Literal["task", "row"]
+    by_task: tuple[float, float]
+    by_row: tuple[float, float]
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON has it."""
+        values = {"task": self.by_task, "row": self.by_row}
+        return {
+            "used": self.used,
+            **{
+                weight: {"base": base, "candidate": candidate}
+                for weight, (base, candidate) in values.items()
+            },
+        }
+
+
+Answer = Literal["yes", "no", "undecided"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Margin:
+    """Whether a candidate is not worse than its base by more than a margin, and whether alike."""
+
+    margin: float
+    noninferior: Answer | None  # null where neither more nor less of the metric is better
+    equivalent: Answer
+
+    @classmethod
+    def of(cls, margin: float, low: float | None, high: float | None, better: str | None) -> Self:
+        """Decide by an interval: two one-sided tests, each by one of its bounds."""
+        low, high = -inf if low is None else low, inf if high is None else high
+        worst, best = (-high, -low) if better == "lower" else (low, high)
+        noninferior: Answer = "undecided"
+        if worst > -margin:
+            noninferior = "yes"
+        elif best < -margin:
+            noninferior = "no"
+        equivalent: Answer = "undecided"
+        if -margin < low and high < margin:
+            equivalent = "yes"
+        elif high < -margin or low > margin:
+            equivalent = "no"
+        return cls(
+            margin=margin,
+            noninferior=None if better is None else noninferior,
+            equivalent=equivalent,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricComparison:
+    """One metric of two runs: candidate − base, and how sure that is."""
+
+    base: float | None
+    candidate: float | None
+    difference: float | None
+    low: float | None = None
+    high: float | None = None
+    stderr: float | None = None
+    interval: str | None = None
+    p_value: float | None = None
+    p_holm: float | None = None
+    test: str | None = None
+    permutation_p: float | None = None
+    wins: int | None = None
+    losses: int | None = None
+    ties: int | None = None
+    n_pairs: int | None = None
+    n_base: int | None = None
+    n_candidate: int | None = None
+    effect: float | None = None
+    effect_name: str | None = None
+    effect_low: float | None = None
+    effect_high: float | None = None
+    detectable: float | None = None  # the smallest difference seen with power 0.8
+    reason: str | None = None
+    attribution: Attribution | None = None
+    weights: Weights | None = None  # where tasks and rows give different values
+    against: Margin | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The contract's JSON of one metric."""
+        numbers = {
+            name: finite_json(value) if isinstance(value, float) else value
+            for name in self.__slots__
+            if name not in _PARTS
+            for value in (getattr(self, name),)
+        }
+        against = {} if self.against is None else asdict(self.against)
+        parts = {"attribution": self.attribution, "weights": self.weights}
+        shown = {name: part.to_dict() for name, part in parts.items() if part is not None}
+        return numbers | against | shown
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Across:
+    """Several runs at once: does any of them differ in a metric? (Kruskal-Wallis)."""
+
+    h: float | None
+    p_value: float | None
+    epsilon_squared: float | None
+    n: int
+    reason: str | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pair:
+    """Two runs, or two groups of runs, compared on every metric that both have."""
+
+    base: str
+    candidate: str
+    by: Mapping[str, Any] = field(default_factory=dict)
+    n_pairs: int
+    only_base: tuple[str, ...]
+    only_candidate: tuple[str, ...]
+    metrics: Mapping[str, MetricComparison]
+    groups: tuple[Pair, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The contract's JSON of one comparison."""
+        return {
+            "base": self.base,
+            "candidate": self.candidate,
+            **({"by": dict(self.by)} if self.by else {}),
+            "n_pairs": self.n_pairs,
+            "only_base": len(self.only_base),
+            "only_candidate": len(self.only_candidate),
+            "only_base_ids": list(self.only_base[:_LISTED]),
+            "only_candidate_ids": list(self.only_candidate[:_LISTED]),
+            "metrics": {name: each.to_dict() for name, each in self.metrics.items()},
+            **({"groups": [group.to_dict() for group in self.groups]} if self.groups else {}),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compared:
+    """Everything `calipers compare` found. Prints as a table, shows as HTML in a notebook."""
+
+    pairs: tuple[Pair, ...]
+    paired: bool
+    confidence: float
+    seed: int
+    across: Mapping[str, Across] = field(default_factory=dict)
+    flips: Mapping[str, int] = field(default_factory=dict)
+    notices: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The contract's JSON: one pair on top, or a list of all pairs."""
+        first = self.pairs[0].to_dict()
+        several = {"pairs": [pair.to_dict() for pair in self.pairs]}
+        further = {
+            "across": {name: each.to_dict() for name, each in self.across.items()},
+            "flips": dict(self.flips),
+            "notices": list(self.notices),
+        }
+        return {
+            "schema": SCHEMA,
+            "version": __version__,
+            "seed": self.seed,
+            "confidence": self.confidence,
+            "paired": self.paired,
+            **(first if len(self.pairs) == 1 else several),
+            **{name: value for name, value in further.items() if value},
+        }
+
+    def to_json(self, *, indent: int | None = 1) -> str:
+        """Strict JSON, the same bytes for the same input and seed."""
+        return strict_json(self.to_dict(), indent=indent)
+
+    def __str__(self) -> str:
+        from calipers.reports.comparison import comparison_text  # noqa: PLC0415 (loads rich)
+
+        return comparison_text(self)
+
+    def _repr_html_(self) -> str:
+        from calipers.reports.comparison import comparison_html  # noqa: PLC0415
+        from calipers.reports.notebook import comparison_figures  # noqa: PLC0415
+
+        return comparison_html(self) + comparison_figures(self)

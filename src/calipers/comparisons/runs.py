@@ -1,0 +1,240 @@
+"""Read the runs, choose what to compare, and put the comparisons of all pairs together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from calipers.comparisons.attributing import Sides, attributed
+from calipers.comparisons.flips import write_flips
+from calipers.comparisons.independent import across, independent_runs
+from calipers.comparisons.paired import paired_runs
+from calipers.comparisons.results import Compared, Margin, Pair
+from calipers.support.errors import EmptyError, UsageError, nearest
+from calipers.gates.thresholds import parse_margin, scale_of
+from calipers.metrics import Metric, metric_named
+from calipers.metrics.declare.declaration import GROUP, TASK
+from calipers.scores import Options, check_fields, sorted_keys
+from calipers.records import STDIN, open_sources
+from calipers.statistics.paired import holm
+from calipers.scores.tasks import TELL_SYSTEMS_APART, TaskRows, parts, pooled, read_tasks
+
+_TWO = 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompareOptions:
+    """What a user can ask of a comparison, beside how records are read."""
+
+    unpaired: bool = False
+    between: str | None = None
+    attribute: bool = False
+    flips: Path | None = None
+    base_normalize: str | None = None
+    margin: float | str | None = None  # how much worse is still acceptable, in the metric's unit
+
+
+def compare_data(data: Sequence[Any], options: Options, asked: CompareOptions) -> Compared:
+    """Compare all pairs of the data sets, or of the parts of one."""
+    data = [list(each) if isinstance(each, Iterator) else each for each in data]
+    _refuse(data, asked)
+    read = _read(data, options, asked)
+    sides = read if asked.between is None else _parts(read[0], data[0], asked.between)
+    two = len(sides) == _TWO
+    if asked.flips is not None and not two:
+        raise UsageError("--flips compares two runs", fix="name two files")
+    metrics = _metrics(sides, named=bool(options.metrics))
+    margins = _margins(asked.margin, metrics)
+    if not asked.unpaired:
+        _check_common_tasks(sides)
+    of_two = independent_runs if asked.unpaired else paired_runs
+    pairs = [
+        _with_groups(base, candidate, metrics, options, of_two)
+        for base, candidate in combinations(sides, 2)
+    ]
+    if asked.attribute:
+        twice = Sides.read(data[0], data[1], options, base_normalize=asked.base_normalize)
+        pairs = [attributed(pair, twice, metrics) for pair in pairs]
+    return Compared(
+        pairs=tuple(_held_against(pair, margins) for pair in _corrected(pairs, metrics)),
+        paired=not asked.unpaired,
+        confidence=options.confidence,
+        seed=options.seed,
+        across=dict(across(sides, metrics)) if asked.unpaired and not two else {},
+        flips=write_flips(sides[0], sides[1], asked.flips) if two and not asked.unpaired else {},
+        notices=tuple(_notices(read, sides, asked.between)),
+    )
+
+
+def _refuse(data: Sequence[Any], asked: CompareOptions) -> None:
+    """What makes no sense together, said before anything is read."""
+    piped = sum(isinstance(each, str) and each == STDIN for each in data)
+    wanted = {"--flips": asked.flips is not None, "--attribute": asked.attribute}
+    for option in (option for option, is_wanted in wanted.items() if is_wanted and asked.unpaired):
+        raise UsageError(
+            f"--unpaired pairs no tasks, which {option} needs", fix="leave one of the two out"
+        )
+    if asked.base_normalize is not None and not asked.attribute:
+        raise UsageError("--base-normalize needs --attribute", fix="add --attribute")
+    if asked.attribute and len(data) != _TWO:
+        raise UsageError("--attribute compares two runs", fix="name two files")
+    if piped > 1:
+        raise UsageError("standard input can be read once", fix="name a file for one of the two")
+    if piped and asked.attribute:
+        raise UsageError(
+            "standard input can be read once", fix="--attribute reads each run again: name files"
+        )
+    if asked.between is not None and len(data) != 1:
+        raise UsageError("--between splits one data set", fix="name one file")
+    if asked.between is None and len(data) < _TWO:
+        raise UsageError(
+            "one data set has nothing to be compared with",
+            fix="name a second file, or split this one: --between model",
+        )
+
+
+def _read(data: Sequence[Any], options: Options, asked: CompareOptions) -> list[TaskRows]:
+    """Each data set, measured; one that is empty, or a field that none has, is a mistake."""
+    between = () if asked.between is None else (asked.between,)
+    kept = ("answer", "target", "run", *TELL_SYSTEMS_APART, *between)
+    read = [read_tasks(each, options, keep=kept, paired=not asked.unpaired) for each in data]
+    for side in read:
+        if not side.records:
+            raise EmptyError(f"no records in {side.name}", fix="check the file")
+    sources = [source for each in data for source in open_sources(each)]
+    present = frozenset[str]().union(*(side.present for side in read))
+    check_fields(present, read[0].plan, sources, options.renames)
+    return read
+
+
+def _parts(whole: TaskRows, data: Any, field: str) -> list[TaskRows]:
+    found = parts(whole, field)
+    if not found:
+        columns = {column for source in open_sources(data) for column in source.columns()}
+        raise UsageError(
+            f"--between {field}: no record has a value in {field}", fix=nearest(field, columns)
+        )
+    if len(found) < _TWO:
+        raise UsageError(
+            f"--between {field}: all records have the same value",
+            fix="name a field that tells the runs apart",
+        )
+    return found
+
+
+def _metrics(sides: Sequence[TaskRows], *, named: bool) -> list[Metric]:
+    """The metrics that all sides have the fields for; those asked for by name in any case."""
+    every = sides[0].plan.metrics
+    measured = [metric for metric in every if all(side.measures(metric) for side in sides)]
+    if not measured:
+        raise UsageError(
+            "no metric has its fields on every side", fix="see: calipers metrics, --map, --metric"
+        )
+    return list(every) if named else measured
+
+
+def _margins(written: float | str | None, metrics: Sequence[Metric]) -> dict[str, float]:
+    """Return the margin of each metric in its own unit; none where none was asked for."""
+    if written is None:
+        return {}
+    try:
+        margins = {metric.name: parse_margin(written, scale_of(metric)) for metric in metrics}
+    except UsageError as error:
+        raise UsageError(
+            f"--margin {written}: no amount of every metric compared ({error.message})",
+            fix="a number in the metric's unit, for example --metric accuracy --margin 0.02",
+        ) from error
+    if min(margins.values()) < 0:
+        raise UsageError(
+            f"--margin {written}: below 0", fix="how much worse is still acceptable: 0.02, say"
+        )
+    return margins
+
+
+def _held_against(pair: Pair, margins: Mapping[str, float]) -> Pair:
+    """Return the pair with the verdict on each metric's margin."""
+    if not margins:
+        return pair
+    metrics = {
+        name: replace(
+            each,
+            against=Margin.of(margins[name], each.low, each.high, metric_named(name).better),
+        )
+        for name, each in pair.metrics.items()
+    }
+    groups = tuple(_held_against(group, margins) for group in pair.groups)
+    return replace(pair, metrics=metrics, groups=groups)
+
+
+def _check_common_tasks(sides: Sequence[TaskRows]) -> None:
+    for base, candidate in combinations(sides, 2):
+        if not base.rows[TASK].is_in(candidate.rows[TASK].implode()).any():
+            raise UsageError(
+                f"{base.name} and {candidate.name} have no task in common",
+                fix="tasks are paired by id: name the field with --map id=NAME, group alike, "
+                "or compare them as independent samples with --unpaired",
+            )
+
+
+def _notices(
+    read: Sequence[TaskRows], sides: Sequence[TaskRows], between: str | None
+) -> Iterator[str]:
+    for side in read:
+        if side.skipped:
+            yield f"{side.name}: {side.skipped} bad rows were left out"
+    if between is not None and (lost := read[0].rows[between].null_count()):
+        yield f"{lost} records without {between} are left out"
+    for side in sides:
+        if side.errors:
+            yield f"{side.name}: {side.errors} failed calls are in no metric"
+        yield from pooled(side)
+
+
+def _with_groups(
+    base: TaskRows,
+    candidate: TaskRows,
+    metrics: Sequence[Metric],
+    options: Options,
+    of_two: Callable[[TaskRows, TaskRows, Sequence[Metric], Options], Pair],
+) -> Pair:
+    """The comparison of all tasks and, where asked for, that of each group on both sides."""
+    whole = of_two(base, candidate, metrics, options)
+    if not options.by:
+        return whole
+    texts = set(base.rows[GROUP].unique()) & set(candidate.rows[GROUP].unique())
+    groups = [
+        replace(of_two(_group(base, text), _group(candidate, text), metrics, options), by=key)
+        for text, key in sorted_keys(texts, options.by).items()
+    ]
+    return replace(whole, groups=tuple(groups))
+
+
+def _group(side: TaskRows, text: str) -> TaskRows:
+    return replace(side, rows=side.rows.filter(pl.col(GROUP) == text))
+
+
+def _corrected(pairs: Sequence[Pair], metrics: Sequence[Metric]) -> list[Pair]:
+    """Holm's correction over all pairs and metrics; 1 − accuracy is no further test."""
+    family = {metric.name: metric.averaged or metric.name for metric in metrics}
+    tests: dict[tuple[int, Any], float | None] = {
+        (number, family[name]): each.p_value
+        for number, pair in enumerate(pairs)
+        for name, each in pair.metrics.items()
+    }
+    adjusted = dict(zip(tests, holm(list(tests.values())), strict=True))
+    return [
+        replace(
+            pair,
+            metrics={
+                name: replace(each, p_holm=adjusted[number, family[name]])
+                for name, each in pair.metrics.items()
+            },
+            groups=tuple(_corrected(pair.groups, metrics)) if pair.groups else (),
+        )
+        for number, pair in enumerate(pairs)
+    ]

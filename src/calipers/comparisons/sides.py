@@ -1,0 +1,62 @@
+"""What every way to compare asks of its two sides before it compares a metric."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from calipers.comparisons.results import MetricComparison
+from calipers.metrics import Metric
+from calipers.metrics.declare.declaration import CLUSTER, TASK
+from calipers.metrics.declare.intervals import Wilson
+from calipers.scores import Options
+from calipers.scores.tasks import TaskRows
+
+Floats = NDArray[np.float64]
+
+NO_PAIR = "no pair has the value"
+TOO_LARGE = "values too large"
+
+_LARGEST = 1e150  # squares of larger values are beyond a double
+_FEWEST_RESAMPLES = 1_000
+
+
+def nothing(reason: str, n_pairs: int | None = None) -> MetricComparison:
+    """A comparison without a difference, and why."""
+    return MetricComparison(
+        base=None, candidate=None, difference=None, n_pairs=n_pairs, reason=reason
+    )
+
+
+def lacking(base: TaskRows, candidate: TaskRows, metric: Metric) -> str | None:
+    """Which side has not got the fields that the metric needs, if one has not."""
+    for word, side in (("base", base), ("candidate", candidate)):
+        if not side.measures(metric):
+            return f"{word}: {metric.empty}"
+    return None
+
+
+def too_large(*samples: Floats) -> bool:
+    """Say whether squares, or already means, are beyond a double."""
+    return any(not (np.abs(sample) < _LARGEST).all() for sample in samples)
+
+
+def is_binary(metric: Metric, *values: Floats) -> bool:
+    """Say whether these are shares of single runs; averages over several are like other numbers."""
+    a_share = isinstance(metric.interval, Wilson)
+    return a_share and all(bool(np.isin(each, (0.0, 1.0)).all()) for each in values)
+
+
+def clusters_of(tasks: pl.DataFrame, *sides: TaskRows) -> NDArray[np.int64]:
+    """The cluster of each task on the first side that has it, else one of its own."""
+    found = tasks.select(TASK)
+    for number, side in enumerate(sides):
+        known = side.rows.group_by(TASK).agg(pl.col(CLUSTER).min().alias(f"{CLUSTER}{number}"))
+        found = found.join(known, on=TASK, how="left", maintain_order="left")
+    return found.select(pl.coalesce(pl.exclude(TASK), TASK)).to_series().to_numpy()
+
+
+def resamples(options: Options, tasks: int, usual: int, cells: int) -> int:
+    """As many as asked for, else the usual number, or fewer where the tasks are many."""
+    return max(_FEWEST_RESAMPLES, options.resamples or min(usual, cells // tasks))

@@ -1,0 +1,335 @@
+"""One metric in one group: what its values say about the size of a comparison."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from math import isfinite
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from calipers.support.errors import UsageError, check_confidence
+from calipers.metrics import Metric
+from calipers.metrics.declare.declaration import RUNS, TASK, Feature
+from calipers.metrics.declare.intervals import Wilson
+from calipers.statistics.power import (
+    CORRELATION,
+    Components,
+    Plan,
+    Spread,
+    assumed_difference,
+    components,
+    detectable,
+    difference_spread,
+    score_spread,
+    tasks_for_width,
+    tasks_needed,
+)
+from calipers.scores.tasks import VALUE
+
+DELTA = 0.05  # of metrics in [0, 1]; of others this share of their value
+REPEATS = (1, 2, 4, 8, 16)
+
+_NULLABLE = ("value", "between", "within", "delta", "plans", "detectable")
+_ROUNDING = 1e-12  # a deviation that is this small beside the values is none
+_LARGEST = 1e150  # its square is still a number
+_CAUTIOUS = (
+    "where a task has a single 0 or 1, the mid-p McNemar test compares them and may take a few "
+    "tasks more"
+)
+_TAKEN_ALIKE = "one of the two systems was run once: its runs are taken to vary like the other's"
+_ALL_NOISE = (
+    "the runs of a task vary so much that its variance to other tasks is lost in it: "
+    "take the counts at many runs as the least"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Aim:
+    """What a comparison should see, and how surely; without `delta`, 0.05 or 5 % of the value."""
+
+    delta: float | None = None
+    power: float = 0.8
+    confidence: float = 0.95
+    correlation: float = CORRELATION
+    runs: tuple[int, ...] = REPEATS
+    width: float | None = None  # that the interval of the value should have at most
+
+    def __post_init__(self) -> None:
+        if self.delta is not None and not (self.delta > 0 and isfinite(self.delta)):
+            raise UsageError(
+                f"--delta {self.delta:g}: not a difference to look for",
+                fix="a number above 0 in the metric's unit, for example 0.05",
+            )
+        if self.width is not None and not (self.width > 0 and isfinite(self.width)):
+            raise UsageError(
+                f"--width {self.width:g}: no width of an interval",
+                fix="a number above 0 in the metric's unit, from low to high, for example 0.1",
+            )
+        check_confidence(self.confidence)
+        chance = 1 - self.confidence
+        if not chance < self.power < 1:
+            raise UsageError(
+                f"--power {self.power:g}: not between {chance:.3g}, which chance reaches, and 1",
+                fix="for example 0.8",
+            )
+        if not -1 <= self.correlation < 1:
+            raise UsageError(
+                f"--correlation {self.correlation:g}: not from -1 to below 1",
+                fix="for example 0.5; between strong models 0.3 to 0.7 was found",
+            )
+        if not self.runs or min(self.runs) < 1:
+            raise UsageError(
+                f"--runs {','.join(map(str, self.runs))}: a task is run once or more",
+                fix="for example --runs 1,2,4",
+            )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON of what was asked."""
+        return {**asdict(self), "runs": list(self.runs)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricPower:
+    """What a metric's values say about a comparison; every null has its reason."""
+
+    value: float | None = None
+    candidate: float | None = None  # the candidate's value, where there is one
+    tasks: int = 0
+    runs: float | None = None  # of a task, on average
+    spread: Spread | None = None  # of the base's values
+    difference: Spread | None = None  # of candidate − base, measured or assumed
+    delta: float | None = None
+    plans: tuple[Plan, ...] = ()
+    detectable: float | None = None
+    components: Components | None = None  # of the value's variance
+    width_plans: tuple[Plan, ...] = ()  # for an interval as narrow as asked for
+    reasons: Mapping[str, str]
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        shown = self.to_dict()
+        if {name for name in _NULLABLE if shown[name] in (None, [])} != set(self.reasons):
+            raise ValueError("a null needs a reason, and only a null has one")
+
+    @property
+    def between(self) -> float | None:
+        """The variance between tasks, of what is expected of each."""
+        return None if self.spread is None else self.spread.between
+
+    @property
+    def within(self) -> float | None:
+        """The variance from run to run of a task."""
+        return None if self.spread is None else self.spread.within
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON of one metric."""
+        spread = self.difference
+        return {
+            "value": self.value,
+            **({} if self.candidate is None else {"candidate": self.candidate}),
+            "tasks": self.tasks,
+            "runs": self.runs,
+            "between": self.between,
+            "within": self.within,
+            "difference": None
+            if spread is None
+            else {"between": spread.between, "within": spread.within},
+            "delta": self.delta,
+            "plans": [asdict(plan) for plan in self.plans],
+            "detectable": self.detectable,
+            "components": None if self.components is None else asdict(self.components),
+            "width_plans": [asdict(plan) for plan in self.width_plans],
+            "reasons": dict(self.reasons),
+            "notes": list(self.notes),
+        }
+
+
+def sized(metric: Metric, sides: Sequence[pl.DataFrame | None], aim: Aim) -> MetricPower:
+    """The power of one run, or of two on the tasks of both.
+
+    A side has a row per record with its `TASK` and `VALUE`, or, where only a task has a value, per
+    task; `RUNS` counts the records behind a row. A side without a value is None.
+    """
+    if metric.averaged is None:
+        return _unknown("no mean over rows or tasks: no task has a value of its own")
+    values = [side for side in sides if side is not None]
+    if len(values) < len(sides):
+        whose = "" if not values else "BASE: " if sides[0] is None else "CANDIDATE: "
+        return _unknown(f"{whose}{metric.empty}")
+    values = [
+        side.join(other, on=TASK, how="semi", maintain_order="left")
+        for side, other in zip(values, reversed(values), strict=True)
+    ]
+    tasks = values[0][TASK].n_unique()
+    if not tasks:
+        return _unknown("no task has a value in both files")
+    means = [_mean(side, of_tasks=len(values) > 1) for side in values]
+    largest = max(float(np.abs(side[VALUE].to_numpy()).max()) for side in values)
+    runs = float(np.mean([side[RUNS].sum() / tasks for side in values]))
+    measured = partial(
+        MetricPower,
+        value=means[0],
+        candidate=means[1] if len(means) > 1 else None,
+        tasks=tasks,
+        runs=runs,
+    )
+    if tasks == 1 or not largest < _LARGEST:
+        why = "a single task does not tell how others vary" if tasks == 1 else "values too large"
+        return measured(reasons=dict.fromkeys(_NULLABLE[1:], why))
+
+    spreads = [score_spread(side[VALUE].to_numpy(), side[TASK].to_numpy()) for side in values]
+    difference, variance = _difference(values, spreads, aim.correlation)
+    difference = _without_rounding(difference)
+    whole = None if isinstance(metric.averaged, Feature) else round(runs)
+    delta = _delta(metric, means[0], aim.delta)
+    if variance > (_ROUNDING * largest) ** 2:
+        plans = _plans(metric, delta, difference, aim, whole=whole)
+        seen = _seen(metric, tasks, variance, aim)
+    else:
+        alike = f"every value is {means[0]:g}" if len(values) == 1 else "all tasks differ alike"
+        plans = seen = f"nothing varies: {alike}"
+    within = spreads[0].within
+    found = {
+        "within": _why_unknown(whole) if within is None else within,
+        "delta": delta,
+        "plans": plans,
+        "detectable": seen,
+    }
+    return measured(
+        spread=_without_rounding(spreads[0]),
+        difference=difference,
+        delta=None if isinstance(delta, str) else delta,
+        plans=() if isinstance(plans, str) else plans,
+        detectable=None if isinstance(seen, str) else seen,
+        components=components(spreads[0], _share(values[0])),
+        width_plans=_width_plans(spreads[0], aim, whole=whole),
+        reasons={name: why for name, why in found.items() if isinstance(why, str)},
+        notes=()
+        if isinstance(plans, str)
+        else tuple(_notes(metric, spreads, difference, plans, whole=whole)),
+    )
+
+
+def _share(side: pl.DataFrame) -> float:
+    """Return the mean of 1 / runs over the tasks."""
+    return float(np.mean(1 / side[TASK].unique_counts().to_numpy()))
+
+
+def _width_plans(spread: Spread, aim: Aim, *, whole: int | None) -> tuple[Plan, ...]:
+    """Return the tasks for an interval as narrow as asked for, at each number of runs."""
+    if aim.width is None:
+        return ()
+    found = []
+    for runs in (1,) if spread.within is None else sorted(set(aim.runs)):
+        tasks = tasks_for_width(aim.width, spread, runs=runs, confidence=aim.confidence)
+        calls = runs if whole is None else whole
+        found.append(Plan(runs=calls, tasks=tasks, calls=calls * tasks))
+    return tuple(found)
+
+
+def _unknown(reason: str) -> MetricPower:
+    return MetricPower(reasons=dict.fromkeys(_NULLABLE, reason))
+
+
+def _mean(side: pl.DataFrame, *, of_tasks: bool) -> float:
+    """Over the rows, as a score; or over the tasks, as a comparison."""
+    rows = side.group_by(TASK, maintain_order=True).agg(pl.col(VALUE).mean()) if of_tasks else side
+    return float(np.mean(rows[VALUE].to_numpy()))
+
+
+def _why_unknown(whole: int | None) -> str:
+    return "no task was run twice" if whole is None else "a task has one value, of all its runs"
+
+
+def _difference(
+    values: Sequence[pl.DataFrame], spreads: Sequence[Spread], correlation: float
+) -> tuple[Spread, float]:
+    """The spread of the difference, and its variance per task with the runs that there were."""
+    shares = [_share(side) for side in values]
+    if len(values) == 1:
+        found = assumed_difference(spreads[0], correlation=correlation)
+        return found, found.between + (found.within or 0.0) * shares[0]
+    base, base_tasks, candidate, candidate_tasks = (
+        side[name].to_numpy() for side in values for name in (VALUE, TASK)
+    )
+    found = difference_spread(base, base_tasks, candidate, candidate_tasks)
+    known = [spread.within for spread in spreads if spread.within is not None]
+    if not known:
+        return found, found.between
+    noise = known[0] * shares[0] + known[-1] * shares[1]
+    if found.within is None:  # one was run once
+        between = max(0.0, found.between - noise)
+        found = Spread(between=between, within=known[0] + known[-1], tasks=found.tasks)
+    return found, found.between + noise
+
+
+def _without_rounding(spread: Spread) -> Spread:
+    """A variance between tasks that is all rounding is none."""
+    lost = spread.within is not None and spread.between <= _ROUNDING * spread.within
+    return replace(spread, between=0.0) if lost else spread
+
+
+def _delta(metric: Metric, value: float, asked: float | None) -> float | str:
+    """The difference to see, or why there is none."""
+    if asked is not None:
+        return asked
+    low, high = metric.range
+    if low >= 0 and high <= 1:
+        return DELTA
+    if value == 0:
+        return f"{100 * DELTA:g} % of 0 is no difference: ask for one, --delta"
+    return DELTA * abs(value)
+
+
+def _plans(
+    metric: Metric, delta: float | str, difference: Spread, aim: Aim, *, whole: int | None
+) -> tuple[Plan, ...] | str:
+    """The ways to see it, or why there are none. `whole`: the runs behind a task's one value."""
+    if isinstance(delta, str):
+        return delta
+    low, high = metric.range
+    if delta > high - low:
+        return f"it cannot differ by {delta:g}, only by {high - low:g}: a smaller --delta"
+    found = []
+    for runs in (1,) if difference.within is None else sorted(set(aim.runs)):
+        try:
+            tasks = tasks_needed(
+                delta, difference, runs=runs, power=aim.power, confidence=aim.confidence
+            )
+        except OverflowError:
+            return "more tasks than can be counted: a larger --delta"
+        calls = runs if whole is None else whole
+        found.append(Plan(runs=calls, tasks=tasks, calls=calls * tasks))
+    return tuple(found)
+
+
+def _seen(metric: Metric, tasks: int, variance: float, aim: Aim) -> float | str:
+    """The smallest difference that the run could have seen, or why it could see none."""
+    here = Spread(between=variance, within=None, tasks=tasks)
+    found = detectable(tasks, here, power=aim.power, confidence=aim.confidence)
+    low, high = metric.range
+    if found is None or found > high - low:
+        return f"{tasks} tasks are too few to see any difference that it can have"
+    return found
+
+
+def _notes(
+    metric: Metric,
+    spreads: Sequence[Spread],
+    difference: Spread,
+    plans: Sequence[Plan],
+    *,
+    whole: int | None,
+) -> Iterator[str]:
+    """What to keep in mind about the plans."""
+    once = whole is not None or any(plan.runs == 1 for plan in plans)
+    if once and isinstance(metric.interval, Wilson):
+        yield _CAUTIOUS
+    if len({spread.within is None for spread in spreads}) > 1:
+        yield _TAKEN_ALIKE
+    if difference.between == 0 and any(plan.runs > 1 for plan in plans):
+        yield _ALL_NOISE

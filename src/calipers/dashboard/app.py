@@ -1,0 +1,69 @@
+"""The app: the routes behind the guard, and one place where errors become pages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+
+from calipers.support.errors import CalipersError
+from calipers.support.version import __version__
+from calipers.dashboard.catalog import NotHere
+from calipers.dashboard.indexes import NotYet
+from calipers.dashboard.routes import compare, definitions, downloads, judges, runs, samples
+from calipers.dashboard.safety import LOOPBACK, Guard
+from calipers.dashboard.site import Site, site_of
+
+
+def create_app(
+    root: Path,
+    *,
+    hosts: Iterable[str] | None = LOOPBACK,
+    token: str | None = None,
+    renames: Mapping[str, str] | None = None,
+) -> Guard:
+    """The dashboard over a folder, as something that a server can run."""
+    app = FastAPI(
+        title="Calipers", version=__version__, docs_url=None, redoc_url=None, openapi_url=None
+    )
+    app.state.site = Site(root, renames)
+    for routes in (runs, samples, compare, judges, definitions, downloads):
+        app.include_router(routes.router)
+    app.add_exception_handler(CalipersError, _told)
+    app.add_exception_handler(HTTPException, _not_found)
+    app.add_exception_handler(RequestValidationError, _not_found)
+    app.add_exception_handler(Exception, _unforeseen)
+    return Guard(app, hosts=hosts, token=token)
+
+
+def _told(request: Request, error: Exception) -> Response:
+    """What is wrong with the address or the data, and the way out."""
+    assert isinstance(error, CalipersError)
+    site = site_of(request)
+    if isinstance(error, NotYet):
+        return site.page("not_yet.html", 503, message=error.message, fix=error.fix)
+    status = 404 if isinstance(error, NotHere) else 400
+    title = "Not here" if isinstance(error, NotHere) else "This cannot be shown"
+    return _page(request, status, title, error.message, error.fix)
+
+
+def _not_found(request: Request, error: Exception) -> Response:
+    status = error.status_code if isinstance(error, HTTPException) else 404
+    return _page(
+        request, status, "Not here", "There is no such page.", "go back to the list of runs"
+    )
+
+
+def _unforeseen(request: Request, error: Exception) -> Response:
+    """A mistake of ours: its name, and nothing of the machine it happened on."""
+    said = f"{type(error).__name__}: a bug in calipers"
+    return _page(request, 500, "Something went wrong", said, "the terminal shows where")
+
+
+def _page(request: Request, status: int, title: str, message: str, fix: str) -> Response:
+    part = request.headers.get("hx-request") == "true"
+    name = "_error.html" if part else "error.html"
+    return site_of(request).page(name, status, title=title, message=message, fix=fix)

@@ -1,0 +1,92 @@
+"""Where indexes are kept: in the user's cache, never in the folder that is looked at.
+
+An index's folder has two names: of the source, and of the state the source was in. When a source
+has changed, the index of its new state takes the place of older ones.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterable, Mapping
+from hashlib import blake2b
+from pathlib import Path
+from uuid import uuid4
+
+from calipers.support.version import __version__
+
+FORMAT = "1"  # of the index: another one is built anew
+MOST_BYTES = 20 << 30  # of all indexes together: the longest unused go first
+_KEPT_STATES = 2  # of a source: somebody may still read the last one
+META = "index.json"
+
+
+def cache_home() -> Path:
+    """The folder of all indexes."""
+    home = os.environ.get("XDG_CACHE_HOME")
+    return (Path(home) if home else Path.home() / ".cache") / "calipers" / "view"
+
+
+def index_folder(
+    path: Path, files: Iterable[Path], renames: Mapping[str, str] | None = None
+) -> Path:
+    """Where the index of a source belongs, whose content is in these files, read in this way."""
+    state = [FORMAT, __version__, *(f"{name}={theirs}" for name, theirs in (renames or {}).items())]
+    for file in files:
+        found = file.stat()
+        state.append(f"{file} {found.st_size} {found.st_mtime_ns}")
+    return cache_home() / _digest(str(path.resolve())) / _digest("\n".join(state))
+
+
+def begin(place: Path) -> None:
+    """Make room for an index. It counts as built once its last file, META, is there."""
+    place.mkdir(parents=True, exist_ok=True, mode=0o700)
+
+
+def write_whole(path: Path, write: Callable[[Path], object]) -> None:
+    """Write a file that is whole or not there; two who build the same index write the same."""
+    # A name of its own for every write: two requests may build the same index at once.
+    beside = path.with_name(f".{os.getpid()}-{uuid4().hex}-{path.name}")
+    write(beside)
+    beside.replace(path)
+
+
+def forget_older(place: Path) -> None:
+    """Of the states of a source only the last ones stay."""
+    states = sorted(_indexes(place.parent), key=_last_used, reverse=True)
+    for old in states[_KEPT_STATES:]:
+        shutil.rmtree(old, ignore_errors=True)
+
+
+def touch(place: Path) -> None:
+    """Remember that the index was used."""
+    (place / META).touch()
+
+
+def prune(most_bytes: int = MOST_BYTES) -> None:
+    """Remove the indexes that nobody has used for the longest time, beyond a size in all."""
+    home = cache_home()
+    if not home.is_dir():
+        return
+    kept = 0
+    every = [index for source in home.iterdir() if source.is_dir() for index in _indexes(source)]
+    for index in sorted(every, key=_last_used, reverse=True):
+        kept += sum(file.stat().st_size for file in index.iterdir())
+        if kept > most_bytes:
+            shutil.rmtree(index, ignore_errors=True)
+
+
+def _indexes(source: Path) -> list[Path]:
+    return [
+        folder
+        for folder in source.iterdir()
+        if not folder.name.startswith(".") and (folder / META).exists()
+    ]
+
+
+def _last_used(index: Path) -> float:
+    return (index / META).stat().st_mtime
+
+
+def _digest(text: str) -> str:
+    return blake2b(text.encode("utf-8", "surrogateescape"), digest_size=12).hexdigest()

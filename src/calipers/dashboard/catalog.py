@@ -1,0 +1,204 @@
+"""What there is to look at in a folder: results of runs, and files of records.
+
+Everything is named by an opaque id, made of its place in the folder. No page takes a path, and a
+link that leads out of the folder is as if it were not there.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import lru_cache
+from hashlib import blake2b
+from itertools import islice
+from pathlib import Path
+from threading import Lock
+from time import monotonic
+from typing import Any
+
+from calipers.support.errors import DataError
+from calipers.records.fields import FIELDS
+from calipers.runs.result_folder import MANIFEST, RECORDS, stored_json
+from calipers.records import is_readable
+from calipers.records.logs import log_at
+from calipers.records.parquet_folder import parquet_parts
+
+MOST = 5_000  # entries; a folder of more is not one of results
+MOST_FOLDERS = 20_000  # that are looked into, should somebody start in a home folder
+RUN = "calipers.run/1"  # the manifest's schema
+FRESH = 1.0  # seconds for which a listing is taken to hold, or ten times what it took
+_PASSED_BY = ("node_modules", "site-packages", "__pycache__")
+_FIRST_LINE = 1 << 20
+_DOCUMENT = 64 << 20  # bytes of a `.json` that is read to see what it is
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """A run, a file of records, or a folder of Parquet parts."""
+
+    id: str
+    name: str  # its place in the folder
+    records: Path  # what holds them
+    folder: Path | None = None  # where a run's results are
+
+    @property
+    def is_run(self) -> bool:
+        """Say whether it is the result folder of a run."""
+        return self.folder is not None
+
+    def files(self) -> list[Path]:
+        """The files that hold the records."""
+        return parquet_parts(self.records) if self.records.is_dir() else [self.records]
+
+    def changed(self) -> float:
+        """When the records were last written to, as a time stamp."""
+        return max((found.st_mtime for found in self._stats()), default=0.0)
+
+    def size(self) -> int:
+        """How many bytes the records take; none where they are not there, or no longer."""
+        return sum(found.st_size for found in self._stats())
+
+    def _stats(self) -> Iterator[os.stat_result]:
+        for file in self.files():
+            with suppress(OSError):
+                yield file.stat()
+
+
+class Catalog:
+    """The entries of a folder, looked up anew when a moment has passed."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root.resolve()
+        self._entries: dict[str, Entry] = {}
+        self._until = 0.0
+        self._lock = Lock()
+
+    def entries(self) -> list[Entry]:
+        """All there is, by name."""
+        with self._lock:
+            began = monotonic()
+            if began > self._until:
+                found = sorted(islice(_found(self.root), MOST), key=lambda entry: entry.name)
+                self._entries = {entry.id: entry for entry in found}
+                ended = monotonic()
+                self._until = ended + max(FRESH, 10 * (ended - began))
+            return list(self._entries.values())
+
+    def entry(self, id_: str) -> Entry:
+        """The entry of that id."""
+        with self._lock:
+            known = self._entries.get(id_)
+            if known is None:
+                self._until = 0.0  # it may have come just now
+        if known is None:
+            known = next((entry for entry in self.entries() if entry.id == id_), None)
+        if known is None or not self._holds(known):
+            raise NotHere("nothing of that name is in the folder")
+        return known
+
+    def _holds(self, entry: Entry) -> bool:
+        """Say whether an entry is still in the folder; a run may not have a journal yet."""
+        if entry.folder is not None and not entry.records.exists():
+            return inside(entry.folder, self.root)
+        return all(inside(file, self.root) for file in (entry.records, *entry.files()))
+
+    def stored(self, path: Path) -> dict[str, Any] | None:
+        """The object in a JSON file, if it is in the folder."""
+        return stored_json(path) if inside(path, self.root) else None
+
+
+class NotHere(DataError):  # noqa: N818 (reads as a sentence: "raise NotHere")
+    """What was asked for is not there; the page says so, with the status 404."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, fix="go back to the list of runs")
+
+
+def inside(path: Path, root: Path) -> bool:
+    """Say whether a path, its links followed, is in the folder."""
+    try:
+        return path.resolve(strict=True).is_relative_to(root)
+    except (OSError, RuntimeError):
+        return False
+
+
+def _found(root: Path) -> Iterator[Entry]:
+    if root.is_file():
+        yield _entry(root.parent, root)
+        return
+    for place, folders, files in islice(os.walk(root), MOST_FOLDERS):
+        here = Path(place)
+        if is_run_folder(here, root):
+            folders[:] = sorted(name for name in folders if is_run_folder(here / name, root))
+            yield _entry(root, here / RECORDS, folder=here)
+            continue
+        if here != root and _is_one_table(here, folders, files):
+            folders.clear()
+            if all(inside(part, root) for part in parquet_parts(here)):
+                yield _entry(root, here)
+            continue
+        folders[:] = sorted(
+            name for name in folders if not name.startswith(".") and name not in _PASSED_BY
+        )
+        for name in files:
+            path = here / name
+            listed = not name.startswith(".") and is_readable(path)
+            if listed and inside(path, root) and path.is_file() and _holds_records(path):
+                yield _entry(root, path)
+
+
+def _entry(root: Path, records: Path, *, folder: Path | None = None) -> Entry:
+    place = (folder or records).relative_to(root).as_posix()
+    name = root.name if place == "." else place
+    digest = blake2b(place.encode("utf-8", "surrogateescape"), digest_size=8).hexdigest()
+    return Entry(id=digest, name=name, records=records, folder=folder)
+
+
+def is_run_folder(folder: Path, root: Path) -> bool:
+    """Say whether a run of ours has made the folder."""
+    manifest = folder / MANIFEST
+    if not (manifest.is_file() and inside(manifest, root)):
+        return False
+    found = stored_json(manifest)
+    journal_there = folder / RECORDS
+    outside = journal_there.exists() and not inside(journal_there, root)
+    return found is not None and found.get("schema") == RUN and not outside
+
+
+def _is_one_table(folder: Path, folders: list[str], files: list[str]) -> bool:
+    """Say whether Parquet parts in a folder are one table, as clusters write them."""
+    parts = [name for name in files if name.endswith(".parquet")]
+    others = [name for name in files if not name.startswith((".", "_")) and name not in parts]
+    by_key = [name for name in folders if "=" in name]
+    numbered = len(parts) > 1 and all(name.startswith("part-") for name in parts)
+    return not others and (numbered or bool(by_key)) and bool(parquet_parts(folder))
+
+
+def _holds_records(path: Path) -> bool:
+    """Of a `.json` file, whether it has a record per line or is a log; others say by name."""
+    if path.suffix.lower() != ".json":
+        return True
+    try:
+        about = path.stat()
+        with path.open("rb") as file:
+            first = json.loads(file.readline(_FIRST_LINE))
+    except OSError:
+        return False
+    except (ValueError, RecursionError):
+        first = None
+    if isinstance(first, dict) and not FIELDS.keys().isdisjoint(first):
+        return True
+    return about.st_size <= _DOCUMENT and _is_log(path, about.st_mtime_ns, about.st_size)
+
+
+@lru_cache(maxsize=10_000)
+def _is_log(path: Path, *changed: int) -> bool:
+    """Say whether a file is a log of another tool, which takes reading it once."""
+    del changed
+    try:
+        return log_at(path, path.suffix.lower()) is not None
+    except DataError:
+        return False

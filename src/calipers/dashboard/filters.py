@@ -1,0 +1,223 @@
+"""What a page shows, as its address says it: filters, a search, an order, a page.
+
+`model=a&model=b&correct=false&latency_ms>=500&answer~=sorry&q=text&sort=-latency_ms&page=3`
+
+Values of one field given twice are alternatives, different fields all hold. `!=` is not, `~=`
+contains, `(none)` stands for no value. Nothing of it is ever evaluated as code.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import reduce
+from operator import and_, or_
+from urllib.parse import urlencode
+
+import polars as pl
+
+from calipers.support.errors import UsageError, nearest
+from calipers.dashboard.index import Index, kind_of
+
+NONE = "(none)"
+OPERATORS = {"=": "is", "!=": "is not", ">=": "at least", "<=": "at most", "~=": "contains"}
+_SUFFIXES = {"!": "!=", ">": ">=", "<": "<=", "~": "~="}  # what stands before the = in an address
+RESERVED = ("q", "sort", "page", "by", "columns", "metric", "add_field", "add_op", "add_value")
+_TRUE, _FALSE = ("true", "yes", "1"), ("false", "no", "0")
+_MOST_FILTERS = 40
+_LONGEST = 500  # characters of a value
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """One condition on one field."""
+
+    field: str
+    operator: str
+    value: str
+
+    @property
+    def pair(self) -> tuple[str, str]:
+        """As the address has it: the name before the equals sign, and the value."""
+        return f"{self.field}{self.operator[:-1]}", self.value
+
+    def __str__(self) -> str:
+        return f"{self.field} {OPERATORS[self.operator]} {self.value}"
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """All that an address says about which rows to show, and how."""
+
+    filters: tuple[Filter, ...] = ()
+    text: str = ""
+    sort: str = ""  # a column; with a minus before it, the largest first
+    page: int = 1
+    by: tuple[str, ...] = ()
+
+    def pairs(self) -> list[tuple[str, str]]:
+        """The address again, in one order."""
+        found = [each.pair for each in self.filters]
+        found += [("q", self.text)] if self.text else []
+        found += [("sort", self.sort)] if self.sort else []
+        found += [("by", name) for name in self.by]
+        return found + ([("page", str(self.page))] if self.page > 1 else [])
+
+    def to_url(self) -> str:
+        """The part of the address behind the question mark, with it; nothing where nothing is."""
+        pairs = self.pairs()
+        return f"?{urlencode(pairs)}" if pairs else ""
+
+    def with_filter(self, field: str, value: object, operator: str = "=") -> Query:
+        """A further condition, on the first page."""
+        further = Filter(field, operator, shown(value))
+        return replace(self, filters=(*self.filters, further), page=1)
+
+    def only(self, field: str, value: object) -> Query:
+        """The same with this as the one condition on the field."""
+        others = tuple(each for each in self.filters if each.field != field)
+        return replace(self, filters=(*others, Filter(field, "=", shown(value))), page=1)
+
+    def without(self, unwanted: Filter) -> Query:
+        """The same with one condition less."""
+        kept = tuple(each for each in self.filters if each != unwanted)
+        return replace(self, filters=kept, page=1)
+
+    @property
+    def rows(self) -> Query:
+        """What decides which rows there are, however they are shown."""
+        return Query(filters=self.filters, text=self.text)
+
+    @property
+    def narrows(self) -> bool:
+        """Say whether it leaves any row out."""
+        return bool(self.filters or self.text)
+
+
+def shown(value: object) -> str:
+    """A field's value as an address has it."""
+    if value is None:
+        return NONE
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return str(value)
+
+
+def read_query(pairs: Iterable[tuple[str, str]]) -> Query:
+    """What the pairs of an address say; empty values, as forms send them, say nothing."""
+    filters: list[Filter] = []
+    found: dict[str, str] = {}
+    by: list[str] = []
+    for name, value in pairs:
+        if name == "by":
+            by += [value] if value else []
+        elif name in RESERVED:
+            found[name] = value
+        elif value:
+            filters.append(_filter(name, value))
+    if found.get("add_field") and found.get("add_value"):
+        filters.append(_added(found))
+    if len(filters) > _MOST_FILTERS:
+        raise UsageError(f"{len(filters)} filters at once", fix=f"at most {_MOST_FILTERS}")
+    return Query(
+        filters=tuple(dict.fromkeys(filters)),
+        text=_short(found.get("q", "").strip(), "q"),
+        sort=_short(found.get("sort", ""), "sort"),
+        page=_page(found.get("page", "")),
+        by=tuple(dict.fromkeys(by)),
+    )
+
+
+def _filter(name: str, value: str) -> Filter:
+    operator = _SUFFIXES.get(name[-1:], "=")
+    field = name if operator == "=" else name[:-1]
+    return Filter(_short(field, "a field"), operator, _short(value, field))
+
+
+def _added(found: Mapping[str, str]) -> Filter:
+    """What the form for a further filter says."""
+    operator = found.get("add_op", "=")
+    if operator not in OPERATORS:
+        raise UsageError(f"no filter is called {operator}", fix=f"one of {' '.join(OPERATORS)}")
+    return Filter(found["add_field"], operator, _short(found["add_value"], found["add_field"]))
+
+
+def _short(text: str, name: str) -> str:
+    if len(text) > _LONGEST:
+        raise UsageError(f"{name}: {len(text)} characters", fix=f"at most {_LONGEST}")
+    return text
+
+
+def _page(text: str) -> int:
+    if not text:
+        return 1
+    if not text.isascii() or not text.isdigit() or not 0 < int(text[:12]) < 10**9:
+        raise UsageError("page: not a page's number", fix="pages are counted from 1")
+    return int(text)
+
+
+def mask(query: Query, index: Index) -> pl.Series | None:
+    """Which rows the filters keep; None for all of them."""
+    by_field: dict[tuple[str, str], list[Filter]] = {}
+    for each in query.filters:
+        # Alternatives are values that a field may have; what is excluded is excluded together.
+        key = each.field, each.operator if each.operator in ("=", "~=") else str(each)
+        by_field.setdefault(key, []).append(each)
+    if not by_field:
+        return None
+    groups = [
+        reduce(or_, (_matches(each, checked_column(each.field, index)) for each in alternatives))
+        for alternatives in by_field.values()
+    ]
+    return reduce(and_, groups)
+
+
+def checked_column(name: str, index: Index) -> pl.Series:
+    """A column that can be asked for, or an error that names the nearest."""
+    if name not in index.columns:
+        raise UsageError(f"no record has a field {name}", fix=nearest(name, index.columns))
+    return index.column(name)
+
+
+def _matches(condition: Filter, column: pl.Series) -> pl.Series:
+    operator, value = condition.operator, condition.value
+    if value == NONE and operator in ("=", "!="):
+        return column.is_null() if operator == "=" else column.is_not_null()
+    if operator == "~=":
+        pattern = f"(?i){pl.escape_regex(value)}"
+        return column.cast(pl.String).str.contains(pattern).fill_null(value=False)
+    if operator in (">=", "<="):
+        number = _number(condition)
+        if kind_of(column.dtype) not in ("number", "whole"):
+            raise UsageError(
+                f"{condition}: not a field of numbers", fix="compare texts with = or ~="
+            )
+        found = column >= number if operator == ">=" else column <= number
+        return found.fill_null(value=False)
+    same = _same(condition, column).fill_null(value=False)
+    return same if operator == "=" else ~same
+
+
+def _same(condition: Filter, column: pl.Series) -> pl.Series:
+    kind = kind_of(column.dtype)
+    if kind == "boolean":
+        word = condition.value.lower()
+        if word not in (*_TRUE, *_FALSE):
+            raise UsageError(f"{condition}: not true or false", fix=f"true, false or {NONE}")
+        return column if word in _TRUE else ~column
+    if kind in ("number", "whole"):
+        return column == _number(condition)
+    return column == condition.value
+
+
+def _number(condition: Filter) -> float:
+    try:
+        number = float(condition.value)
+    except ValueError:
+        number = math.nan
+    if math.isnan(number):
+        raise UsageError(f"{condition}: not a number", fix="for example 500 or 0.25")
+    return number

@@ -1,0 +1,254 @@
+"""The index of one source: its records and their measured values, in columns on disk.
+
+A part of the source becomes two Arrow files: `records-N.arrow` with every field, and
+`values-N.arrow` with the narrow columns that are sorted and filtered by. Polars maps the files and
+reads only the columns and rows that are asked for; columns in use stay in memory.
+"""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_right
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+import polars as pl
+
+from calipers.dashboard.cache_folder import META
+
+HELD_BYTES = 1 << 30  # of columns in memory; those not used for the longest time go first
+_CELL_BYTES = 12  # of a column in memory, about
+LONG_TEXTS = ("input", "cot", "reference", "judgments", "trace", "usage")
+SEARCHED = ("id", "input", "target", "answer", "cot", "error")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """What is known of an index without looking into it."""
+
+    parts: tuple[int, ...]  # how many rows each has
+    fields: Mapping[str, pl.DataType]  # that any record has
+    values: Mapping[str, pl.DataType]  # that any record has
+    skipped: int = 0  # rows that could not be read
+    problems: tuple[str, ...] = ()  # of the first of them
+    notices: tuple[str, ...] = ()
+
+    def to_json(self) -> str:
+        """As it is kept."""
+        return json.dumps(
+            {
+                "parts": self.parts,
+                "fields": {name: _TYPES[dtype] for name, dtype in self.fields.items()},
+                "values": {name: _TYPES[dtype] for name, dtype in self.values.items()},
+                "skipped": self.skipped,
+                "problems": self.problems,
+                "notices": self.notices,
+            }
+        )
+
+    @staticmethod
+    def read(text: str) -> Summary:
+        """As it was kept."""
+        found = json.loads(text)
+        return Summary(
+            parts=tuple(found["parts"]),
+            fields={name: _NAMED[dtype] for name, dtype in found["fields"].items()},
+            values={name: _NAMED[dtype] for name, dtype in found["values"].items()},
+            skipped=found["skipped"],
+            problems=tuple(found["problems"]),
+            notices=tuple(found["notices"]),
+        )
+
+
+_TYPES: dict[pl.DataType, str] = {
+    pl.String(): "text",
+    pl.Boolean(): "boolean",
+    pl.Float64(): "number",
+    pl.Int64(): "whole",
+}
+_NAMED = {name: dtype for dtype, name in _TYPES.items()}
+
+
+def kind_of(dtype: pl.DataType) -> str:
+    """`text`, `boolean`, `number` or `whole`: what can be asked of a column."""
+    return _TYPES.get(dtype, "text")
+
+
+class Index:
+    """Rows by their number, columns by their name."""
+
+    def __init__(self, folder: Path, summary: Summary) -> None:
+        self.folder = folder
+        self.summary = summary
+        self._ends = list(accumulate(summary.parts))
+        self._held: OrderedDict[str, pl.Series] = OrderedDict()
+        self._lock = Lock()
+        self._distinct: dict[str, int] = {}
+
+    @staticmethod
+    def open(folder: Path) -> Index:
+        """The finished index in a folder."""
+        return Index(folder, Summary.read((folder / META).read_text(encoding="utf-8")))
+
+    @property
+    def rows(self) -> int:
+        """How many there are."""
+        return self._ends[-1] if self._ends else 0
+
+    @cached_property
+    def columns(self) -> dict[str, pl.DataType]:
+        """What can be filtered and sorted by; measured values go before fields of their names."""
+        fields = {n: t for n, t in self.summary.fields.items() if n not in LONG_TEXTS}
+        return {**fields, **self.summary.values}
+
+    def column(self, name: str) -> pl.Series:
+        """A whole column, kept in memory while there is room."""
+        with self._lock:
+            if name in self._held:
+                self._held.move_to_end(name)
+                return self._held[name]
+        return self._loaded([name])[name]
+
+    def hold(self, names: Sequence[str]) -> None:
+        """Read several columns at once, which is sooner done than one by one."""
+        missing = [name for name in names if name in self.columns and name not in self._held]
+        for where in (self.summary.values, self.summary.fields):
+            some = [name for name in missing if name in where]
+            missing = [name for name in missing if name not in some]
+            if some:
+                self._loaded(some)
+
+    def _loaded(self, names: list[str]) -> dict[str, pl.Series]:
+        """Columns of one kind of file, from all parts, each in one piece."""
+        files = self.values_files if names[0] in self.summary.values else self.record_files
+        parts = pl.collect_all([pl.scan_ipc(file).select(names) for file in files])
+        empty = pl.DataFrame(schema=dict.fromkeys(names, pl.Null()))
+        whole = pl.concat([empty, *parts], how="vertical_relaxed").rechunk()
+        found = {name: whole[name] for name in names}
+        with self._lock:
+            self._held |= found
+            while len(self._held) > len(found) and self._size() > HELD_BYTES:
+                self._held.popitem(last=False)
+        return found
+
+    def preload(self) -> None:
+        """Read the narrow columns before anybody asks for them, unless they are too large."""
+        for names in (list(self.summary.values), list(self.columns)):
+            if self.rows * len(names) * _CELL_BYTES > HELD_BYTES // 2:
+                return
+            with suppress(OSError, pl.exceptions.PolarsError):  # a newer index may be in its place
+                self.hold(names)
+
+    def cells(self, names: Sequence[str], rows: Sequence[int]) -> dict[str, list[Any]]:
+        """Some columns of some rows: of rows that follow each other no whole column is read."""
+        known = [name for name in names if name in self.columns]
+        near = [name for name in known if name in self.summary.values and name not in self._held]
+        found: dict[str, list[Any]] = {name: [None] * len(rows) for name in names}
+        if near and len(_runs(rows)) == 1:
+            found |= self._rows(rows, near, values_name).to_dict(as_series=False)
+            known = [name for name in known if name not in near]
+        self.hold(known)
+        return found | {name: self.column(name).gather(list(rows)).to_list() for name in known}
+
+    def distinct(self, name: str) -> int:
+        """How many values a column has, a null among them; counted once."""
+        if name not in self._distinct:
+            self._distinct[name] = self.column(name).n_unique()
+        return self._distinct[name]
+
+    def order(self, name: str) -> pl.Series:
+        """The rows from the smallest value of a column to the largest, nulls last."""
+        path = self.folder / order_name(name)
+        if path.exists():
+            return pl.read_ipc(path).to_series()
+        return ascending(self.column(name))
+
+    def _size(self) -> int:
+        return int(sum(column.estimated_size() for column in self._held.values()))
+
+    @property
+    def record_files(self) -> list[Path]:
+        """Each part's records."""
+        return [self.folder / records_name(part) for part in range(len(self.summary.parts))]
+
+    @property
+    def values_files(self) -> list[Path]:
+        """Each part's measured values."""
+        return [self.folder / values_name(part) for part in range(len(self.summary.parts))]
+
+    def part_starts(self) -> list[int]:
+        """The number of each part's first row."""
+        return [0, *self._ends][:-1]
+
+    def records(self, rows: Sequence[int], fields: Sequence[str] | None = None) -> pl.DataFrame:
+        """Some records, in the order asked for, or some fields of them."""
+        names = [name for name in (fields or self.summary.fields) if name in self.summary.fields]
+        return self._rows(rows, names, records_name)
+
+    def values(self, rows: Sequence[int]) -> pl.DataFrame:
+        """The measured values of some records."""
+        return self._rows(rows, list(self.summary.values), values_name)
+
+    def one(self, row: int) -> tuple[dict[str, Any], dict[str, Any]]:
+        """A record's fields that have a value, and what is measured of it."""
+        record, values = (
+            found.row(0, named=True) for found in (self.records([row]), self.values([row]))
+        )
+        return (
+            {name: value for name, value in record.items() if value is not None},
+            {name: value for name, value in values.items() if value is not None},
+        )
+
+    def _rows(self, rows: Sequence[int], names: list[str], file_name: Any) -> pl.DataFrame:
+        if not rows or not names:
+            return pl.DataFrame(height=len(rows))
+        wanted = []
+        for first, count in _runs(rows):
+            at = first
+            while at < first + count:
+                part = bisect_right(self._ends, at)
+                start = self._ends[part - 1] if part else 0
+                some = min(first + count, self._ends[part]) - at
+                frame = pl.scan_ipc(self.folder / file_name(part))
+                wanted.append(frame.slice(at - start, some).select(names))
+                at += some
+        return pl.concat(pl.collect_all(wanted), how="vertical_relaxed")
+
+
+def records_name(part: int) -> str:
+    """The file of a part's records."""
+    return f"records-{part:06}.arrow"
+
+
+def values_name(part: int) -> str:
+    """The file of a part's values."""
+    return f"values-{part:06}.arrow"
+
+
+def order_name(column: str) -> str:
+    """The file of the rows in the order of a column."""
+    return f"order-{column.encode().hex()}.arrow"
+
+
+def ascending(column: pl.Series) -> pl.Series:
+    """The rows in the order of a column's values; equal ones stay in their order."""
+    order = pl.arg_sort_by("value", nulls_last=True, maintain_order=True)
+    return column.to_frame("value").select(order.cast(pl.UInt32)).to_series()
+
+
+def _runs(rows: Sequence[int]) -> list[tuple[int, int]]:
+    """Rows that follow each other as their first and their number."""
+    found: list[tuple[int, int]] = []
+    for row in rows:
+        if found and row == sum(found[-1]):
+            found[-1] = (found[-1][0], found[-1][1] + 1)
+        else:
+            found.append((row, 1))
+    return found

@@ -1,0 +1,169 @@
+"""The indexes of all sources: opened where they are, built in the background where they are not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Event, Lock, Timer
+from time import monotonic
+
+from calipers.support.errors import CalipersError, DataError
+from calipers.dashboard.cache_folder import META, begin, forget_older, index_folder, prune, touch
+from calipers.dashboard.catalog import Entry
+from calipers.dashboard.index import Index
+from calipers.dashboard.kept import Kept
+from calipers.dashboard.selection import Selector
+
+WAIT = 1.0  # seconds in which small sources are indexed before anybody has to be told
+_MOST_WAITS = 5  # so long for the first records of a large one
+_AT_ONCE = 2
+_ANOTHER_TRY = 10.0  # seconds
+_PRELOAD_AFTER = 0.5  # seconds, in which the first page is made
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """An index to look into; of one that is still built, as much as is there."""
+
+    selector: Selector
+    share: float = 1.0
+    key: str = ""
+
+    @property
+    def index(self) -> Index:
+        """The index."""
+        return self.selector.index
+
+    @property
+    def complete(self) -> bool:
+        """Say whether every record is in it."""
+        return self.share >= 1
+
+
+@dataclass
+class _Job:
+    """An index that is being built."""
+
+    share: float = 0.0
+    index: Index | None = None
+    error: CalipersError | None = None
+    begun: Event = field(default_factory=Event)  # there is something to look at
+    done: Event = field(default_factory=Event)
+    since: float = field(default_factory=monotonic)
+
+    @property
+    def is_worth_another_try(self) -> bool:
+        """Say whether it failed some time ago: there may be room on the disk by now."""
+        return self.error is not None and monotonic() - self.since > _ANOTHER_TRY
+
+    def wait(self, seconds: float) -> None:
+        """A moment for it to be done; a few more for something to be seen of what takes longer."""
+        spent = monotonic() - self.since
+        self.done.wait(max(0.0, seconds - spent))
+        if not self.done.is_set():
+            self.begun.wait(max(0.0, _MOST_WAITS * seconds - spent))
+
+
+class Indexes:
+    """Opens the index of an entry; of files, fields may have other names."""
+
+    def __init__(self, renames: Mapping[str, str] | None = None) -> None:
+        self._renames = renames or {}
+        self._open: Kept[Selector] = Kept()
+        self._jobs: dict[Path, _Job] = {}
+        self._lock = Lock()
+        self._pool = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="index")
+        self._pool.submit(prune)
+
+    def place(self, entry: Entry) -> Path:
+        """Where the index of an entry, as it is now, belongs."""
+        try:
+            return index_folder(entry.records, entry.files(), self._names(entry))
+        except OSError as error:
+            raise DataError(
+                f"{entry.name}: {error.strerror}", fix="a run writes it with its first call"
+            ) from error
+
+    def _names(self, entry: Entry) -> Mapping[str, str]:
+        """What the data calls the fields; in the results of runs they have their own names."""
+        return {} if entry.is_run else self._renames
+
+    def is_there(self, entry: Entry) -> bool:
+        """Say whether the entry is indexed already."""
+        return entry.size() > 0 and (self.place(entry) / META).exists()
+
+    def open(self, entry: Entry, *, wait: float = WAIT) -> Opened:
+        """The index, or what there is of it by now."""
+        place = self.place(entry)
+        if (place / META).exists():
+            return self._opened(place)
+        job = self._job(entry, place)
+        job.wait(wait)
+        if job.error is not None:
+            raise job.error
+        if job.done.is_set():
+            return self._opened(place)
+        index = job.index
+        if index is None:
+            raise NotYet(entry.name)
+        return Opened(Selector(index), share=min(job.share, 0.99), key=f"{place} {index.rows}")
+
+    def _opened(self, place: Path) -> Opened:
+        return Opened(self._open.get(place, lambda: _selector(place)), key=str(place))
+
+    def close(self) -> None:
+        """Begin nothing more."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _job(self, entry: Entry, place: Path) -> _Job:
+        with self._lock:
+            job = self._jobs.get(place)
+            if job is None or job.is_worth_another_try:
+                job = self._jobs[place] = _Job()
+                self._pool.submit(self._build, entry, place, job)
+            return job
+
+    def _build(self, entry: Entry, place: Path, job: _Job) -> None:
+        from calipers.dashboard.indexing import build  # noqa: PLC0415 (loads what measures)
+
+        def progress(share: float, index: Index) -> None:
+            job.share, job.index = share, index
+            job.begun.set()
+
+        try:
+            begin(place)
+            build(entry.records, place, progress, self._names(entry))
+            forget_older(place)
+        except CalipersError as error:
+            job.error = error
+        except OSError as error:
+            job.error = DataError(
+                f"the index of {entry.name}: {error.strerror or error}",
+                fix="make room, or name another place for it: XDG_CACHE_HOME=FOLDER",
+            )
+        except Exception as error:  # noqa: BLE001 (told to whoever waits, as one line)
+            job.error = DataError(f"{entry.name}: {error}", fix="see: calipers score on this file")
+        finally:
+            job.done.set()
+            job.begun.set()
+            with self._lock:
+                if job.error is None:
+                    self._jobs.pop(place, None)
+
+
+def _selector(place: Path) -> Selector:
+    touch(place)
+    selector = Selector(Index.open(place))
+    later = Timer(_PRELOAD_AFTER, selector.index.preload)
+    later.daemon = True
+    later.start()
+    return selector
+
+
+class NotYet(DataError):  # noqa: N818 (reads as a sentence: "raise NotYet")
+    """Nothing of the index is there so far."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"{name} is being indexed", fix="the page looks again by itself")

@@ -1,0 +1,205 @@
+"""How an index is built: the source is read once, part by part, by the readers that `score` has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import polars as pl
+
+from calipers.engines.batches import MeasuredBatch
+from calipers.engines.plan import FAILED, Plan, kept
+from calipers.engines.polars import measured_batches
+from calipers.records.fields import FIELDS
+from calipers.records import BadRow, Batch, Chunk, Source, UnusualRows, Wanted, open_sources
+from calipers.dashboard.cache_folder import META, write_whole
+from calipers.dashboard.index import (
+    LONG_TEXTS,
+    Index,
+    Summary,
+    ascending,
+    order_name,
+    records_name,
+    values_name,
+)
+from calipers.dashboard.plans import ViewOptions
+
+FEW_ROWS = 1024  # that are read at once, so that a page is read without much beside it
+_SHORT = 80  # characters of a text that is a column like others
+_PROBLEMS = 20
+FAILED_CALL = "failed"
+
+Progress = Callable[[float, Index], None]
+
+
+class MixedTypes(Exception):  # noqa: N818 (the index is built anew without the field)
+    """A field of the user's own that holds numbers here and texts there."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.name = name
+
+
+@dataclass
+class Seen:
+    """What the parts so far hold."""
+
+    parts: list[int] = field(default_factory=list)
+    fields: dict[str, pl.DataType] = field(default_factory=dict)
+    values: dict[str, pl.DataType] = field(default_factory=dict)
+    skipped: int = 0
+    problems: list[str] = field(default_factory=list)
+
+    def add(self, records: pl.DataFrame, values: pl.DataFrame) -> None:
+        """Remember which columns have anything in them."""
+        self.parts.append(records.height)
+        for known, frame in ((self.fields, records), (self.values, values)):
+            for column in frame.iter_columns():
+                if column.name not in known and column.null_count() < len(column):
+                    known[column.name] = column.dtype
+
+    def add_bad(self, bad: tuple[BadRow, ...]) -> None:
+        """Remember the rows that cannot be read, the first of them with the reason."""
+        self.skipped += len(bad)
+        self.problems += (
+            f"row {row.row}: {row.problem}" for row in bad[: _PROBLEMS - len(self.problems)]
+        )
+
+    def summary(self, order: list[str], notices: tuple[str, ...]) -> Summary:
+        """The same, frozen; fields in the record's order."""
+        return Summary(
+            parts=tuple(self.parts),
+            fields={name: self.fields[name] for name in order if name in self.fields},
+            values=dict(self.values),
+            skipped=self.skipped,
+            problems=tuple(self.problems),
+            notices=notices,
+        )
+
+
+def build(
+    path: Path, folder: Path, progress: Progress, renames: Mapping[str, str] | None = None
+) -> None:
+    """Write the index of a source into a folder; `progress` may look at what is there so far."""
+    source = open_sources(path)[0]
+    known = set(source.columns())
+    names = {ours: theirs for ours, theirs in (renames or {}).items() if theirs in known}
+    left_out: list[str] = []
+    while True:
+        try:
+            summary = _build(source, folder, names, tuple(left_out), progress)
+        except MixedTypes as found:
+            left_out.append(found.name)
+        else:
+            break
+    write_orders(folder, summary)
+    write_whole(folder / META, lambda path: path.write_text(summary.to_json(), encoding="utf-8"))
+
+
+def _build(
+    source: Source,
+    folder: Path,
+    renames: Mapping[str, str],
+    left_out: tuple[str, ...],
+    progress: Progress,
+) -> Summary:
+    columns = [name for name in source.columns() if name not in renames.values()]
+    own = [name for name in columns if name not in FIELDS and name not in left_out]
+    fields = (*FIELDS, *(name for name in own if not name.startswith("_")))
+    plan = replace(ViewOptions().plan(), kept=fields)
+    values = _values_of(plan)
+    notices = tuple(f"{name}: of several types, and so no column here" for name in left_out)
+    seen = Seen()
+    chunks: Iterator[Chunk] = iter(source.chunks(Wanted(tuple(dict.fromkeys(fields)), renames)))
+    if "trace" in (*columns, *renames):
+        chunks = map(Exact, chunks)
+    wanted = [*map(kept, fields), *values.values()]
+    narrow: dict[str, str] | None = None
+    for batch in measured_batches(chunks, plan, columns=wanted):
+        _refuse_mixed(batch, own)
+        seen.add_bad(batch.bad)
+        if not batch.rows.height:
+            continue
+        records = batch.rows.select(pl.col(kept(name)).alias(name) for name in fields)
+        narrow = {**_short_texts(records), **values} if narrow is None else narrow
+        measured = batch.rows.select(pl.col(own).alias(name) for name, own in narrow.items())
+        part = len(seen.parts)
+        _write(records, folder / records_name(part), batch_rows=FEW_ROWS)
+        _write(measured, folder / values_name(part))
+        seen.add(records, measured)
+        progress(batch.done, Index(folder, seen.summary(list(fields), notices)))
+    return seen.summary(list(fields), notices)
+
+
+def _short_texts(records: pl.DataFrame) -> dict[str, str]:
+    """The fields that are as good to filter by as numbers are, by what the first part holds."""
+    texts = (name for name in records.columns if name not in LONG_TEXTS)
+    return {
+        name: kept(name)
+        for name in texts
+        if records[name].dtype != pl.String or _mean_length(records[name]) <= _SHORT
+    }
+
+
+def _mean_length(texts: pl.Series) -> float:
+    found = texts.str.len_chars().mean()
+    return found if isinstance(found, float) else 0.0
+
+
+def write_orders(folder: Path, summary: Summary) -> None:
+    """Sort by each narrow column once, so that no page has to."""
+    index = Index(folder, summary)
+    for name in summary.values:
+        order = ascending(index.column(name)).to_frame("row")
+        write_whole(folder / order_name(name), order.write_ipc)
+
+
+def _write(rows: pl.DataFrame, path: Path, *, batch_rows: int | None = None) -> None:
+    """The rows as an Arrow file; a column without any value takes no room in it."""
+    empty = (column.name for column in rows.iter_columns() if column.null_count() == len(column))
+    lean = rows.with_columns(pl.lit(None).alias(name) for name in empty)
+    write_whole(path, lambda beside: lean.write_ipc(beside, record_batch_size=batch_rows))
+
+
+def _values_of(plan: Plan) -> dict[str, str]:
+    """The narrow columns, and where each comes from."""
+    listed = {
+        feature.name: feature.name
+        for feature in plan.features
+        if feature.listed and (feature.dtype.is_numeric() or feature.dtype == pl.Boolean)
+    }
+    return {**listed, FAILED_CALL: FAILED}
+
+
+def _refuse_mixed(batch: MeasuredBatch, own: list[str]) -> None:
+    """A field that no metric reads must not cost a row: better do without the field."""
+    for row in batch.bad:
+        name = row.problem.partition(":")[0]
+        if name in own:
+            raise MixedTypes(name)
+
+
+@dataclass(frozen=True, slots=True)
+class Exact:
+    """A chunk that is read row by row: the fast way keeps of a trace only what metrics read."""
+
+    chunk: Chunk
+
+    @property
+    def done(self) -> float:
+        """The share of the source behind it."""
+        return self.chunk.done
+
+    def lazy(self) -> pl.LazyFrame:
+        """Not this way."""
+        raise UnusualRows
+
+    def trusts(self, checks: pl.DataFrame) -> bool:
+        """Nothing was read that could be trusted."""
+        del checks
+        return False
+
+    def exact(self) -> Batch:
+        """The rows as they are."""
+        return self.chunk.exact()

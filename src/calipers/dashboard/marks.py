@@ -1,0 +1,93 @@
+"""A chain of thought in lines and pieces, as a page shows it: steps, corrections, equations."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from calipers.metrics.reasoning.cot_shape import corrections, steps_and_lines
+from calipers.metrics.reasoning.equations import located
+
+LONGEST = 50_000  # characters that a page shows of a text
+
+CORRECTION, WRONG, RIGHT = "correction", "wrong", "right"
+_HOW = {
+    CORRECTION: "corrects itself",
+    WRONG: "a wrong equation",
+    RIGHT: "a right equation",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Some text with one mark, or none."""
+
+    text: str
+    mark: str | None = None
+
+    @property
+    def says(self) -> str | None:
+        """What the mark says."""
+        return None if self.mark is None else _HOW[self.mark]
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of a chain of thought; steps are numbered."""
+
+    step: int | None
+    pieces: tuple[Piece, ...]
+
+
+def marked(cot: str) -> list[Line]:
+    """The lines with their marks; the metrics' own functions decide what is marked."""
+    if len(cot) > LONGEST:
+        rest = Piece(f"… ({len(cot) - LONGEST:,} more characters)")
+        return [*marked(cot[:LONGEST]), Line(None, (rest,))]
+    spans = [(start, end, RIGHT if right else WRONG) for start, end, right in located(cot)]
+    spans += [(start, end, CORRECTION) for start, end in corrections(cot)]
+    spans = _apart(sorted(spans, key=lambda span: (span[0], -_WEIGHT[span[2]])))
+    starts, ends = [span[0] for span in spans], [span[1] for span in spans]
+    lines, at, step = [], 0, 0
+    for is_step, line in steps_and_lines(cot):
+        step += is_step
+        end = at + len(line)
+        here = spans[bisect_right(ends, at) : bisect_left(starts, end)]
+        pieces = tuple(_pieces(cot, at, end, here))
+        lines.append(Line(step if is_step else None, pieces))
+        at = end + (2 if cot.startswith("\r\n", end) else 1)
+    return lines
+
+
+_WEIGHT = {RIGHT: 0, CORRECTION: 1, WRONG: 2}
+
+Span = tuple[int, int, str]
+
+
+def _apart(spans: Sequence[Span]) -> list[Span]:
+    """Spans that do not overlap: of two, what is wrong goes before what is right."""
+    kept: list[Span] = []
+    for span in spans:
+        if not kept or span[0] >= kept[-1][1]:
+            kept.append(span)
+        elif _WEIGHT[span[2]] > _WEIGHT[kept[-1][2]]:
+            start, _, mark = kept.pop()
+            if start < span[0]:
+                kept.append((start, span[0], mark))
+            kept.append(span)
+    return kept
+
+
+def _pieces(text: str, start: int, end: int, spans: Sequence[Span]) -> Iterator[Piece]:
+    at = start
+    for first, last, mark in spans:
+        first, last = max(first, start), min(last, end)  # noqa: PLW2901 (cut to the line)
+        if first >= last or first < at:
+            continue
+        if at < first:
+            yield Piece(text[at:first])
+        yield Piece(text[first:last], mark)
+        at = last
+    if at < end:
+        yield Piece(text[at:end])

@@ -1,0 +1,147 @@
+"""Numbers for pages, by the same code that `score`, `compare` and `judge audit` run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import polars as pl
+
+from calipers.judges.auditing import audit_data
+from calipers.judges.audit import Audit
+from calipers.comparisons import CompareOptions, compare_data
+from calipers.comparisons.results import Compared
+from calipers.support.errors import UsageError
+from calipers.scores.results import Score
+from calipers.scores import score_data
+from calipers.records import Batch, Wanted
+from calipers.records.batch import Decoded
+from calipers.records.columns import conformed
+from calipers.dashboard.filters import Query
+from calipers.dashboard.index import Index
+from calipers.dashboard.indexes import Opened
+from calipers.dashboard.kept import Kept
+from calipers.dashboard.plans import ViewOptions
+
+
+class IndexedRecords:
+    """Records of an index, or those of them that a view shows, as a source to measure."""
+
+    path: str | None = None
+
+    def __init__(self, index: Index, name: str, kept: pl.Series | None = None) -> None:
+        self.name = name
+        self._index = index
+        self._kept = kept
+
+    def columns(self) -> list[str]:
+        """The fields that any record has."""
+        return list(self._index.summary.fields)
+
+    def chunks(self, wanted: Wanted) -> Iterator[Decoded]:
+        """Part by part, as they were read; those of which nothing is kept are not."""
+        starts = self._index.part_starts()
+        for part, start in enumerate(starts):
+            rows = self._index.summary.parts[part]
+            if self._kept is not None and not self._kept.slice(start, rows).any():
+                continue
+            yield Decoded(partial(self._decode, part, start, wanted), (part + 1) / len(starts))
+
+    def _decode(self, part: int, start: int, wanted: Wanted, *, thorough: bool = False) -> Batch:
+        names = [name for name in wanted.fields if name in self._index.summary.fields]
+        rows = self._index.summary.parts[part]
+        frame = pl.scan_ipc(self._index.record_files[part])
+        # In one piece: the small ones that a page is read in would cost every step of a measure.
+        records = frame.select(names).collect().rechunk() if names else pl.DataFrame(height=rows)
+        if self._kept is not None:
+            records = records.filter(self._kept.slice(start, rows))
+        return conformed(records, wanted, self.name, start + 1, thorough=thorough)
+
+
+def records_of(opened: Opened, query: Query, name: str) -> IndexedRecords:
+    """The records that a view shows."""
+    if not query.narrows:
+        return IndexedRecords(opened.index, name)
+    rows = opened.selector.whole(query)
+    kept = pl.Series([False], dtype=pl.Boolean).new_from_index(0, opened.index.rows)
+    return IndexedRecords(opened.index, name, kept.scatter(rows, values=True))
+
+
+@dataclass(frozen=True, slots=True)
+class Flip:
+    """A task that is right on one side and wrong on the other."""
+
+    id: str
+    run: str | None
+    lost: bool
+    target: str | None
+    base: str | None
+    candidate: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Two views compared, and the tasks that flipped."""
+
+    result: Compared
+    flips: tuple[Flip, ...]
+
+
+class Measuring:
+    """Scores, comparisons and audits of views: each is worked out once."""
+
+    def __init__(self) -> None:
+        self._scores: Kept[Score] = Kept()
+        self._audits: Kept[Audit] = Kept()
+        self._comparisons: Kept[Comparison] = Kept()
+
+    def score(self, opened: Opened, query: Query, name: str) -> Score:
+        """The score of the records in a view, grouped as it says, with all that figures need."""
+        options = ViewOptions(by=query.by, on_bad="skip", for_report=True)
+        data = partial(records_of, opened, query, name)
+        key = opened.key, query.rows, query.by
+        return self._scores.get(key, lambda: score_data(data(), options))
+
+    def audit(self, opened: Opened, query: Query, name: str) -> Audit:
+        """What the judges of a view's records are worth."""
+        options = ViewOptions(by=query.by, on_bad="skip")
+        key = opened.key, query.rows, query.by
+        return self._audits.get(key, lambda: audit_data(records_of(opened, query, name), options))
+
+    def compare(
+        self, base: tuple[Opened, Query, str], candidate: tuple[Opened, Query, str]
+    ) -> Comparison:
+        """Two views, task by task."""
+        key = tuple((opened.key, query.rows) for opened, query, _ in (base, candidate))
+        return self._comparisons.get(key, lambda: _compared(base, candidate))
+
+
+def _compared(base: tuple[Opened, Query, str], candidate: tuple[Opened, Query, str]) -> Comparison:
+    sides = [records_of(*side) for side in (base, candidate)]
+    options = ViewOptions(on_bad="skip")
+    with TemporaryDirectory(prefix="calipers-") as folder:
+        path = Path(folder, "flips.jsonl")
+        try:
+            result = compare_data(sides, options, CompareOptions(flips=path))
+        except UsageError as error:
+            if "--flips" not in error.message:
+                raise
+            return Comparison(compare_data(sides, options, CompareOptions()), ())
+        lines = path.read_text(encoding="utf-8").split("\n")
+    return Comparison(result, tuple(_flip(json.loads(line)) for line in lines if line))
+
+
+def _flip(found: Mapping[str, Any]) -> Flip:
+    return Flip(
+        id=str(found["id"]),
+        run=None if found["run"] is None else str(found["run"]),
+        lost=found["flip"].startswith("base right"),
+        target=found["target"],
+        base=found["base"],
+        candidate=found["candidate"],
+    )

@@ -1,0 +1,29 @@
+"""What the dashboard measures: all that needs no language model, which would take minutes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from calipers.engines.plan import Plan
+from calipers.metrics import Metric
+from calipers.metrics.declare.declaration import Feature
+from calipers.metrics.text.similarity import semantic_similarity
+from calipers.scores import Options
+
+
+class ViewOptions(Options):
+    """The options of a score whose plan asks no model."""
+
+    def plan(self) -> Plan:
+        """The plan without what stands on a model's similarity."""
+        plan = super().plan()
+        return replace(plan, metrics=tuple(filter(_needs_no_model, plan.metrics)))
+
+
+def needs_no_model(feature: Feature) -> bool:
+    """Say whether a feature can be had without a language model."""
+    return semantic_similarity not in feature.with_inputs() and not feature.name.startswith("_sem")
+
+
+def _needs_no_model(metric: Metric) -> bool:
+    return all(map(needs_no_model, metric.features))

@@ -1,0 +1,29 @@
+"""What every number means, from the declarations."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Response
+
+from calipers.support.errors import UsageError
+from calipers.metrics import catalogue, metric_named
+from calipers.reports.pages.families import families_of
+from calipers.dashboard.catalog import NotHere
+from calipers.dashboard.site import SiteHere
+
+router = APIRouter()
+
+
+@router.get("/metrics")
+def metrics(site: SiteHere) -> Response:
+    """What every number means."""
+    return site.page("metrics.html", families=list(families_of(list(catalogue()))), name=None)
+
+
+@router.get("/metrics/{name}")
+def metric(site: SiteHere, name: str) -> Response:
+    """What one number means."""
+    try:
+        found = metric_named(name)
+    except UsageError as error:
+        raise NotHere(error.message) from None
+    return site.page("metric.html", metric=found, name=name)

@@ -1,0 +1,39 @@
+"""The judges of a run: how far they agree, and which way each leans."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request, Response
+
+from calipers.judges.audit import AuditGroup
+from calipers.dashboard.routes.shared import filter_form, nav
+from calipers.dashboard.site import SiteHere, query_of
+from calipers.dashboard.stored import stored_calibrations
+
+router = APIRouter()
+
+
+@router.get("/runs/{id_}/judges")
+def judges(site: SiteHere, request: Request, id_: str) -> Response:
+    """How far judges agree, and which way each leans."""
+    found, query = site.run(id_), query_of(request)
+    opened = site.indexes.open(found.entry)
+    judged = "judgments" in opened.index.summary.fields
+    return site.page(
+        "judges.html",
+        **nav(found, query, "judges"),
+        **filter_form(query, opened),
+        audit=site.measuring.audit(opened, query.rows, found.name) if judged else None,
+        names_of=_measures_of,
+        calibrations=stored_calibrations(found.entry.folder, site.catalog),
+        opened=opened,
+    )
+
+
+def _measures_of(group: AuditGroup) -> list[str]:
+    """The measures that any judge has a value of."""
+    every = dict.fromkeys(name for judge in group.judges for name in judge.measures)
+    return [
+        name
+        for name in every
+        if any(judge.measures[name].value is not None for judge in group.judges)
+    ]

@@ -1,0 +1,127 @@
+"""The rows of an index that a query selects, in its order: worked out once, then turned over."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import polars as pl
+
+from calipers.dashboard.filters import Query, checked_column, mask
+from calipers.dashboard.index import Index
+from calipers.dashboard.kept import Kept
+from calipers.dashboard.search import Search
+
+PAGE_ROWS = 50
+SEARCH_SECONDS = 0.15  # of one request; the page asks for the rest by itself
+
+
+@dataclass(frozen=True, slots=True)
+class Selected:
+    """Rows in order; `searched` is below `of` while a search goes on."""
+
+    rows: pl.Series
+    searched: int
+    of: int
+
+    @property
+    def complete(self) -> bool:
+        """Say whether all rows are known."""
+        return self.searched >= self.of
+
+    def page(self, number: int) -> list[int]:
+        """The rows of a page."""
+        return self.rows.slice((number - 1) * PAGE_ROWS, PAGE_ROWS).to_list()
+
+    @property
+    def pages(self) -> int:
+        """How many pages there are, at least one."""
+        return max(1, -(-len(self.rows) // PAGE_ROWS))
+
+    def around(self, row: int) -> tuple[int | None, int | None, int | None]:
+        """Where a row stands, from 1, and the rows before and behind it."""
+        found = self.rows.index_of(row)
+        if found is None:
+            return None, None, None
+        before = self.rows[found - 1] if found else None
+        behind = self.rows[found + 1] if found + 1 < len(self.rows) else None
+        return found + 1, before, behind
+
+
+class Selector:
+    """Selections of one index."""
+
+    def __init__(self, index: Index) -> None:
+        self.index = index
+        self._masks: Kept[pl.Series | None] = Kept()
+        self._orders: Kept[pl.Series] = Kept()
+        self._searches: Kept[Search] = Kept()
+        self._selected: Kept[Selected] = Kept()
+
+    def mask(self, query: Query) -> pl.Series | None:
+        """Which rows the filters keep, the search aside."""
+        return self._masks.get(query.filters, lambda: mask(query, self.index))
+
+    def select(self, query: Query, *, seconds: float = SEARCH_SECONDS) -> Selected:
+        """The rows in order; of an unsorted search as many as the page needs."""
+        key = query.rows, query.sort
+        if not query.text:
+            return self._selected.get(key, lambda: self._of_filters(query))
+        search = self.search(query)
+        wanted = None if query.sort else query.page * PAGE_ROWS + 1
+        search.go_on(seconds=seconds, hits=wanted)
+        if search.done:
+            return self._selected.get(key, lambda: self._of_search(query, search))
+        return self._of_search(query, search)
+
+    def search(self, query: Query) -> Search:
+        """The search for the query's text, as far as it has come."""
+        return self._searches.get(
+            query.rows, lambda: Search(self.index, query.text, self.mask(query))
+        )
+
+    def whole(self, query: Query) -> pl.Series:
+        """Every row that the query keeps, in file order, however long the search takes."""
+        plain = query.rows
+        if query.text:
+            self.search(plain).go_on(seconds=float("inf"))
+        return self.select(plain).rows
+
+    def _of_filters(self, query: Query) -> Selected:
+        kept = self.mask(query)
+        order = self._order(query.sort)
+        if kept is None:
+            rows = _every(self.index) if order is None else order
+        else:
+            rows = kept.arg_true() if order is None else order.filter(kept.gather(order))
+        return Selected(rows, self.index.rows, self.index.rows)
+
+    def _of_search(self, query: Query, search: Search) -> Selected:
+        rows = search.rows()
+        if query.sort:
+            name, largest_first = _sort(query.sort)
+            values = checked_column(name, self.index).gather(rows)
+            rows = rows.gather(values.arg_sort(descending=largest_first, nulls_last=True))
+        return Selected(rows, search.rows_done, self.index.rows)
+
+    def _order(self, sort: str) -> pl.Series | None:
+        if not sort:
+            return None
+        return self._orders.get(sort, lambda: self._sorted(sort))
+
+    def _sorted(self, sort: str) -> pl.Series:
+        """From the smallest or the largest value on; rows without a value come last."""
+        name, largest_first = _sort(sort)
+        missing = checked_column(name, self.index).null_count()
+        order = self.index.order(name)
+        if not largest_first:
+            return order
+        known = len(order) - missing
+        return pl.concat([order.head(known).reverse(), order.tail(missing)])
+
+
+def _sort(text: str) -> tuple[str, bool]:
+    return text.removeprefix("-"), text.startswith("-")
+
+
+def _every(index: Index) -> pl.Series:
+    return pl.int_range(index.rows, dtype=pl.UInt32, eager=True)

@@ -1,0 +1,276 @@
+"""What all pages share: the folder, the indexes, the measurements, and how a page is made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import cached_property, partial
+from math import isinf
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+from urllib.parse import parse_qsl, quote, urlencode
+
+from fastapi import Depends, Request
+from fastapi.responses import HTMLResponse
+from jinja2 import Environment, PackageLoader
+
+from calipers.gates.result import GateResult
+from calipers.gates.stored import stored_gate
+from calipers.reports.pages.environment import environment
+from calipers.reports.pages.texts import clipped
+from calipers.reports.pages.vega import PageFigure, page_figure
+from calipers.reports.figures import figure
+from calipers.runs.result_folder import (
+    GATE,
+    MANIFEST,
+    SCORE,
+    stored_json,
+    suite_name,
+    suite_parts,
+    why_incomplete,
+)
+from calipers.scores.results import FlakyTask, Score
+from calipers.support.version import __version__
+from calipers.dashboard.assets import asset
+from calipers.dashboard.cache_folder import write_whole
+from calipers.dashboard.catalog import Catalog, Entry
+from calipers.dashboard.filters import OPERATORS, Query, read_query, shown
+from calipers.dashboard.grouping import with_groups
+from calipers.dashboard.indexes import Indexes
+from calipers.dashboard.kept import Kept
+from calipers.dashboard.live import Followed, is_running
+from calipers.dashboard.marks import LONGEST
+from calipers.dashboard.stored import stored_score
+
+if TYPE_CHECKING:
+    from calipers.dashboard.measuring import Measuring
+
+_KEPT_SCORE = "score.json"  # beside the index: what was measured once
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """An entry, and what its folder says about it."""
+
+    entry: Entry
+    manifest: Mapping[str, Any] | None
+    score: Score | None
+    gate: GateResult | None
+    running: bool
+    incomplete: str | None = None  # what a run lacks that has ended without a verdict
+
+    @property
+    def verdict(self) -> str:
+        """The gate's, or that there is none."""
+        if self.gate is not None:
+            return self.gate.verdict
+        return "none" if self.incomplete is None else "incomplete"
+
+    @property
+    def suite(self) -> str | None:
+        """The name of the suite that was run."""
+        return suite_name(self.manifest)
+
+    @property
+    def id(self) -> str:
+        """Its id in addresses."""
+        return self.entry.id
+
+    @property
+    def name(self) -> str:
+        """Its place in the folder."""
+        return self.entry.name
+
+    @property
+    def records(self) -> int | None:
+        """How many there are, where that is known without counting."""
+        return None if self.score is None else self.score.records
+
+    @cached_property
+    def when(self) -> str:
+        """When the records were last written to."""
+        stamp = self.entry.changed()
+        return datetime.fromtimestamp(stamp, UTC).strftime("%Y-%m-%d %H:%M") if stamp else ""
+
+    @property
+    def tags(self) -> list[str]:
+        """The systems and tiers, as far as they are known."""
+        kinds = ("systems", "tiers", "judges")
+        parts = [part for kind in kinds for part in suite_parts(self.manifest, kind)]
+        found = [str(part.get("name")) for part in parts]
+        if not found and self.score is not None:
+            found = [shown(v) for group in self.score.groups for v in group.by.values()]
+        return list(dict.fromkeys(found))
+
+
+class Site:
+    """Everything that requests need."""
+
+    def __init__(self, root: Path, renames: Mapping[str, str] | None = None) -> None:
+        self.catalog = Catalog(root)
+        self.indexes = Indexes(renames)
+        self._followed: dict[str, Followed] = {}
+        self._figures: Kept[Mapping[str, PageFigure]] = Kept()
+
+    @cached_property
+    def measuring(self) -> Measuring:
+        """What gives numbers; loaded when the first is asked for."""
+        from calipers.dashboard.measuring import Measuring  # noqa: PLC0415
+
+        return Measuring()
+
+    def close(self) -> None:
+        """Begin nothing more."""
+        self.indexes.close()
+
+    def run(self, id_: str) -> Run:
+        """The run, or the file of records, of that id."""
+        return self.run_of(self.catalog.entry(id_))
+
+    def run_of(self, entry: Entry) -> Run:
+        """What an entry's folder says about it."""
+        folder = entry.folder
+        if folder is None:
+            return Run(
+                entry=entry, manifest=None, score=self._kept(entry), gate=None, running=False
+            )
+        run = Run(
+            entry=entry,
+            manifest=self.catalog.stored(folder / MANIFEST),
+            score=stored_score(self.catalog.stored(folder / SCORE)),
+            gate=stored_gate(self.catalog.stored(folder / GATE) or {}),
+            running=is_running(folder),
+        )
+        undecided = run.gate is None and not run.running
+        return replace(run, incomplete=self._lacking(run)) if undecided else run
+
+    def _lacking(self, run: Run) -> str | None:
+        """What an ended run lacks: by its score, or, where it has none, by its journal."""
+        if run.score is None:
+            now = self.followed(run.entry).progress()
+            return why_incomplete(run.manifest, now.done, now.errors)
+        errors = sum(group.errors for group in run.score.groups)
+        return why_incomplete(run.manifest, run.score.records, errors)
+
+    def _kept(self, entry: Entry) -> Score | None:
+        """What was measured of a file when it was last looked at, in the state it is in."""
+        if not self.indexes.is_there(entry):
+            return None
+        return stored_score(stored_json(self.indexes.place(entry) / _KEPT_SCORE))
+
+    def keep(self, entry: Entry, score: Score) -> None:
+        """Keep the score of all records beside their index, for the list and the next start."""
+        if entry.folder is None and self.indexes.is_there(entry):
+            text = score.to_json()
+            write_whole(
+                self.indexes.place(entry) / _KEPT_SCORE,
+                lambda path: path.write_text(text, encoding="utf-8"),
+            )
+
+    def pictured_score(self, run: Run, query: Query) -> Score:
+        """The score of a view with what figures need: as it was kept, else measured now."""
+        kept = run.score
+        whole = kept and any(group.histograms or group.reliability for group in kept.groups)
+        if kept is not None and whole and not (query.narrows or query.by):
+            return kept
+        opened = self.indexes.open(run.entry)
+        return self.measuring.score(opened, with_groups(query, opened.index), run.name)
+
+    def figures(self, score: Score) -> Mapping[str, PageFigure]:
+        """The figures of a score by name; drawn once."""
+        return self._figures.get(score.to_json(), lambda: _figures(score))
+
+    def followed(self, entry: Entry) -> Followed:
+        """The journal of a run, read as far as it was before."""
+        return self._followed.setdefault(entry.id, Followed(entry))
+
+    def page(self, template: str, status: int = 200, /, **values: Any) -> HTMLResponse:
+        """A page of a template."""
+        text = self.templates.get_template(template).render(**values)
+        return HTMLResponse(text, status)
+
+    @cached_property
+    def templates(self) -> Environment:
+        """The templates of the dashboard before those that all pages share."""
+        made = environment(PackageLoader("calipers.dashboard"))
+        made.globals |= {
+            "definition": lambda name: f"/metrics/{quote(name, safe='')}",
+            "asset": asset,
+            "version": __version__,
+            "operators": OPERATORS,
+            "task_url": task_url,
+            "site_name": self.catalog.root.name or str(self.catalog.root),
+        }
+        made.filters |= {
+            "long": partial(clipped, most=LONGEST),
+            "cell": cell,
+            "size": size,
+            "in_query": in_query,
+            "signed": signed,
+        }
+        return made
+
+
+def _figures(score: Score) -> dict[str, PageFigure]:
+    from calipers.reports.charts import charts_of  # noqa: PLC0415 (loads Altair)
+
+    charts, _ = charts_of(score)
+    if len(score.groups) == 1:
+        charts.pop("cost_pass_rate", None)  # a point alone, which the cards tell better
+    return {name: page_figure(name, chart) for name, chart in charts.items()}
+
+
+def site_of(request: Request) -> Site:
+    """The site that answers a request."""
+    found: Site = request.app.state.site
+    return found
+
+
+SiteHere = Annotated[Site, Depends(site_of)]
+
+
+def query_of(request: Request) -> Query:
+    """What the address asks for."""
+    return read_query(parse_qsl(request.url.query, keep_blank_values=True))
+
+
+def task_url(query: Query, task: FlakyTask) -> str:
+    """The runs of one task in a view."""
+    for field, value in {**task.by, "id": task.id}.items():
+        query = query.only(field, value)
+    return query.rows.to_url()
+
+
+def in_query(pairs: Mapping[str, str]) -> str:
+    """Some names and values as a part of an address."""
+    return urlencode(pairs)
+
+
+def signed(value: float, unit: str | None) -> str:
+    """A difference, with its sign."""
+    text = figure(abs(value), unit)
+    return text if value == 0 else f"{'+' if value > 0 else '−'}{text}"
+
+
+def cell(value: Any) -> str:
+    """A value as a table shows it."""
+    if value is None:
+        return "—"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float) and isinf(value):
+        return figure(value)
+    if isinstance(value, int) or (isinstance(value, float) and value.is_integer()):
+        return f"{int(value):,}"
+    return f"{value:,.4g}" if isinstance(value, float) else str(value)
+
+
+def size(count: int) -> str:
+    """Bytes as people say them."""
+    amount = float(count)
+    for unit in ("B", "kB", "MB"):
+        if amount < 1000:  # noqa: PLR2004
+            return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
+        amount /= 1000
+    return f"{amount:.1f} GB"

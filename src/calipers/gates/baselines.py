@@ -1,0 +1,178 @@
+"""A run that was recorded: its metrics, the values of its tasks, and how its scenarios ended."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from math import isfinite
+from typing import Any, TypeAlias, TypeVar
+
+from calipers.support.errors import UsageError, nearest
+from calipers.gates.result import LISTED, Changes, Ids
+from calipers.gates.rules import known_metric
+from calipers.gates.task_values import TaskValues, tasks_from, tasks_json
+from calipers.metrics.declare.declaration import Feature
+from calipers.support.version import __version__
+
+SCHEMA = "calipers.baseline/2"
+OLD_SCHEMA = "calipers.baseline/1"
+_OUTCOMES = ("passed", "failed", "unknown")
+_FIX = "record it anew: calipers gate … --save-baseline FILE"
+
+T = TypeVar("T")
+HasGained: TypeAlias = "Callable[[str, RecordedGroup, RecordedGroup], bool]"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedGroup:
+    """What a group of a run measured, of its tasks too, and which scenarios passed in it."""
+
+    by: Mapping[str, Any] = field(default_factory=dict)
+    metrics: Mapping[str, float]
+    stderrs: Mapping[str, float] = field(default_factory=dict)
+    tasks: Mapping[str, TaskValues] = field(default_factory=dict)  # by feature
+    passed: tuple[str, ...] = ()
+    failed: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
+
+    @property
+    def scenarios(self) -> tuple[str, ...]:
+        """The ids of all of them."""
+        return (*self.passed, *self.failed, *self.unknown)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As the file has it."""
+        return {
+            "by": dict(self.by),
+            "metrics": dict(self.metrics),
+            "stderrs": dict(self.stderrs),
+            "tasks": tasks_json(self.tasks),
+            "scenarios": {name: list(getattr(self, name)) for name in _OUTCOMES},
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recorded:
+    """A baseline: the groups of a run."""
+
+    groups: tuple[RecordedGroup, ...]
+
+    def group(self, by: Mapping[str, Any]) -> RecordedGroup | None:
+        """The group of that key."""
+        return next((group for group in self.groups if dict(group.by) == dict(by)), None)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As the file has it."""
+        groups = [group.to_dict() for group in self.groups]
+        return {"schema": SCHEMA, "version": __version__, "groups": groups}
+
+
+def recorded_from(value: Any, *, source: str) -> Recorded:
+    """The baseline in a file that was read, or why it is none."""
+    try:
+        if value["schema"] == SCHEMA:
+            return Recorded(groups=tuple(map(_group_from, value["groups"])))
+    except (KeyError, TypeError, AttributeError) as error:
+        raise UsageError(f"{source}: no baseline as gate records one", fix=_FIX) from error
+    except (ValueError, UsageError) as error:
+        said = error.message if isinstance(error, UsageError) else str(error)
+        raise UsageError(f"{source}: {said}", fix=_FIX) from error
+    if value["schema"] == OLD_SCHEMA:
+        raise UsageError(
+            f"{source}: recorded by calipers 0.1, which kept no values of tasks: "
+            "how far they vary is unknown",
+            fix=_FIX,
+        )
+    raise UsageError(f"{source}: its schema is not {SCHEMA}", fix=_FIX)
+
+
+def _group_from(group: Mapping[str, Any]) -> RecordedGroup:
+    scenarios = group["scenarios"]
+    return RecordedGroup(
+        by=dict(group["by"]),
+        metrics={
+            known_metric(name).name: _finite(name, value)
+            for name, value in group["metrics"].items()
+        },
+        stderrs={name: _finite(name, value) for name, value in group["stderrs"].items()},
+        tasks=tasks_from(group["tasks"]),
+        **{name: tuple(map(str, scenarios[name])) for name in _OUTCOMES},
+    )
+
+
+def _finite(name: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
+        raise ValueError(f"{name} is {value}, no finite number")
+    return float(value)
+
+
+def tolerances(group: RecordedGroup, margins: Mapping[str, float]) -> dict[str, float]:
+    """Return how much worse each metric may be: those with a margin, or without any all, by 0."""
+    for name in margins:
+        if name not in group.metrics:
+            raise UsageError(
+                f"the baseline has no {name}", fix=f"{nearest(name, group.metrics)}; or {_FIX}"
+            )
+    return dict(margins) or {name: 0.0 for name in group.metrics if known_metric(name).better}
+
+
+def ratcheted(
+    old: Recorded, new: Recorded, has_gained: HasGained
+) -> tuple[Recorded, tuple[str, ...]]:
+    """Return the baseline raised where the run has gained, never lowered, and what rose."""
+    groups: list[RecordedGroup] = []
+    raised: list[str] = []
+    for group in new.groups:
+        before = old.group(group.by)
+        if before is None:
+            groups.append(group)
+            continue
+        rose = [name for name in before.metrics if has_gained(name, before, group)]
+        raised += (name for name in rose if name not in raised)
+        features = {feature_of(name) for name in rose}
+        groups.append(
+            replace(
+                group,
+                metrics=_kept(before.metrics, group.metrics, rose),
+                stderrs=_kept(before.stderrs, group.stderrs, rose),
+                tasks=_kept(before.tasks, group.tasks, features),
+            )
+        )
+    missing = [group for group in old.groups if new.group(group.by) is None]
+    return Recorded(groups=(*groups, *missing)), tuple(raised)
+
+
+def feature_of(metric: str) -> str | None:
+    """Return the feature that a metric is the mean of, if it is one over rows."""
+    averaged = known_metric(metric).averaged
+    return averaged.name if isinstance(averaged, Feature) else None
+
+
+def _kept(
+    before: Mapping[str, T], now: Mapping[str, T], rose: Container[str | None]
+) -> dict[str, T]:
+    """Return what was recorded, with the run's own where that rose or nothing was recorded."""
+    return {
+        **now,
+        **{
+            name: now[name] if name in rose and name in now else old for name, old in before.items()
+        },
+    }
+
+
+def changes(before: RecordedGroup, now: RecordedGroup) -> Changes:
+    """The scenarios that came, went, broke or were mended since the baseline."""
+    passed, failed = set(before.passed), set(before.failed)
+    known, present = set(before.scenarios), set(now.scenarios)
+    return Changes(
+        by=now.by,
+        added=_ids(present - known),
+        removed=_ids(known - present),
+        broken=_ids(each for each in now.failed if each in passed),
+        mended=_ids(each for each in now.passed if each in failed),
+    )
+
+
+def _ids(found: Iterable[str]) -> Ids:
+    every = sorted(found)
+    return Ids(len(every), tuple(every[:LISTED]))

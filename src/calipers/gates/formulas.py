@@ -1,0 +1,231 @@
+"""A small arithmetic language for scores of the user's own, read by hand and never evaluated.
+
+>>> score = parse_formula("min(accuracy, 1) × 0.3 + (1 − normalized_latency) ÷ 2")
+>>> score.names
+('accuracy', 'normalized_latency')
+>>> score.value({"accuracy": 0.5, "normalized_latency": 0.2})
+0.55
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from math import inf, isnan
+
+from calipers.support.config.files import shown
+from calipers.support.errors import UsageError
+
+MAX_CHARACTERS = 2000
+MAX_TOKENS = 400
+MAX_DEPTH = 30
+
+_TOKEN = re.compile(
+    r"\s*(?:(?P<number>\d+(?:\.\d*)?|\.\d+)(?![\w.])|(?P<name>[A-Za-z_]\w*)|(?P<sign>[-−–+*×·/÷(),]))",
+    re.ASCII,
+)
+_SIGNS = {"−": "-", "–": "-", "×": "*", "·": "*", "÷": "/"}
+_FIX = "names of metrics, numbers, + − × ÷ * /, min, max and parentheses, nothing else"
+
+Values = Mapping[str, float]
+Bounds = tuple[float, float]
+_OPERATIONS: dict[str, Callable[[float, float], float]] = {
+    "+": lambda left, right: left + right,
+    "-": lambda left, right: left - right,
+    "*": lambda left, right: left * right,
+    "/": lambda left, right: left / right,
+}
+_FUNCTIONS: dict[str, Callable[[list[float]], float]] = {"min": min, "max": max}
+
+
+@dataclass(frozen=True, slots=True)
+class _Number:
+    value: float
+
+    def of(self, values: Values) -> float:
+        del values
+        return self.value
+
+    def within(self, bounds: Mapping[str, Bounds]) -> Bounds:
+        del bounds
+        return self.value, self.value
+
+
+@dataclass(frozen=True, slots=True)
+class _Name:
+    name: str
+
+    def of(self, values: Values) -> float:
+        return values[self.name]
+
+    def within(self, bounds: Mapping[str, Bounds]) -> Bounds:
+        return bounds[self.name]
+
+
+@dataclass(frozen=True, slots=True)
+class _Operation:
+    sign: str
+    left: _Part
+    right: _Part
+
+    def of(self, values: Values) -> float:
+        return _OPERATIONS[self.sign](self.left.of(values), self.right.of(values))
+
+    def within(self, bounds: Mapping[str, Bounds]) -> Bounds:
+        left, right = self.left.within(bounds), self.right.within(bounds)
+        if self.sign == "/" and right[0] <= 0 <= right[1]:
+            return -inf, inf
+        # Each of the four is monotonic in either side, so the ends give the ends.
+        ends = [_OPERATIONS[self.sign](a, b) for a in left for b in right]
+        if any(isnan(end) for end in ends):
+            return -inf, inf
+        return min(ends), max(ends)
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    function: str
+    arguments: tuple[_Part, ...]
+
+    def of(self, values: Values) -> float:
+        return _FUNCTIONS[self.function]([each.of(values) for each in self.arguments])
+
+    def within(self, bounds: Mapping[str, Bounds]) -> Bounds:
+        lows, highs = zip(*(each.within(bounds) for each in self.arguments), strict=True)
+        choose = _FUNCTIONS[self.function]
+        return choose(list(lows)), choose(list(highs))
+
+
+_Part = _Number | _Name | _Operation | _Call
+
+
+@dataclass(frozen=True, slots=True)
+class Formula:
+    """A formula that was read, and the names in it in the order of their first use."""
+
+    text: str
+    names: tuple[str, ...]
+    _root: _Part
+
+    def value(self, values: Values) -> float:
+        """What it comes to; a division by zero raises `ZeroDivisionError`."""
+        return self._root.of(values)
+
+    def bounds(self, bounds: Mapping[str, Bounds]) -> Bounds:
+        """Between what it lies when each name lies between its bounds."""
+        return self._root.within(bounds)
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def parse_formula(text: str) -> Formula:
+    """Read a formula, or say where it stops being one."""
+    if len(text) > MAX_CHARACTERS:
+        raise UsageError(f"a formula of more than {MAX_CHARACTERS} characters", fix="shorten it")
+    tokens = list(_tokens(text))
+    if len(tokens) > MAX_TOKENS:
+        raise UsageError(f"a formula of more than {MAX_TOKENS} words and signs", fix="shorten it")
+    reader = _Reader(text, tokens)
+    root = reader.sum()
+    reader.expect_end()
+    return Formula(" ".join(text.split()), tuple(dict.fromkeys(reader.names)), root)
+
+
+def _tokens(text: str) -> Iterator[str]:
+    at, end = 0, len(text.rstrip())
+    while at < end:
+        match = _TOKEN.match(text, at)
+        if match is None:
+            raise UsageError(f"not arithmetic, from here: {shown(text[at:].strip())}", fix=_FIX)
+        yield _SIGNS.get(match[0].strip(), match[0].strip())
+        at = match.end()
+
+
+class _Reader:
+    """Recursive descent over the tokens, to a limited depth."""
+
+    def __init__(self, text: str, tokens: list[str]) -> None:
+        self.names: list[str] = []
+        self._text = text
+        self._tokens = tokens
+        self._at = 0
+        self._depth = 0
+
+    def sum(self) -> _Part:
+        """Products, added and subtracted from left to right."""
+        found = self._product()
+        while self._next in ("+", "-"):
+            found = _Operation(self._take(), found, self._product())
+        return found
+
+    def expect_end(self) -> None:
+        """Nothing may be left."""
+        if self._next is not None:
+            raise self._unexpected()
+
+    def _product(self) -> _Part:
+        found = self._factor()
+        while self._next in ("*", "/"):
+            found = _Operation(self._take(), found, self._factor())
+        return found
+
+    def _factor(self) -> _Part:
+        self._depth += 1
+        if self._depth > MAX_DEPTH:
+            raise UsageError(f"a formula nested deeper than {MAX_DEPTH} levels", fix="flatten it")
+        found = self._factor_within()
+        self._depth -= 1
+        return found
+
+    def _factor_within(self) -> _Part:
+        word = self._next
+        if word is None or word in "*/),":
+            raise self._unexpected()
+        self._take()
+        if word in "+-":
+            return _Operation(word, _Number(0.0), self._factor())
+        if word == "(":
+            found = self.sum()
+            self._expect(")")
+            return found
+        if word[0].isdigit() or word[0] == ".":
+            return _Number(float(word))
+        if self._next == "(":
+            return self._call(word)
+        if word in _FUNCTIONS:
+            raise UsageError(f"{word} without parentheses", fix=f"write {word}(…, …)")
+        self.names.append(word)
+        return _Name(word)
+
+    def _call(self, function: str) -> _Part:
+        if function not in _FUNCTIONS:
+            raise UsageError(f"{shown(function)} is no function here", fix=_FIX)
+        self._expect("(")
+        arguments = [self.sum()]
+        while self._next == ",":
+            self._take()
+            arguments.append(self.sum())
+        self._expect(")")
+        return _Call(function, tuple(arguments))
+
+    @property
+    def _next(self) -> str | None:
+        return self._tokens[self._at] if self._at < len(self._tokens) else None
+
+    def _take(self) -> str:
+        self._at += 1
+        return self._tokens[self._at - 1]
+
+    def _expect(self, token: str) -> None:
+        if self._next != token:
+            raise self._unexpected()
+        self._take()
+
+    def _unexpected(self) -> UsageError:
+        if self._next is None:
+            return UsageError(f"the formula ends too soon: {shown(self._text.strip())}", fix=_FIX)
+        return UsageError(
+            f"{shown(self._next)} is not expected where it stands (word {self._at + 1})", fix=_FIX
+        )

@@ -1,0 +1,267 @@
+"""A judge's licence: what blocks a build on a judge's word demands a calibration of that judge.
+
+It is bound to the model and the rubric's hash, so that another model, or one word more in the
+rubric, revokes it. A panel is licensed as a whole, or by the licences of all its members. It does
+not hold for the records that the calibration was made from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from math import floor
+from typing import Any
+
+from calipers.scores.calibration import (
+    CALIBRATE,
+    SENSITIVITY,
+    SPECIFICITY,
+    Calibration,
+    Member,
+    made_from,
+    members_of,
+)
+from calipers.gates.rule_check import SCENARIOS
+from calipers.gates.policy import Judges, Policy
+from calipers.gates.result import Check
+from calipers.gates.rules import known_metric
+from calipers.gates.verdicts import Verdict
+from calipers.metrics.judged.who import ASPECTS, PASSED, judged_parts
+from calipers.scores.results import JudgedBy
+from calipers.statistics.influence import Estimate
+
+_TOLD = 3  # reasons in a check
+_ROUNDING = 1e-9
+_SILENT = 0.05  # of the rows: so few may lack a member of a panel that has a licence
+HOW = (
+    "have records that people rated judged by this judge as it is now, "
+    f"then {CALIBRATE}, then judges: {{calibrations: [calibration.json]}} in the policy"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """Whether who made a judged value may block, and by what calibration, or why not."""
+
+    value: str
+    by: tuple[Member, ...]
+    rows: int
+    licensed: bool
+    kappa: float | None = None
+    low: float | None = None
+    sensitivity: float | None = None
+    specificity: float | None = None
+    calibration: str | None = None
+    reason: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return {
+            "value": self.value,
+            "by": [{"model": model, "rubric_hash": of or None} for model, of in self.by],
+            "rows": self.rows,
+            "licensed": self.licensed,
+            "kappa": self.kappa,
+            "low": self.low,
+            "sensitivity": self.sensitivity,
+            "specificity": self.specificity,
+            "calibration": self.calibration,
+            "reason": self.reason,
+            **({} if self.licensed else {"fix": HOW}),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Licences:
+    """Who judged a group's records, and the calibrations that may license them."""
+
+    judges: Sequence[JudgedBy]
+    calibrations: Sequence[Calibration]
+    demands: Judges
+    confidence: float = 0.95  # of the gate
+
+    def held(self, check: Check, values: Collection[str]) -> Check:
+        """The check with its evidence; without a licence it fails, or warns where it may only."""
+        found = [self.evidence(each) for each in self.judges if each.value in values]
+        if not found:
+            return check
+        lacking = [each for each in found if not each.licensed]
+        check = replace(check, evidence=tuple(each.to_dict() for each in found))
+        if not lacking:
+            return check
+        warns = check.level == "warning" or self.demands.uncalibrated == "warn"
+        verdict: Verdict = "fail"
+        if warns and check.verdict != "fail":
+            verdict = "warn" if check.verdict == "pass" else check.verdict
+        said = f"no licence: {'; '.join(_reasons(lacking))}"
+        reason = said if check.reason is None else f"{check.reason}; {said}"
+        return replace(check, verdict=verdict, reason=reason)
+
+    def evidence(self, judged: JudgedBy) -> Evidence:
+        """Whether one judge or panel has a licence for what it says."""
+        members = members_of(m for m in judged.members if m[0] not in self.demands.people)
+        aspect = ASPECTS[judged.value]
+        of: Callable[..., Evidence] = _of(judged)
+        if not judged.members:
+            return of(reason="too many different judges and panels to be told apart")
+        if not members:
+            return of(licensed=True)  # people judged
+        whole = self._panel_of(judged, members)
+        kappa = partial(self._kappa, judged, aspect)
+        found = kappa(members) or kappa(whole)
+        if found is None:
+            of_members = [kappa((who,)) for who in members]
+            if None in of_members:
+                overlap = self._overlap(judged, aspect, {members, whole})
+                return of(reason=overlap or self._why(members, aspect))
+            found = min(filter(None, of_members), key=self._surest)
+        weakest, by = found
+        told = of(
+            kappa=weakest.value,
+            low=weakest.low,
+            sensitivity=by.rate(SENSITIVITY, aspect),
+            specificity=by.rate(SPECIFICITY, aspect),
+            calibration=by.source,
+        )
+        if by.confidence < self.confidence:
+            return replace(told, reason=_too_unsure(members, by.confidence, self.confidence))
+        if weakest.low is not None and weakest.low >= self.demands.floor:
+            return replace(told, licensed=True, reason=None)
+        return replace(told, reason=_too_weak(members, weakest, self.demands.floor))
+
+    def _kappa(
+        self, judged: JudgedBy, aspect: str, members: tuple[Member, ...] | None
+    ) -> tuple[Estimate, Calibration] | None:
+        """The surest kappa of the calibrations that are bound to just these, with its own.
+
+        Calibrations that were made from any of the judged records do not count.
+        """
+        bound = (
+            each
+            for place, each in enumerate(self.calibrations)
+            if each.members == members and not judged.rated.get(place)
+        )
+        found = [(kappa, e) for e in bound if (kappa := e.kappa(aspect)) is not None]
+        return max(found, key=self._surest, default=None)
+
+    def _surest(self, found: tuple[Estimate, Calibration]) -> tuple[bool, float]:
+        kappa, calibration = found
+        return calibration.confidence >= self.confidence, _bound(kappa)
+
+    def _panel_of(self, judged: JudgedBy, members: tuple[Member, ...]) -> tuple[Member, ...] | None:
+        """The panel that these are the rest of, where its others fell silent on a few rows."""
+        of_value = [each for each in self.judges if each.value == judged.value]
+        if judged.rows > _SILENT * sum(each.rows for each in of_value):
+            return None
+        panels = [members_of(each.members) for each in of_value]
+        return next((each for each in panels if set(members) < set(each)), None)
+
+    def _overlap(
+        self, judged: JudgedBy, aspect: str, panels: Collection[tuple[Member, ...] | None]
+    ) -> str | None:
+        """Return the reason that a calibration of these was made from the judged records, if so."""
+        bound = {*panels, *((who,) for members in panels for who in members or ())}
+        for place, each in enumerate(self.calibrations):
+            overlap = judged.rated.get(place)
+            if overlap and each.members in bound and each.kappa(aspect) is not None:
+                return (
+                    f"{made_from(each, overlap, judged.rows)}, and a calibration is no evidence "
+                    "for the records that it was made from: have people rate others"
+                )
+        return None
+
+    def _why(self, members: tuple[Member, ...], aspect: str) -> str:
+        """Why there is no calibration of these: never made, revoked, or of something else."""
+        known = {each.members for each in self.calibrations}
+        unknown = [who for who in members if (who,) not in known]
+        if not unknown:
+            return f"the calibration of {_names(members)} says nothing of {aspect}"
+        who = unknown[0]
+        for each in self.calibrations:
+            for model, rubric_hash in each.members:
+                if model == who[0]:
+                    return (
+                        f"the rubric of {model} is not the one that was calibrated: "
+                        f"hash {who[1] or 'unknown'}, not {rubric_hash or 'unknown'}"
+                    )
+        for each in self.calibrations:
+            for model, rubric_hash in each.members:
+                if rubric_hash and rubric_hash == who[1]:
+                    return f"with this rubric {model} was calibrated, and not {who[0]}"
+        return f"never calibrated with people: {_names(unknown)}"
+
+
+def licence_notice(checks: Iterable[Check]) -> Iterator[str]:
+    """What to do where a judge has no licence."""
+    if any(not each["licensed"] for check in checks for each in check.evidence):
+        yield f"judges without a licence: {HOW}; or judges: {{uncalibrated: warn}}"
+
+
+def judged_in(check: Check, policy: Policy) -> tuple[str, ...]:
+    """Which judged values a check may stand on."""
+    if check.level == "category":
+        return (PASSED,)
+    if check.source in SCENARIOS:
+        return ()  # of these it is known one by one
+    names: Iterable[str] = [check.name]
+    if check.level == "composite" and policy.composite is not None:
+        names = policy.composite.metrics()
+    return tuple(dict.fromkeys(each for name in names for each in judged_parts(known_metric(name))))
+
+
+def _of(judged: JudgedBy) -> Callable[..., Evidence]:
+    def evidence(*, licensed: bool = False, **more: Any) -> Evidence:
+        return Evidence(
+            value=judged.value, by=judged.members, rows=judged.rows, licensed=licensed, **more
+        )
+
+    return evidence
+
+
+def _bound(kappa: Estimate) -> float:
+    return float("-inf") if kappa.low is None else kappa.low
+
+
+def _too_unsure(members: tuple[Member, ...], has: float, demanded: float) -> str:
+    return (
+        f"{_names(members)} was calibrated with {100 * has:g} % intervals, the gate's have "
+        f"{100 * demanded:g} %: calibrate with --confidence {demanded:g}"
+    )
+
+
+def _too_weak(members: tuple[Member, ...], kappa: Estimate, least: float) -> str:
+    """Return why κ is no licence: too little agreement, or too few records to be sure of it."""
+    who, records = _names(members), f"{kappa.n:,} record{'' if kappa.n == 1 else 's'}"
+    if kappa.value is not None and kappa.value < least:
+        bound = "" if kappa.low is None else f", its lower bound {_two(kappa.low)}"
+        return (
+            f"{who} agrees too little with people: κ is {_two(kappa.value)}{bound}, "
+            f"required {least:g}"
+        )
+    if kappa.low is None:
+        said = kappa.reason or f"{records} give no interval"
+        return f"no lower bound of κ is known for {who}: {said}"
+    too_few = "is too few" if kappa.n == 1 else "are too few"
+    return (
+        f"{who}: {records} {too_few}: the lower bound of κ is {_two(kappa.low)}, required {least:g}"
+    )
+
+
+def _two(value: float) -> str:
+    """Two decimals, rounded down: a bound below the floor is never shown as the floor."""
+    return f"{floor(100 * value + _ROUNDING) / 100:.2f}"
+
+
+def _names(members: Sequence[Member]) -> str:
+    return " and ".join(f"{model} (rubric {of})" if of else model for model, of in members)
+
+
+def _reasons(lacking: Sequence[Evidence]) -> Iterator[str]:
+    """The first few, each once; what holds for a panel need not be said of a part of it."""
+    bigger = [set(each.by) for each in lacking]
+    whole = (e for e in lacking if not e.by or not any(set(e.by) < other for other in bigger))
+    found = list(dict.fromkeys(each.reason for each in whole if each.reason is not None))
+    yield from found[:_TOLD]
+    if len(found) > _TOLD:
+        yield f"and {len(found) - _TOLD:,} more"

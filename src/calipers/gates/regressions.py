@@ -1,0 +1,308 @@
+"""Is a run worse than a recorded one: a paired non-inferiority test on the tasks of both.
+
+A margin says how much worse is still acceptable; a negative one demands that much improvement. The
+check passes where the whole interval of (new − baseline), in the metric's good direction, lies
+above −margin, fails where all of it lies below, and is inconclusive between. Where no task is worse
+it passes with any margin from 0 on: the same records again are no regression.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from math import ceil, hypot
+from typing import Any, Literal
+
+import numpy as np
+
+from calipers.gates.baselines import RecordedGroup, feature_of, tolerances
+from calipers.gates.rule_check import Judge
+from calipers.gates.reasons import value_text
+from calipers.gates.result import Check
+from calipers.gates.rules import known_metric
+from calipers.gates.task_values import TaskValues
+from calipers.gates.thresholds import Operator, Scale, Threshold, scale_of
+from calipers.gates.verdicts import Verdict
+from calipers.metrics import Metric
+from calipers.metrics.declare.pairs import pair_scale
+from calipers.statistics.intervals import normal_quantile
+from calipers.statistics.paired_tasks import PairedTasks, compare_tasks
+
+BASELINE: Literal["baseline"] = "baseline"
+NO_TASKS = "no task in common with the baseline, so nothing shows that it is not worse"
+_FLIPS = 2_000
+_POWER = 1.6449  # normal quantile of 0.95: how surely an unchanged system should pass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """New − baseline over the tasks of both, with its interval."""
+
+    baseline: float
+    value: float
+    low: float | None
+    high: float | None
+    p_value: float | None
+    test: str
+    tasks: int | None  # in both; None where there are no values of tasks to pair
+    better: int = 0  # tasks
+    worse: int | None = None  # None where there are no values of tasks
+    reason: str | None = None  # why it has no interval
+
+    @property
+    def difference(self) -> float:
+        """Return how far the value moved."""
+        return self.value - self.baseline
+
+
+def change_of(
+    name: str,
+    before: RecordedGroup,
+    now: RecordedGroup,
+    *,
+    confidence: float,
+    seed: int = 0,
+    clusters: Mapping[str, Any] | None = None,
+) -> Change | None:
+    """Return how a metric changed: paired by task where it is a mean over rows, else unpaired.
+
+    None where either run has no value of it, or where they share no task.
+    """
+    metric = known_metric(name)
+    feature = feature_of(name)
+    old, new = (group.tasks.get(feature or "") for group in (before, now))
+    if old is not None and new is not None:
+        return _paired(metric, old, new, confidence, seed, clusters)
+    if name not in before.metrics or name not in now.metrics:
+        return None
+    return _unpaired(name, before, now, confidence)
+
+
+def _paired(
+    metric: Metric,
+    old: TaskValues,
+    new: TaskValues,
+    confidence: float,
+    seed: int,
+    clusters: Mapping[str, Any] | None,
+) -> Change | None:
+    common, here, there = np.intersect1d(
+        np.array(old.ids, dtype=object), np.array(new.ids, dtype=object), return_indices=True
+    )
+    if not common.size:
+        return None
+    tasks = PairedTasks(
+        base=_meant(metric, old.means[here]),
+        candidate=_meant(metric, new.means[there]),
+        base_runs=old.runs[here],
+        candidate_runs=new.runs[there],
+        squares=old.squares[here] + new.squares[there],
+    )
+    labels = (
+        None if clusters is None else np.array([str(clusters.get(each, each)) for each in common])
+    )
+    found = compare_tasks(
+        tasks,
+        pair_scale(metric),
+        weight="row",
+        confidence=confidence,
+        seed=seed,
+        resamples=_FLIPS,
+        clusters=labels,
+    )
+    baseline, value = tasks.by_row or tasks.by_task
+    return Change(
+        baseline=baseline,
+        value=value,
+        low=found.low,
+        high=found.high,
+        p_value=found.p_value,
+        test=found.test,
+        tasks=int(common.size),
+        better=found.wins,
+        worse=found.losses,
+        reason=found.reason,
+    )
+
+
+def _meant(metric: Metric, means: Any) -> Any:
+    return 1 - means if metric.complement else means
+
+
+def _unpaired(name: str, before: RecordedGroup, now: RecordedGroup, confidence: float) -> Change:
+    """Return the change of a metric without values of tasks, by the error bars of both runs."""
+    old, new = before.metrics[name], now.metrics[name]
+    errors = before.stderrs.get(name), now.stderrs.get(name)
+    found = partial(
+        Change,
+        baseline=old,
+        value=new,
+        p_value=None,
+        test="by the standard errors of both runs",
+        tasks=None,
+        worse=0 if old == new else None,
+    )
+    if errors[0] is None or errors[1] is None:
+        return found(low=None, high=None, reason="a run has no standard error of it")
+    reach = normal_quantile(confidence) * hypot(errors[0], errors[1])
+    return found(low=new - old - reach, high=new - old + reach)
+
+
+def has_gained(name: str, before: RecordedGroup, now: RecordedGroup, *, confidence: float) -> bool:
+    """Say whether a metric is better than recorded, all of the interval above no change."""
+    better = known_metric(name).better
+    change = change_of(name, before, now, confidence=confidence) if better else None
+    if change is None or change.low is None or change.high is None:
+        return False
+    return change.low > 0 if better == "higher" else change.high < 0
+
+
+def regression_checks(
+    judge: Judge, before: RecordedGroup, now: RecordedGroup, clusters: Mapping[str, Any] | None
+) -> Iterator[Check]:
+    """Yield a check of each metric that the policy, or the baseline by itself, holds to."""
+    policy = judge.policy
+    margins = {} if policy.baseline is None else policy.baseline.margins
+    for name, margin in tolerances(before, margins).items():
+        change = change_of(name, before, now, confidence=judge.run.confidence, clusters=clusters)
+        yield _check(judge, name, margin, change)
+
+
+def _check(judge: Judge, name: str, margin: float, change: Change | None) -> Check:
+    scale = scale_of(known_metric(name))
+    measured = judge.run.metrics[name]
+    check = Check(
+        name=name,
+        level=BASELINE,
+        source=BASELINE,
+        verdict="fail",
+        n=measured.n,
+        missing=measured.missing,
+        undecided=judge.undecided([name]),
+        by=judge.run.by,
+    )
+    if measured.value is None:
+        return replace(check, ran=False, reason=f"no value: {measured.reason}")
+    if change is None:
+        return replace(check, ran=False, value=measured.value, reason=NO_TASKS)
+    threshold = _required(change, margin, scale)
+    verdict, reason = _decide(change, margin, scale, judge.run.confidence)
+    return replace(
+        check,
+        verdict=judge.as_asked(verdict, BASELINE),
+        value=change.value,
+        low=None if change.low is None else change.baseline + change.low,
+        high=None if change.high is None else change.baseline + change.high,
+        threshold=threshold,
+        reason=reason,
+        thin=verdict == "inconclusive",
+        further_scenarios=_further(change, margin, judge.run.confidence)
+        if verdict == "inconclusive"
+        else None,
+        failing=judge.run.failing(name, threshold, None) if verdict == "fail" else check.failing,
+        change=_json(change, margin),
+    )
+
+
+def _json(change: Change, margin: float) -> dict[str, Any]:
+    return {
+        "baseline": change.baseline,
+        "difference": change.difference,
+        "low": change.low,
+        "high": change.high,
+        "margin": margin,
+        "p_value": change.p_value,
+        "test": change.test,
+        "n_pairs": change.tasks,
+    }
+
+
+def _required(change: Change, margin: float, scale: Scale) -> Threshold:
+    """Return the value that the metric has to lie above, or below, all of its interval."""
+    higher = scale.better == "higher"
+    low, high = scale.range
+    least = change.baseline - margin if higher else change.baseline + margin
+    operator: Operator = "≥" if higher else "≤"
+    return Threshold(operator=operator, value=min(high, max(low, least)), scale=scale)
+
+
+def _decide(
+    change: Change, margin: float, scale: Scale, confidence: float
+) -> tuple[Verdict, str | None]:
+    """Return the verdict and what there is to say about it."""
+    text = _texts(scale)
+    if change.worse == 0 and margin >= 0:
+        return "pass", _none_worse(change)
+    if change.low is None or change.high is None:
+        return "inconclusive", f"the change has no interval: {change.reason}"
+    higher = scale.better == "higher"
+    worst, best = (change.low, change.high) if higher else (-change.high, -change.low)
+    if worst > -margin:
+        return "pass", None
+    sure = f"{100 * confidence:g} % interval"
+    moved = f"{text(change.value)}, baseline {text(change.baseline)}"
+    between = f"{_signed(change.low, text)} to {_signed(change.high, text)}"
+    if best < -margin:
+        return (
+            "fail",
+            f"{moved}: the {sure} of the change, {between}, is worse than {_allowed(margin, text)}",
+        )
+    seen = _resolvable(change, confidence)
+    said = f"{moved}: the {sure} of the change, {between}, includes {_allowed(margin, text)}"
+    return "inconclusive", f"{said}; {_advice(change, margin, seen, confidence, text)}"
+
+
+def _none_worse(change: Change) -> str:
+    """Say that nothing got worse: no interval has to tell that apart from luck."""
+    if change.tasks is None or not change.better:
+        where = "both runs" if change.tasks is None else f"all {change.tasks:,} tasks"
+        return f"unchanged: the same value in {where}"
+    return f"no task is worse: {change.better:,} of {change.tasks:,} better, the others the same"
+
+
+def _advice(
+    change: Change, margin: float, seen: float, confidence: float, text: Callable[[float], str]
+) -> str:
+    """Say which margin these data resolve, and how many tasks the one asked for would take."""
+    of = "" if change.tasks is None else f" with {change.tasks:,} tasks"
+    resolves = f"a margin of {text(seen)} or more can be resolved{of}"
+    further = _further(change, margin, confidence)
+    if margin <= 0:
+        return f"{resolves} (baseline: margins in the policy)"
+    if further is None:
+        return resolves
+    return f"{resolves}; this margin takes about {further + (change.tasks or 0):,} tasks"
+
+
+def _resolvable(change: Change, confidence: float) -> float:
+    """Return the margin with which a system that has not changed passes 95 times in 100."""
+    assert change.low is not None
+    assert change.high is not None
+    z = normal_quantile(confidence)
+    return (change.high - change.low) / (2 * z) * (z + _POWER)
+
+
+def _further(change: Change, margin: float, confidence: float) -> int | None:
+    """Return how many more tasks an unchanged system needs to pass with this margin."""
+    if margin <= 0 or not change.tasks or change.low is None:
+        return None
+    needed = ceil(change.tasks * (_resolvable(change, confidence) / margin) ** 2)
+    return needed - change.tasks if needed > change.tasks else None
+
+
+def _texts(scale: Scale) -> Callable[[float], str]:
+    return lambda value: value_text(value, scale)
+
+
+def _signed(value: float, text: Callable[[float], str]) -> str:
+    return f"+{text(value)}" if value > 0 else text(value)
+
+
+def _allowed(margin: float, text: Callable[[float], str]) -> str:
+    """Say what is required of the change in words."""
+    if margin == 0:
+        return "no change"
+    return (
+        f"the margin of {text(margin)}" if margin > 0 else f"the gain of {text(-margin)} required"
+    )

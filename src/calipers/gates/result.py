@@ -1,0 +1,216 @@
+"""What a gate found: its checks, each with a verdict and the reason for it, and the whole."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from calipers.support.errors import EXIT_FAILED, EXIT_INCOMPLETE, EXIT_PASS
+from calipers.gates.early import Early, Standing
+from calipers.gates.rules import Risk
+from calipers.gates.thresholds import Scale, Threshold
+from calipers.gates.undecided import Undecided
+from calipers.gates.verdicts import Evidence, Verdict
+from calipers.scores.results import Input
+from calipers.support.strict_json import finite_json, strict_json
+from calipers.support.version import __version__
+
+SCHEMA = "calipers.gate/1"
+LISTED = 100  # ids of scenarios in a list
+
+Level = Literal["blocking", "warning", "required", "category", "composite", "baseline"]
+GateVerdict = Literal["pass", "fail", "inconclusive", "incomplete"]
+
+_EXIT_CODES: dict[GateVerdict, int] = {
+    "pass": EXIT_PASS,
+    "fail": EXIT_FAILED,
+    "inconclusive": EXIT_FAILED,
+    "incomplete": EXIT_INCOMPLETE,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Ids:
+    """Some scenarios: how many, and the ids of the first."""
+
+    count: int = 0
+    first: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return {"count": self.count, "ids": list(self.first)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """One demand of the policy, and what came of it."""
+
+    name: str
+    level: Level
+    source: str  # where in the policy it stands: thresholds.blocking, baseline, …
+    verdict: Verdict
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    threshold: Threshold | None = None
+    reason: str | None = None
+    n: int = 0  # rows, or tasks, behind the value
+    missing: int = 0  # rows without one
+    undecided: Undecided = field(
+        default_factory=Undecided
+    )  # of these, what may not be left out in silence
+    by: Mapping[str, Any] = field(default_factory=dict)
+    risk: Risk | None = None
+    description: str | None = None
+    ran: bool = True  # or nothing was measured
+    thin: bool = False  # another run might well decide otherwise
+    further_scenarios: int | None = None  # that would settle it, if the value is what it seems
+    further_range: tuple[int, int | None] | None = None  # the fewest and, if known, the most
+    failing: Ids = Ids()
+    sequence: Standing | None = None  # in a run that may end as soon as it is decided
+    evidence: tuple[Mapping[str, Any], ...] = ()  # who judged, and by what licence
+    change: Mapping[str, Any] | None = None  # of a baseline: how far it moved, and how sure
+    flagged: int = 0  # judged answers behind it that seem to speak to the judge
+
+    @property
+    def scale(self) -> Scale | None:
+        """What the numbers are in."""
+        return None if self.threshold is None else self.threshold.scale
+
+    @property
+    def blocks(self) -> bool:
+        """Say whether it keeps the gate from passing."""
+        return self.level != "warning" and self.verdict in ("fail", "inconclusive")
+
+    def to_dict(self) -> dict[str, Any]:
+        """The contract's JSON of one check, and what else is known."""
+        threshold = self.threshold
+        further = {
+            "operator": None if threshold is None else threshold.operator,
+            "source": self.source,
+            "by": dict(self.by) or None,
+            "risk": self.risk,
+            "description": self.description,
+            "thin": self.thin or None,
+            "further_scenarios": self.further_scenarios,
+            "further_range": self.further_range and list(self.further_range),
+            "undecided": self.undecided.count or None,
+            "failing": self.failing.to_dict() if self.failing.count else None,
+            "sequence": None if self.sequence is None else self.sequence.to_dict(),
+            "evidence": [dict(each) for each in self.evidence] or None,
+            "change": None if self.change is None else dict(self.change),
+            "flagged": self.flagged or None,
+        }
+        return {
+            "name": self.name,
+            "level": self.level,
+            "value": finite_json(self.value),
+            "low": finite_json(self.low),
+            "high": finite_json(self.high),
+            "threshold": None if threshold is None else threshold.value,
+            "verdict": self.verdict,
+            "reason": self.reason,
+            "n": self.n,
+            "missing": self.missing,
+            **{key: value for key, value in further.items() if value is not None},
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changes:
+    """How the scenarios differ from those of the baseline."""
+
+    by: Mapping[str, Any] = field(default_factory=dict)
+    added: Ids = Ids()
+    removed: Ids = Ids()
+    broken: Ids = Ids()  # passed then, not now
+    mended: Ids = Ids()
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON has it."""
+        named = ("added", "removed", "broken", "mended")
+        return {
+            **({"by": dict(self.by)} if self.by else {}),
+            **{name: getattr(self, name).to_dict() for name in named},
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateResult:
+    """Everything `calipers gate` decided. Prints as a table, shows as HTML in a notebook."""
+
+    verdict: GateVerdict
+    checks: tuple[Check, ...]
+    records: int
+    errors: int
+    incomplete: tuple[str, ...]  # why the run is
+    evidence: Evidence
+    confidence: float
+    policy: str
+    inputs: tuple[Input, ...] = ()
+    release: str | None = None
+    changes: tuple[Changes, ...] = ()
+    notices: tuple[str, ...] = ()
+    seed: int = 0
+    early: Early | None = None
+    flagged: int = 0  # judged records that seem to speak to the judge
+
+    @property
+    def exit_code(self) -> int:
+        """0 pass, 1 failed or inconclusive, 3 incomplete or empty."""
+        return _EXIT_CODES[self.verdict]
+
+    @property
+    def passed(self) -> bool:
+        """Say whether the build may go on."""
+        return self.verdict == "pass"
+
+    def to_dict(self) -> dict[str, Any]:
+        """The contract's JSON, as Python values."""
+        further = {
+            "release": self.release,
+            "changes": [each.to_dict() for each in self.changes] or None,
+            "notices": list(self.notices) or None,
+            "flagged": self.flagged or None,
+            "until_decided": None if self.early is None else self.early.to_dict(),
+        }
+        return {
+            "schema": SCHEMA,
+            "version": __version__,
+            "seed": self.seed,
+            "verdict": self.verdict,
+            "records": self.records,
+            "errors": self.errors,
+            "incomplete": list(self.incomplete),
+            "evidence": self.evidence,
+            "confidence": self.confidence,
+            "policy": self.policy,
+            "inputs": [each.to_dict() for each in self.inputs],
+            "checks": [check.to_dict() for check in self.checks],
+            **{key: value for key, value in further.items() if value is not None},
+        }
+
+    def to_json(self, *, indent: int | None = 1) -> str:
+        """Strict JSON, the same bytes for the same input."""
+        return strict_json(self.to_dict(), indent=indent)
+
+    def __str__(self) -> str:
+        from calipers.reports.gate import gate_text  # noqa: PLC0415 (loads rich)
+
+        return gate_text(self)
+
+    def _repr_html_(self) -> str:
+        from calipers.reports.gate import gate_html  # noqa: PLC0415 (only in notebooks)
+
+        return gate_html(self)
+
+
+def verdict_of(checks: tuple[Check, ...], *, complete: bool) -> GateVerdict:
+    """A failed check goes before an incomplete run, and that before what is inconclusive."""
+    blocking = {check.verdict for check in checks if check.blocks}
+    if "fail" in blocking:
+        return "fail"
+    if not complete:
+        return "incomplete"
+    return "inconclusive" if "inconclusive" in blocking else "pass"

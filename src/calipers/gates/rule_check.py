@@ -1,0 +1,183 @@
+"""One rule held against one measured value."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from typing import Any
+
+from calipers.scores.calibration import Calibration
+from calipers.gates.policy import Policy
+from calipers.gates.reasons import reason
+from calipers.gates.result import Check, Ids, Level
+from calipers.gates.rules import Rule
+from calipers.gates.thresholds import Threshold
+from calipers.gates.undecided import Undecided, worse
+from calipers.gates.verdicts import (
+    Estimate,
+    Verdict,
+    cautious,
+    further_range,
+    further_scenarios,
+    is_thin,
+    judged,
+)
+from calipers.scores.results import JudgedBy, Measured
+
+SCENARIOS = ("required_scenarios", "optional_scenarios")  # checks of single ones
+_WORST: tuple[Verdict, ...] = ("pass", "warn", "inconclusive", "fail")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScenarioRuns:
+    """How the runs of one scenario ended; of those left over nothing is known."""
+
+    runs: int
+    passed: int
+    failed: int
+    errors: int
+    by_judges: int = 0  # whose verdict is not recorded, but judges'
+    flagged: int = 0  # of these, those whose text seems to speak to the judge
+    lacking: int = 0  # that expectations or judges leave undecided, wholly or by one rubric
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredRun:
+    """All that a gate has to know about a group of records."""
+
+    by: Mapping[str, Any]
+    records: int
+    errors: int
+    scenarios: int
+    metrics: Mapping[str, Measured]
+    categories: Mapping[str, Measured]  # the pass rate of each
+    named: Mapping[str, ScenarioRuns]  # the required and optional ones that are there
+    failing: Callable[[str, Threshold, str | None], Ids]  # by metric and, if named, category
+    undecided: Callable[[str, str | None], Undecided]  # the same
+    latency_budget_ms: float = 5000.0
+    confidence: float = 0.95  # of its intervals
+    judges: tuple[JudgedBy, ...] = ()  # who made its judged values
+    calibrations: tuple[Calibration, ...] = ()
+    flagged: Mapping[str, int] = field(
+        default_factory=dict
+    )  # runs that judges decided, by category
+    all_flagged: int = 0  # records with flags, whatever they decide
+
+    def flagged_behind(self, check: Check, values: Collection[str]) -> int:
+        """Return how many judged values of flagged texts a check rests on."""
+        if check.name in self.named and check.source in SCENARIOS:
+            return self.named[check.name].flagged
+        if check.level == "category" and check.name in self.categories:
+            return self.flagged.get(check.name, 0)
+        judged = [each for each in self.judges if each.value in values]
+        if any(not each.members for each in judged):
+            return self.all_flagged  # too many to be told apart
+        by_value: Counter[str] = Counter()
+        for each in judged:
+            by_value[each.value] += each.flagged
+        return max(by_value.values(), default=0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judge:
+    """Judges rules on the evidence of one group, as the policy asks."""
+
+    run: MeasuredRun
+    policy: Policy
+
+    def metric(self, rule: Rule, level: Level, source: str) -> Check:
+        """A metric against its threshold."""
+        return self.measured(rule, self.run.metrics[rule.name], level, source, of=rule.name)
+
+    def measured(
+        self,
+        rule: Rule,
+        measured: Measured,
+        level: Level,
+        source: str,
+        *,
+        of: str | None,
+        category: str | None = None,
+    ) -> Check:
+        """A value `of` a metric against a threshold; a null fails what blocks, else it warns."""
+        check = Check(
+            name=rule.name,
+            level=level,
+            source=source,
+            verdict="warn" if level == "warning" else "fail",
+            value=measured.value,
+            low=measured.low,
+            high=measured.high,
+            threshold=rule.threshold,
+            n=measured.n,
+            missing=measured.missing,
+            undecided=self.undecided([] if of is None else [of], category),
+            by=self.run.by,
+            risk=rule.risk,
+            description=rule.description,
+        )
+        if measured.value is None:
+            return replace(check, ran=False, reason=f"no value: {measured.reason}")
+        estimate = self._estimate(measured, measured.value)
+        if self.policy.evidence == "interval":
+            estimate = cautious(rule.threshold, estimate, self.run.confidence)
+        verdict = judged(rule.threshold, estimate, self.policy.evidence)
+        thin = is_thin(rule.threshold, estimate)
+        further = between = None
+        if thin:
+            further = further_scenarios(rule.threshold, estimate, confidence=self.run.confidence)
+            between = further_range(rule.threshold, estimate, confidence=self.run.confidence)
+        met = rule.threshold.is_met(measured.value)
+        return replace(
+            check,
+            low=estimate.low,
+            high=estimate.high,
+            verdict=self.as_asked(verdict, level),
+            thin=thin,
+            further_scenarios=further,
+            further_range=between,
+            reason=reason(rule.threshold, estimate, verdict, between, thin=thin),
+            failing=Ids() if met or of is None else self.run.failing(of, rule.threshold, category),
+        )
+
+    def _estimate(self, measured: Measured, value: float) -> Estimate:
+        called = max(1, self.run.records - self.run.errors)
+        further = measured.scope is None  # an interval of one task's runs says nothing of others
+        return Estimate(
+            value=value,
+            low=measured.low if further else None,
+            high=measured.high if further else None,
+            stderr=measured.stderr if further else None,
+            worth=measured.worth if further else None,
+            scenarios=round(measured.n * self.run.scenarios / called),
+            is_share=measured.interval == "wilson",
+        )
+
+    def undecided(self, metrics: Iterable[str], category: str | None = None) -> Undecided:
+        """Return what is undecided of the metric that has most of it; nothing where it may be."""
+        if self.policy.undecided == "ignore":
+            return Undecided()
+        return reduce(worse, (self.run.undecided(name, category) for name in metrics), Undecided())
+
+    def as_asked(self, verdict: Verdict, level: Level) -> Verdict:
+        """A warning never blocks, and what doubt means is the policy's choice."""
+        if verdict == "inconclusive" and self.policy.on_inconclusive != "fail":
+            return self.policy.on_inconclusive
+        blocks = verdict in ("fail", "inconclusive")
+        return "warn" if blocks and level == "warning" else verdict
+
+
+def joined(check: Check, also: Check) -> Check:
+    """Two parts of one rule: the worse verdict holds, and both reasons are given."""
+    check = replace(check, undecided=worse(check.undecided, also.undecided))
+    if also.verdict == "pass":
+        return check
+    said = f"{also.name}: {also.reason}"
+    return replace(
+        check,
+        verdict=max(check.verdict, also.verdict, key=_WORST.index),
+        reason=said if check.reason is None else f"{check.reason}; {said}",
+        failing=check.failing if check.failing.count else also.failing,
+    )

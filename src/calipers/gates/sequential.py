@@ -1,0 +1,215 @@
+"""What is sure of a check while a run goes on.
+
+A check on a mean of values in [0, 1] is decided by bets on its tasks, one after the other, in an
+order that was drawn before. The value of a task is the mean of its runs. A run without a value
+counts as the mark itself: it then moves the mean to neither side of it, just as it moves no metric
+that leaves it out. A call that failed counts as the worst when good is to be shown, and as the best
+when bad is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Literal, NamedTuple
+
+from calipers.gates.demands import Demand
+from calipers.gates.early import Early, Standing
+from calipers.gates.reasons import value_text
+from calipers.gates.result import Check
+from calipers.statistics.anytime import Bets, Bounds, mean_bounds, sure_bounds
+
+Decision = Literal["pass", "fail"]
+
+_PART = "judged on the part that was run"
+
+
+class TaskValue(NamedTuple):
+    """What the value of a task can be, and whether any of its runs has one."""
+
+    least: float
+    most: float
+    known: bool = True
+
+
+class CheckSequence:
+    """The values of a check's tasks as they come in, and what they decide.
+
+    `tasks` are those that it is about, in the order drawn. With `of_these` the mean is that of
+    these very tasks, and known with the last; else that of whatever they are drawn from.
+    """
+
+    def __init__(
+        self, demand: Demand, tasks: Sequence[int], *, alpha: float, of_these: bool
+    ) -> None:
+        self.demand = demand
+        self.decided: Decision | None = None
+        self._tasks = tasks
+        self._about = frozenset(tasks)
+        self._alpha = alpha
+        self._came: dict[int, TaskValue] = {}
+        self._least: list[float] = []
+        self._most: list[float] = []
+        self._after: int | None = None
+        self._is_known = False
+        if demand.on is not None and tasks:
+            self._of_these = of_these or demand.on.is_exact
+            total = len(tasks) if self._of_these else None
+            mark = demand.on.value
+            self._above = Bets(mark=mark, alpha=alpha / 2, total=total)
+            self._below = Bets(mark=1 - mark, alpha=alpha / 2, total=total)
+
+    @property
+    def why_not(self) -> str | None:
+        """Why it cannot be decided before the end, if so."""
+        return self.demand.why_not or (None if self._tasks else "no task of the suite is of it")
+
+    @property
+    def is_a_bet(self) -> bool:
+        """Say whether it may err: what is demanded of all, or of none, is counted."""
+        return self.why_not is None and self.demand.on is not None and not self.demand.on.is_exact
+
+    @property
+    def is_all_seen(self) -> bool:
+        """Say whether no further call can tell more of it: what it leaves open, others decide."""
+        return self.why_not is None and len(self._least) == len(self._tasks)
+
+    def is_open_for(self, task: int) -> bool:
+        """Say whether the task may help to decide it."""
+        if self.why_not is not None:
+            return True
+        return self.decided is None and task in self._about
+
+    def take(self, values: Iterable[tuple[int, TaskValue]]) -> None:
+        """The values of tasks, in any order; each counts when its turn has come."""
+        if self.why_not is not None:
+            return
+        self._came |= {task: value for task, value in values if task in self._about}
+        done = len(self._least)
+        new: list[TaskValue] = []
+        for task in self._tasks[done:]:
+            if task not in self._came:
+                break
+            new.append(self._came.pop(task))
+        if new:
+            self._least += (each.least for each in new)
+            self._most += (each.most for each in new)
+            self._is_known = self._is_known or any(each.known for each in new)
+            self._above = self._above.placed([each.least for each in new])
+            self._below = self._below.placed([1 - each.most for each in new])
+            self._decide()
+
+    def _decide(self) -> None:
+        if self.decided is not None:
+            return
+        won, after = self._won()
+        self.decided = (self._counted() or won) if self._is_known else self._of_nothing()
+        if self.decided is not None:
+            self._after = after if won == self.decided else len(self._least)
+
+    def _of_nothing(self) -> Decision | None:
+        """Where no task has a value there is none to meet a demand, once all have been asked."""
+        return "fail" if self.is_all_seen and self._least == self._most else None
+
+    def _sure(self) -> Bounds:
+        """What the mean of all tasks lies between whatever is to come."""
+        seen = len(self._least)
+        return sure_bounds(self._above.summed, seen - self._below.summed, seen, len(self._tasks))
+
+    def _counted(self) -> Decision | None:
+        """What no value to come can change."""
+        on = self.demand.on
+        assert on is not None
+        if not self._of_these:
+            return None
+        low, high = self._sure()
+        ends = {on.is_met(low), on.is_met(high)}
+        if len(ends) > 1 or (on.operator == "=" and low < on.value < high):
+            return None
+        return "pass" if True in ends else "fail"
+
+    def _won(self) -> tuple[Decision | None, int | None]:
+        """What the bets say, and after how many tasks; the one counts that was won first."""
+        on = self.demand.on
+        assert on is not None
+        above, below = self._above.won_after, self._below.won_after
+        if on.is_exact or (above is None and below is None):
+            return None, None
+        is_above = below is None or (above is not None and above < below)
+        is_good = is_above == (on.operator in ("≥", ">"))
+        return "pass" if is_good else "fail", above if is_above else below
+
+    def standing(self) -> Standing:
+        """What is sure so far."""
+        on = self.demand.on
+        if self.why_not is not None or on is None:
+            return Standing(
+                name=self.demand.name,
+                decided=None,
+                tasks=0,
+                of=len(self._tasks),
+                why_not=self.why_not,
+            )
+        if on.is_exact:
+            around = self._sure()
+        else:
+            total = len(self._tasks) if self._of_these else None
+            around = mean_bounds(self._least, self._most, total=total, alpha=self._alpha)
+        return Standing(
+            name=self.demand.name,
+            decided=self.decided,
+            tasks=len(self._least),
+            of=len(self._tasks),
+            low=around.low,
+            high=around.high,
+            after=self._after,
+            within=self.demand.within,
+        )
+
+
+def settled(checks: Iterable[Check], early: Early) -> Iterator[Check]:
+    """The checks of a group in a run that may end early, each with how it stands.
+
+    Where the run did end, what blocks is as far as it is sure: its interval on the part that was
+    run knows nothing of how often one has looked. Of a check whose tasks were all run there is no
+    part: what these leave open, the ordinary interval decides.
+    """
+    found = list(checks)
+    standings = iter(early.of_group(found[0].by) if found else ())
+    for check in found:
+        if check.level == "warning":
+            said = f"{check.reason}; {_PART}" if check.reason else _PART
+            yield replace(check, reason=said) if early.stopped else check
+            continue
+        standing = next(standings)
+        assert standing.name == check.name
+        known = replace(check, sequence=standing)
+        yield _as_sure(known, standing) if early.stopped else known
+
+
+def _as_sure(check: Check, standing: Standing) -> Check:
+    if standing.decided is None and standing.is_all_seen:
+        return check
+    is_of_share = standing.within is not None
+    check = replace(
+        check,
+        low=None if is_of_share else standing.low,
+        high=None if is_of_share else standing.high,
+        thin=False,
+        further_scenarios=None,
+        further_range=None,
+    )
+    if standing.decided is None:
+        why = standing.why_not or f"open after {standing.tasks:,} of {standing.of:,} tasks"
+        return replace(check, verdict="inconclusive", reason=f"the run has ended before: {why}")
+    said = f"sure after {standing.after:,} of {standing.of:,} tasks"
+    if standing.decided == "fail":
+        said = f"{_missed(check)}; {said}"
+    return replace(check, verdict=standing.decided, reason=said)
+
+
+def _missed(check: Check) -> str:
+    if check.value is None or check.threshold is None or check.level == "required":
+        return check.reason or "it failed"
+    value = value_text(check.value, check.threshold.scale, check.threshold)
+    return f"{value} where {check.threshold} is demanded"

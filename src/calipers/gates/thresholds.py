@@ -1,0 +1,227 @@
+"""Thresholds as people write them: `85`, `0.85`, "≥ 85%", "< 5000ms", "= 100%".
+
+Every metric has a direction: a bare number is the least that is good enough, or the most.
+
+>>> from math import inf
+>>> latency = Scale(name="latency_p95_ms", unit="ms", range=(0, inf), better="lower")
+>>> rate = Scale(name="pass_rate", unit=None, range=(0, 1), better="higher")
+>>> str(parse_threshold(85, rate)), str(parse_threshold("< 5s", latency))
+('≥ 85 %', '< 5,000 ms')
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal
+from math import isfinite
+from typing import Any, Literal
+
+from calipers.support.config.files import shown
+from calipers.support.errors import UsageError
+from calipers.metrics import Metric
+
+Operator = Literal["≥", "≤", ">", "<", "="]
+Better = Literal["higher", "lower"] | None
+
+_SPELLINGS: dict[str, Operator] = {
+    "≥": "≥",
+    ">=": "≥",
+    "≤": "≤",
+    "<=": "≤",
+    ">": ">",
+    "<": "<",
+    "=": "=",
+    "==": "=",
+}
+_WRITTEN = re.compile(
+    r"(?P<operator>[≥≤<>=]=?|)\s*(?P<number>[-−+]?(?:\d+(?:\.\d*)?|\.\d+))\s*(?P<unit>[^\d\s]*)",
+    re.ASCII,
+)
+_BETTER_WITH: dict[Operator, Better] = {"≥": "higher", ">": "higher", "≤": "lower", "<": "lower"}
+_PERCENT = "%"
+_MOST_PERCENT = 100
+_IN_UNIT = {("ms", "s"): Decimal(1000), ("s", "ms"): Decimal("0.001")}
+_LONGEST = 60
+_ROUNDING = 1e-12  # of the threshold: what sums of decimal fractions lose, far below one count
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scale:
+    """What a threshold is held against: a metric's unit, range and direction."""
+
+    name: str
+    unit: str | None
+    range: tuple[float, float]
+    better: Better
+
+    @property
+    def is_ratio(self) -> bool:
+        """Say whether percent makes sense."""
+        return self.range == (0, 1) and self.unit is None
+
+
+def scale_of(metric: Metric) -> Scale:
+    """The scale that a metric declares."""
+    return Scale(name=metric.name, unit=metric.unit, range=metric.range, better=metric.better)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Threshold:
+    """What a value has to be."""
+
+    operator: Operator
+    value: float
+    scale: Scale
+
+    @property
+    def is_exact(self) -> bool:
+        """Say whether only one value will do: `= 100%`, and at least what is the most there is."""
+        low, high = self.scale.range
+        ends = (
+            self.operator == "≥" and self.value >= high,
+            self.operator == "≤" and self.value <= low,
+        )
+        return self.operator == "=" or any(ends)
+
+    def is_met(self, value: float) -> bool:
+        """Say whether the value is on the good side; counts that are equal are equal here too."""
+        return bool(self.holds(value))
+
+    def holds(self, values: Any) -> Any:
+        """The same of a number, an array or an expression."""
+        slack = _ROUNDING * max(1.0, abs(self.value))
+        return _HOLDS[self.operator](values - self.value, slack)
+
+    def __str__(self) -> str:
+        return f"{self.operator} {number_text(self.value, self.scale)}"
+
+
+_HOLDS: dict[Operator, Callable[[Any, float], Any]] = {
+    "≥": lambda above, slack: above >= -slack,
+    "≤": lambda above, slack: above <= slack,
+    ">": lambda above, slack: above > slack,
+    "<": lambda above, slack: above < -slack,
+    "=": lambda above, slack: abs(above) <= slack,
+}
+
+
+def number_text(value: float, scale: Scale) -> str:
+    """A number in its scale, as short as it is exact enough: 85 %, 5,000 ms."""
+    if not isfinite(value):
+        return "∞" if value > 0 else "−∞"
+    if scale.is_ratio:
+        return f"{_short(100 * value)} %"
+    return f"{_short(value)} {scale.unit}" if scale.unit else _short(value)
+
+
+def _short(value: float) -> str:
+    text = f"{value:,.6f}".rstrip("0").rstrip(".")
+    return (text if float(text.replace(",", "")) or not value else f"{value:.3g}").replace("-", "−")
+
+
+def parse_threshold(written: Any, scale: Scale) -> Threshold:
+    """The threshold that was written for such a value, or an error that says what to write."""
+    operator, number, unit = _taken_apart(written, scale)
+    _check_direction(operator, written, scale)
+    value = _in_unit(number, unit, written, scale)
+    low, high = scale.range
+    if not low <= value <= high:
+        raise UsageError(
+            f"{scale.name}: {shown(written)} is {number_text(value, scale)}, "
+            f"outside {number_text(low, scale)} to {number_text(high, scale)}",
+            fix=_example(scale),
+        )
+    if (operator == ">" and value == high) or (operator == "<" and value == low):
+        raise UsageError(f"{scale.name}: {shown(written)} can never be met", fix=_example(scale))
+    return Threshold(operator=operator or _bare(scale), value=value, scale=scale)
+
+
+def parse_margin(written: Any, scale: Scale) -> float:
+    """How far a value has to be above a baseline: `0.01`, "1%" (a point of percent), "200ms"."""
+    operator, number, unit = _taken_apart(written, scale)
+    if operator is not None:
+        raise UsageError(
+            f"{scale.name}: the margin {shown(written)} has a comparison in it",
+            fix="a margin is a plain amount, for example 0.01",
+        )
+    if scale.is_ratio and not unit and abs(number) >= 1:
+        raise UsageError(
+            f"{scale.name}: a margin of {shown(written)} is all of its range or more",
+            fix=f"write {number}% for {number} points of percent",
+        )
+    return _in_unit(number, unit, written, scale)
+
+
+def _taken_apart(written: Any, scale: Scale) -> tuple[Operator | None, Decimal, str]:
+    if isinstance(written, bool) or not isinstance(written, int | float | str):
+        raise _unreadable(written, scale)
+    if isinstance(written, float) and not isfinite(written):
+        raise UsageError(f"{scale.name}: {written} is no threshold", fix=_example(scale))
+    text = f"{Decimal(repr(written)):f}" if isinstance(written, float) else str(written).strip()
+    match = _WRITTEN.fullmatch(text) if len(text) <= _LONGEST else None
+    if match is None or (match["operator"] and match["operator"] not in _SPELLINGS):
+        raise _unreadable(written, scale)
+    operator = _SPELLINGS[match["operator"]] if match["operator"] else None
+    number = Decimal(match["number"].replace("−", "-"))
+    if scale.is_ratio and not match["unit"] and number == 1 and "." not in match["number"]:
+        raise UsageError(
+            f"{scale.name}: a bare 1 may mean 1 % or all",
+            fix="write 1% for one in a hundred, or 100% (or 1.0) for all",
+        )
+    return operator, number, match["unit"]
+
+
+def _check_direction(operator: Operator | None, written: Any, scale: Scale) -> None:
+    if operator is None and scale.better is None:
+        raise UsageError(
+            f"{scale.name}: neither more nor less of it is better, so {shown(written)} says little",
+            fix=f'write "≥ {shown(written)}" or "≤ {shown(written)}"',
+        )
+    wanted = _BETTER_WITH.get(operator) if operator else None
+    if wanted and scale.better and wanted != scale.better:
+        raise UsageError(
+            f"{scale.name}: {shown(written)} asks for worse: {scale.better} is better",
+            fix=_example(scale),
+        )
+
+
+def _in_unit(number: Decimal, unit: str, written: Any, scale: Scale) -> float:
+    if scale.is_ratio:
+        if unit not in ("", _PERCENT):
+            raise UsageError(
+                f"{scale.name}: {shown(written)} is in {shown(unit)}, and it is a ratio",
+                fix=_example(scale),
+            )
+        is_percent = unit == _PERCENT or number > 1
+        if is_percent and number > _MOST_PERCENT:
+            raise UsageError(f"{scale.name}: {shown(written)} is above 100 %", fix=_example(scale))
+        return float(number / 100 if is_percent else number)
+    if unit == _PERCENT and scale.unit is None:
+        return float(number / 100)
+    if unit and unit != scale.unit and (scale.unit, unit) not in _IN_UNIT:
+        is_in = f"it is measured in {scale.unit}" if scale.unit else "it has no unit"
+        raise UsageError(
+            f"{scale.name}: {shown(written)} is in {shown(unit)}, and {is_in}", fix=_example(scale)
+        )
+    return float(number * _IN_UNIT.get((scale.unit or "", unit), Decimal(1)))
+
+
+def _bare(scale: Scale) -> Operator:
+    return "≤" if scale.better == "lower" else "≥"
+
+
+def _unreadable(written: Any, scale: Scale) -> UsageError:
+    return UsageError(f"{scale.name}: {shown(written)} is no threshold", fix=_example(scale))
+
+
+def _example(scale: Scale) -> str:
+    sign = _bare(scale)
+    if scale.is_ratio:
+        return f'for example "{sign} 85%" or 0.85' if sign == "≥" else 'for example "≤ 5%" or 0.05'
+    return (
+        f'for example "{sign} 5000{scale.unit}" or 5000'
+        if scale.unit == "ms"
+        else (f'for example "{sign} 10{scale.unit or ""}"')
+    )

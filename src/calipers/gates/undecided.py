@@ -1,0 +1,140 @@
+"""What a check cannot know: scenarios that nothing decides, judgments that failed or are absent.
+
+A blocking check that rests on any of these makes the gate incomplete, unless the policy says
+`undecided: ignore`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from calipers.metrics.judged.who import FAILED, JUDGED_VALUES, OTHER, PASSED, RUBRICS_OF
+
+if TYPE_CHECKING:
+    from calipers.gates.result import Check
+
+HOW = (
+    "record `passed` or the lists of behaviors, or have them judged (calipers run, once more, asks "
+    "judges that failed); undecided: ignore in the policy leaves them out"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Undecided:
+    """How many of the runs that a check is about have no value, or not all their judgments."""
+
+    count: int = 0
+    of: int = 0
+    by_judges: bool = False  # whether judges were to decide them
+
+    def __str__(self) -> str:
+        what = f"{self.count:,} of {self.of:,} records are undecided"
+        return f"{what}: judgments failed or are absent" if self.by_judges else what
+
+
+def worse(one: Undecided, other: Undecided) -> Undecided:
+    """Return the one that leaves more undecided."""
+    return other if other.count > one.count else one
+
+
+class JudgedRuns(NamedTuple):
+    """So many runs of a category, or of a scenario that the policy names, and who judged them."""
+
+    category: str | None
+    scenario: str | None
+    text: str  # see metrics.judges
+    is_open: bool  # nothing tells whether they passed
+    rows: int
+
+
+class Judgments:
+    """The judgments of a group's runs: which rubrics gave which values, and where one is lacking.
+
+    Judges of one rubric stand in for each other: a panel whose member fell silent, or a judge that
+    is asked several times, has given its value. Judges of different rubrics do not.
+    """
+
+    def __init__(self, runs: Iterable[JudgedRuns]) -> None:
+        self._runs: list[tuple[JudgedRuns, Mapping[str, Any]]] = [
+            (each, json.loads(each.text)) for each in runs
+        ]
+        self._gives: dict[str, set[str]] = {}  # rubric to values
+        for _, said in self._runs:
+            self._gives.update({rubric: set() for rubric in said.get(OTHER, ())} | self._gives)
+            for value in JUDGED_VALUES:
+                for rubric in _rubrics(said, value):
+                    self._gives.setdefault(rubric, set()).add(value)
+
+    def are_about(self, value: str) -> bool:
+        """Say whether any judge gave this value, or failed and might have given it."""
+        return any(value in said or self._failed(said, value) for _, said in self._runs)
+
+    def lacking(
+        self,
+        value: str,
+        *,
+        category: str | None = None,
+        scenario: str | None = None,
+        without: Sequence[str] = (),
+    ) -> int:
+        """Return how many runs judges gave the value for, though not by every rubric."""
+        wanted = {rubric for rubric, values in self._gives.items() if value in values}
+        return sum(
+            run.rows
+            for run, said in self._runs
+            if value in said
+            and category in (None, run.category)
+            and scenario in (None, run.scenario)
+            and run.scenario not in without
+            and (wanted - _rubrics(said, value) or self._failed(said, value))
+        )
+
+    def failed_on(self, scenario: str) -> int:
+        """Return how many runs of a scenario have no verdict since a judge gave none."""
+        return sum(
+            run.rows
+            for run, said in self._runs
+            if run.scenario == scenario and run.is_open and self._failed(said, PASSED)
+        )
+
+    def _failed(self, said: Mapping[str, Any], value: str) -> set[str]:
+        """The rubrics of failed judgments that give the value, or may: none was used anywhere."""
+        return {
+            rubric
+            for rubric in said.get(FAILED, ())
+            if value in self._gives.get(rubric, JUDGED_VALUES)
+        }
+
+
+def _rubrics(said: Mapping[str, Any], value: str) -> set[str]:
+    named = said.get(RUBRICS_OF, {}).get(value)
+    return set(named) if named is not None else {rubric for _, rubric in said.get(value, ())}
+
+
+def undecided_reasons(checks: Iterable[Check]) -> Iterator[str]:
+    """Return why checks that block leave the gate incomplete, each once."""
+    yield from dict.fromkeys(
+        f"{check.name}{_of(check)}: {check.undecided}"
+        for check in checks
+        if check.level != "warning" and check.undecided.count
+    )
+
+
+def _of(check: Check) -> str:
+    return f" ({', '.join(map(str, check.by.values()))})" if check.by else ""
+
+
+def spelled_alike(name: str, names: Iterable[str]) -> list[str]:
+    """Return the other names that differ from one only in case, spaces, dashes or underscores.
+
+    >>> spelled_alike("happy_path", ["Happy path ", "happy_path", "sad_path"])
+    ['Happy path ']
+    """
+    return sorted(each for each in names if each != name and _plain(each) == _plain(name))
+
+
+def _plain(name: str) -> str:
+    return "".join(name.casefold().replace("-", " ").replace("_", " ").split())

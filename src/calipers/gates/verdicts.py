@@ -1,0 +1,150 @@
+"""Holding a value and its interval against a threshold."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import sqrt
+from typing import Literal
+
+from calipers.gates.thresholds import Threshold
+from calipers.statistics.intervals import exact_share
+from calipers.statistics.power import tasks_to_settle
+
+Evidence = Literal["point", "interval"]
+Verdict = Literal["pass", "fail", "warn", "inconclusive"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """A measured value, its interval where there is one, and how many scenarios it stands on."""
+
+    value: float
+    low: float | None = None
+    high: float | None = None
+    stderr: float | None = None
+    scenarios: int = 0
+    worth: float | None = None  # of a share: as many independent rows would say as much
+    is_share: bool = False  # of rows that are right or wrong: it varies most in the middle
+
+
+def cautious(threshold: Threshold, estimate: Estimate, confidence: float = 0.95) -> Estimate:
+    """The estimate with wider bounds where its own would decide on a share too soon.
+
+    Wilson's interval covers 95 % on average over shares. Near 0 and 1 and with few scenarios it
+    leaves the true share out on one side in up to 8 % of runs. What it would decide stands only
+    where the exact interval says so as well: then at most 2.5 % are failed that should not be.
+    """
+    if not estimate.is_share or judged(threshold, estimate, "interval") == "inconclusive":
+        return estimate
+    low, high = exact_share(estimate.value, _worth(estimate), confidence)
+    wider = replace(
+        estimate,
+        low=low if estimate.low is None else min(low, estimate.low),
+        high=high if estimate.high is None else max(high, estimate.high),
+    )
+    return estimate if judged(threshold, wider, "interval") != "inconclusive" else wider
+
+
+def _worth(estimate: Estimate) -> float:
+    """How many independent rows would vary as much; of rows all alike, one per scenario.
+
+    Scenarios with many runs beside others with few are worth less than their number.
+    """
+    possible = estimate.value * (1 - estimate.value)
+    if not estimate.stderr or not possible:
+        seen = float(estimate.scenarios)
+    else:
+        seen = possible / estimate.stderr**2 + 1
+    return seen if estimate.worth is None else min(seen, estimate.worth)
+
+
+def judged(threshold: Threshold, estimate: Estimate, evidence: Evidence) -> Verdict:
+    """Pass, fail or, where only the whole interval may decide, inconclusive.
+
+    A demand for all (or none) is a demand on these very scenarios: one that failed breaks it, and
+    no interval around the rest could ever meet it. It is decided on the counts either way.
+    """
+    if evidence == "point" or threshold.is_exact:
+        return "pass" if threshold.is_met(estimate.value) else "fail"
+    worst, best = estimate.low, estimate.high
+    if threshold.operator in ("≤", "<"):
+        worst, best = best, worst
+    if worst is not None and threshold.is_met(worst):
+        return "pass"
+    return "fail" if best is not None and not threshold.is_met(best) else "inconclusive"
+
+
+def is_thin(threshold: Threshold, estimate: Estimate) -> bool:
+    """Say whether the interval reaches over the threshold: another run might decide otherwise."""
+    if threshold.is_exact:
+        return False
+    met = threshold.is_met(estimate.value)
+    bounds = (estimate.low, estimate.high)
+    return any(bound is not None and threshold.is_met(bound) != met for bound in bounds)
+
+
+def further_scenarios(
+    threshold: Threshold, estimate: Estimate, *, confidence: float = 0.95, power: float = 0.8
+) -> int | None:
+    """How many more scenarios would settle it, if the value is what it seems; None: no number can.
+
+    So many that an interval around such a value leaves the threshold out with this power.
+    """
+    spread = estimate.stderr
+    if spread is None or not estimate.scenarios or estimate.value == threshold.value:
+        return None
+    here = spread**2 * estimate.scenarios
+    there = here
+    if estimate.is_share:
+        share, mark = estimate.value, threshold.value
+        # Ten of ten do not vary at all; at the threshold they would.
+        there = here / (share * (1 - share)) * mark * (1 - mark) if here else mark * (1 - mark)
+    if not there:
+        return None
+    needed = tasks_to_settle(
+        estimate.value - threshold.value,
+        here=here,
+        there=there,
+        power=power,
+        confidence=confidence,
+    )
+    return max(1, needed - estimate.scenarios)
+
+
+def further_range(
+    threshold: Threshold, estimate: Estimate, *, confidence: float = 0.95
+) -> tuple[int, int | None] | None:
+    """Return the fewest and the most scenarios more that would settle it; None: no number can.
+
+    As many as it takes if the value lies one standard error further from the threshold than it
+    seems, and one nearer; there is no most where the threshold lies within one standard error.
+    """
+    if further_scenarios(threshold, estimate, confidence=confidence) is None:
+        return None
+    error = estimate.stderr or 0.0
+    if estimate.is_share:  # ten of ten do not vary at all; at the threshold they would
+        mark = threshold.value
+        error = max(error, sqrt(max(0.0, mark * (1 - mark)) / estimate.scenarios))
+    gap = estimate.value - threshold.value
+    error = error if gap > 0 else -error
+    further, nearer = gap + error, gap - error
+    fewest = _settled_by(threshold, estimate, further, confidence)
+    if nearer * gap <= 0:
+        return fewest or 1, None
+    return fewest or 1, _settled_by(threshold, estimate, nearer, confidence)
+
+
+def _settled_by(
+    threshold: Threshold, estimate: Estimate, gap: float, confidence: float
+) -> int | None:
+    """How many more scenarios settle it if the value is that far from the threshold."""
+    value, stderr = threshold.value + gap, estimate.stderr or 0.0
+    if estimate.is_share:
+        value = min(1.0, max(0.0, value))
+        seen = estimate.value * (1 - estimate.value)
+        if seen and value in (0.0, 1.0):  # as ten of ten
+            stderr = 0.0
+        elif seen:
+            stderr *= sqrt(value * (1 - value) / seen)
+    moved = replace(estimate, value=value, stderr=stderr)
+    return further_scenarios(threshold, moved, confidence=confidence)

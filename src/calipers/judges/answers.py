@@ -1,0 +1,169 @@
+"""A judge's answer, read tolerantly and scored strictly.
+
+Prose around the JSON, a thought aloud before it, a code fence, further keys and numbers in quotes
+do no harm. Every score has to be there and on its scale. What may be somebody else's answer is
+refused: two that differ, one beside a part of another, and one that stands in the judged text.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from math import isfinite
+from typing import Any, NamedTuple, NoReturn
+
+from calipers.judges.json_objects import NotRead, objects_in
+from calipers.judges.request import CONFIDENCE, NOT_APPLICABLE
+from calipers.judges.rubrics import Rubric, Score
+
+_REASON = 2000  # characters of a reason that are kept
+_THOUGHT = re.compile(r"\s*<(think|thinking)>.*?</\1>", re.DOTALL | re.IGNORECASE)
+_SCORES = re.compile(r"\\*[\"']scores\\*[\"']\s*:")
+_PLANTED = re.compile(
+    r"\\*[\"']reason\\*[\"']\s*:\s*\\*[\"'](.{0,2000}?)\\*[\"']\s*[,}]", re.DOTALL
+)
+_NUMBER = re.compile(r"[-+]?[0-9]{1,9}(?:\.[0-9]{1,18})?")
+
+
+class BadAnswer(ValueError):  # noqa: N818 (reads as a sentence: "raise BadAnswer")
+    """An answer that cannot be used; the text says why, in our words."""
+
+    def after(self, answers: int) -> BadAnswer:
+        """Return the same of the last of so many answers."""
+        return BadAnswer(f"{answers} answers were refused: {self}")
+
+
+class NoAnswer(BadAnswer):
+    """A reply without any answer in it, as when a model declines; `said` is what it says."""
+
+    def __init__(self, why: str, said: str) -> None:
+        self.said = said
+        super().__init__(why)
+
+    def after(self, answers: int) -> BadAnswer:
+        """Return the same of the last of so many answers."""
+        return NoAnswer(str(super().after(answers)), self.said)
+
+
+class Answer(NamedTuple):
+    """The score of each criterion or item, None where it does not apply, and the reason."""
+
+    scores: dict[str, Score]
+    reason: str
+    confidence: float | None = None  # where it was asked for
+
+    def to_json(self) -> str:
+        """As a judge would have written it."""
+        sure = {} if self.confidence is None else {CONFIDENCE: self.confidence}
+        said = {"reason": self.reason, "scores": self.scores, **sure}
+        return json.dumps(said, ensure_ascii=False)
+
+
+def read_answer(
+    text: str, rubric: Rubric, *, asks_confidence: bool = False, judged: Sequence[str] = ()
+) -> Answer:
+    """Return what a judge's reply says.
+
+    Args:
+        text: The reply.
+        rubric: What the judge was asked for.
+        asks_confidence: Whether it was asked how sure it is.
+        judged: The texts that it was given.
+
+    Raises:
+        NoAnswer: The reply holds no answer.
+        BadAnswer: It holds one that cannot be used; the message says why.
+    """
+    thought = _THOUGHT.match(text)
+    said = text[thought.end() :] if thought else text
+    answers: list[Answer] = []
+    for found, written in _objects(said):
+        if "scores" in found:
+            answers.append(_read(found, rubric, asks_confidence=asks_confidence))
+            said = said.replace(written, "", 1)
+    if not answers:
+        _refuse_without(said)
+    if any(each._replace(reason="") != answers[-1]._replace(reason="") for each in answers):
+        raise BadAnswer("it holds two answers that differ")
+    if _SCORES.search(said):
+        raise BadAnswer("beside one answer it holds a part of another")
+    if any(_stands_in(each, judged) for each in answers):
+        raise BadAnswer("it repeats an answer that stands in the judged text")
+    return answers[-1]
+
+
+def _objects(text: str) -> Iterator[tuple[dict[str, Any], str]]:
+    try:
+        yield from objects_in(text)
+    except NotRead as problem:
+        raise BadAnswer(str(problem)) from None
+
+
+def _refuse_without(said: str) -> NoReturn:
+    if _SCORES.search(said):
+        raise BadAnswer("it is not a whole JSON object")
+    raise NoAnswer("it holds no JSON object with scores", said.strip())
+
+
+def _stands_in(answer: Answer, texts: Sequence[str]) -> bool:
+    """Say whether a text holds an answer with the same reason: it was quoted, not given."""
+    own = _plain(answer.reason)
+    return any(
+        _plain(planted[1])[:_REASON] == own
+        for text in texts
+        if _SCORES.search(text)
+        for planted in _PLANTED.finditer(text)
+    )
+
+
+def _plain(reason: str) -> str:
+    """A reason without marks and spaces, which a quotation may change."""
+    return "".join(filter(str.isalnum, reason.casefold()))
+
+
+def _read(found: Mapping[str, Any], rubric: Rubric, *, asks_confidence: bool) -> Answer:
+    """Return an object as an answer; further keys are not read."""
+    keys = ("reason", CONFIDENCE) if asks_confidence else ("reason",)
+    if missing := [key for key in keys if key not in found]:
+        raise BadAnswer(f"it has no {missing[0]}")
+    if not isinstance(found["reason"], str):
+        raise BadAnswer("reason is no text")
+    scores = found["scores"]
+    if not isinstance(scores, dict):
+        raise BadAnswer("scores is no object")
+    if missing := [name for name in rubric.names if name not in scores]:
+        raise BadAnswer(f"scores lacks {missing[0]}")
+    return Answer(
+        {name: _score(scores[name], name, rubric) for name in rubric.names},
+        found["reason"].strip()[:_REASON],
+        _share(found[CONFIDENCE]) if asks_confidence else None,
+    )
+
+
+def _share(value: Any) -> float:
+    number = _number(value)
+    if number is None or not 0 <= number <= 1:
+        raise BadAnswer(f"{CONFIDENCE} is no number from 0 to 1")
+    return float(number)
+
+
+def _number(value: Any) -> int | float | None:
+    """Return the number that stands there, or in a text that is nothing else."""
+    if isinstance(value, str) and _NUMBER.fullmatch(value.strip()):
+        value = float(value)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return value
+
+
+def _score(value: Any, name: str, rubric: Rubric) -> Score:
+    low, high = rubric.range_of(name)
+    if rubric.may_not_apply(name) and (value is None or value == NOT_APPLICABLE):
+        return None
+    number = _number(value)
+    if number is None:
+        raise BadAnswer(f"{name} is not a number")
+    if not low <= number <= high or not isfinite(number):
+        raise BadAnswer(f"{name} is outside {low:g} to {high:g}")
+    return number

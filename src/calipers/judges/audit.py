@@ -1,0 +1,205 @@
+"""What an audit of judges found: frozen, with a reason for every null."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from calipers.support.errors import EXIT_INCOMPLETE, EXIT_PASS
+from calipers.scores.results import Measured
+from calipers.statistics.influence import Estimate, as_dicts
+from calipers.support.strict_json import strict_json
+from calipers.support.version import __version__
+
+SCHEMA = "calipers.audit/1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mismatch:
+    """A judgement whose score is not what its own items add up to."""
+
+    id: str
+    where: str  # file and row
+    score: float
+    items: float
+    difference: float  # score − items
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unsummed:
+    """A judgement whose items give no sum, and why."""
+
+    id: str
+    where: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ItemsCheck:
+    """How many of a judge's scores equal its own items' weighted sum."""
+
+    checked: int
+    equal: int
+    unsummed: int  # judgements whose items give no sum
+    without: int  # judgements that carry no items
+    worst: tuple[Mismatch, ...]
+    problems: tuple[Unsummed, ...]  # the first of them
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON of one judge's items."""
+        return asdict(self) | {
+            "worst": [asdict(each) for each in self.worst],
+            "problems": [asdict(each) for each in self.problems],
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgeAudit:
+    """One judge: how it judged, and how far that is from what the others say."""
+
+    judge: str
+    judgments: int
+    missing: int  # records that others judged and it did not
+    flagged: int  # judgments of texts that seem to speak to the judge
+    measures: Mapping[str, Measured]
+    items: ItemsCheck
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON of one judge."""
+        return {
+            "judge": self.judge,
+            "judgments": self.judgments,
+            "missing": self.missing,
+            "flagged": self.flagged,
+            **{name: measured.to_dict() for name, measured in self.measures.items()},
+            "items": self.items.to_dict(),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairAgreement:
+    """How far two judges agree on the records that both judged."""
+
+    judges: tuple[str, str]
+    passed: Mapping[str, Estimate]
+    weighted_score: Mapping[str, Estimate]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON of one pair."""
+        return {
+            "judges": list(self.judges),
+            "passed": as_dicts(self.passed),
+            "weighted_score": as_dicts(self.weighted_score),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgesAgreement:
+    """How far the judges agree: on passed, on the weighted score, and each pair of them."""
+
+    passed: Mapping[str, Estimate]
+    weighted_score: Mapping[str, Estimate]
+    pairs: tuple[PairAgreement, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON of the agreement."""
+        return {
+            "passed": as_dicts(self.passed),
+            "weighted_score": as_dicts(self.weighted_score),
+            "pairs": [pair.to_dict() for pair in self.pairs],
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditGroup:
+    """The records that share a key, and the judges of them."""
+
+    by: Mapping[str, Any]
+    records: int
+    errors: int
+    judged: int  # records with at least one judgement
+    flagged: int  # of these, records whose text seems to speak to a judge
+    clusters: int  # judged records of one cluster are one observation to every interval
+    judges: tuple[JudgeAudit, ...]
+    agreement: JudgesAgreement
+
+    @property
+    def judgments(self) -> int:
+        """How many there are in all."""
+        return sum(judge.judgments for judge in self.judges)
+
+    @property
+    def items_checked(self) -> int:
+        """The judgements whose score was held against their own items."""
+        return sum(judge.items.checked for judge in self.judges)
+
+    @property
+    def items_equal(self) -> int:
+        """Those whose score is what their items add up to."""
+        return sum(judge.items.equal for judge in self.judges)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON of one group."""
+        return {
+            "by": dict(self.by),
+            "records": self.records,
+            "errors": self.errors,
+            "judged": self.judged,
+            "flagged": self.flagged,
+            "clusters": self.clusters,
+            "judgments": self.judgments,
+            "items": {"checked": self.items_checked, "equal": self.items_equal},
+            "judges": [judge.to_dict() for judge in self.judges],
+            "agreement": self.agreement.to_dict(),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Audit:
+    """How far judges can be trusted. Prints as tables, shows as HTML in a notebook."""
+
+    groups: tuple[AuditGroup, ...]
+    confidence: float
+    seed: int
+    notices: tuple[str, ...] = ()
+
+    @property
+    def records(self) -> int:
+        """How many records were read."""
+        return sum(group.records for group in self.groups)
+
+    @property
+    def judged(self) -> int:
+        """How many of them have a judgement."""
+        return sum(group.judged for group in self.groups)
+
+    @property
+    def exit_code(self) -> int:
+        """What the command line gives back: 3 when there was no judgement to audit."""
+        return EXIT_PASS if self.judged else EXIT_INCOMPLETE
+
+    def to_dict(self) -> dict[str, Any]:
+        """The contract's JSON, as Python values."""
+        return {
+            "schema": SCHEMA,
+            "version": __version__,
+            "seed": self.seed,
+            "confidence": self.confidence,
+            "groups": [group.to_dict() for group in self.groups],
+            **({"notices": list(self.notices)} if self.notices else {}),
+        }
+
+    def to_json(self, *, indent: int | None = 1) -> str:
+        """The contract's JSON: strict, the same bytes for the same input."""
+        return strict_json(self.to_dict(), indent=indent)
+
+    def __str__(self) -> str:
+        from calipers.reports.audit import audit_text  # noqa: PLC0415 (loads rich)
+
+        return audit_text(self)
+
+    def _repr_html_(self) -> str:
+        from calipers.reports.audit import audit_html  # noqa: PLC0415 (only in notebooks)
+
+        return audit_html(self)

@@ -1,0 +1,302 @@
+"""Judges audited: how each judges, how far it is from the others, and from its own items."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from calipers.judges.audit import (
+    Audit,
+    AuditGroup,
+    ItemsCheck,
+    JudgeAudit,
+    JudgesAgreement,
+    Mismatch,
+    PairAgreement,
+    Unsummed,
+)
+from calipers.support.errors import UsageError
+from calipers.judges.table import (
+    CLUSTER,
+    FAILED,
+    FLAGGED,
+    ID,
+    ITEMS,
+    JUDGE,
+    PASSED,
+    PROBLEM,
+    RECORD,
+    ROUNDING,
+    SCORE,
+    WHERE,
+    Judged,
+    read_judgements,
+)
+from calipers.scores.results import Measured
+from calipers.judges.rubric_items import Rubric
+from calipers.scores import Options, sorted_keys
+from calipers.statistics import agreement, correlation
+from calipers.statistics.influence import Estimate, Floats, Sampling, spread
+from calipers.statistics.intervals import wilson
+from calipers.statistics.paired import mean_and_error, student
+
+_GROUP = "_group"
+_MOST_IN_PAIRS = 20  # judges: 190 pairs
+_ROUNDING = 1e-9  # of a sum of items
+_SAME = 1e-12  # what adding up leaves of a difference of 0
+_ONE_JUDGE = "only one judge: there is no other to compare with"
+_NO_JUDGE = "there are no judgements"
+_TOO_MANY = f"more than {_MOST_IN_PAIRS} judges: pairs of them are not compared"
+
+_Measure = Callable[[Floats, Sampling], Estimate]
+_ON_PASSED: dict[str, _Measure] = {
+    "percent_agreement": agreement.percent_agreement,
+    "cohen_kappa_mean": agreement.mean_cohen_kappa,
+    "fleiss_kappa": agreement.fleiss_kappa,
+    "krippendorff_alpha_nominal": partial(agreement.krippendorff_alpha, level="nominal"),
+}
+_ON_SCORE: dict[str, _Measure] = {
+    "krippendorff_alpha_interval": partial(agreement.krippendorff_alpha, level="interval"),
+}
+_PAIR_ON_PASSED: dict[str, _Measure] = {
+    "percent_agreement": agreement.percent_agreement,
+    "cohen_kappa": agreement.cohen_kappa,
+}
+_PAIR_ON_SCORE: dict[str, _Measure] = {"spearman": correlation.spearman}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Panel:
+    """A group's judgements as tables: a row per judged record, a column per judge, NaN for none."""
+
+    judges: tuple[str, ...]
+    ids: pl.DataFrame  # of the records: id, where
+    tables: Mapping[str, Floats]
+    sampling: Sampling
+
+    @property
+    def incomparable(self) -> str | None:
+        """Why the judges cannot be compared, if so."""
+        return (_NO_JUDGE, _ONE_JUDGE)[len(self.judges)] if len(self.judges) < 2 else None  # noqa: PLR2004
+
+
+def audit_data(
+    data: Any, options: Options, *, rubric: Rubric | None = None, worst: int = 5
+) -> Audit:
+    """Audit the judges of the records in `data`; `worst` of each judge's mismatches are named."""
+    if worst < 0:
+        raise UsageError(f"--worst {worst}: negative", fix="0 names none")
+    judged = read_judgements(data, options, rubric)
+    groups = tuple(_groups(judged, options, worst))
+    many = any(len(group.judges) > _MOST_IN_PAIRS for group in groups)
+    return Audit(
+        groups=groups,
+        confidence=options.confidence,
+        seed=options.seed,
+        notices=(*judged.notices, *((_TOO_MANY,) if many else ())),
+    )
+
+
+def _groups(judged: Judged, options: Options, worst: int) -> Iterator[AuditGroup]:
+    by = tuple(dict.fromkeys(options.by))
+    keys = zip(*(judged.records[name] for name in by), strict=True) if by else ()
+    texts = [json.dumps(dict(zip(by, key, strict=True))) for key in keys]
+    records = judged.records.with_columns(
+        pl.Series(_GROUP, texts if by else ["{}"] * judged.records.height, pl.String),
+        pl.int_range(pl.len(), dtype=pl.Int64).alias(RECORD),
+    )
+    places = records.select(RECORD, _GROUP, ID, WHERE, CLUSTER)
+    rows = judged.judgements.join(places, on=RECORD, maintain_order="left")
+    parts = rows.partition_by(_GROUP, as_dict=True)
+    sizes = records.group_by(_GROUP).agg(pl.len(), pl.col(FAILED).sum()).rows_by_key(_GROUP)
+    for text, key in sorted_keys(sizes, by).items():
+        [(size, errors)] = sizes[text]
+        own = parts.get((text,), rows.clear())
+        panel = _panel(own, options.confidence)
+        yield AuditGroup(
+            by=key,
+            records=size,
+            errors=errors,
+            judged=panel.ids.height,
+            flagged=own.filter(FLAGGED)[RECORD].n_unique(),
+            clusters=len(set(panel.sampling.clusters.tolist())),
+            judges=tuple(
+                _judge(panel, place, own.filter(pl.col(JUDGE) == name), worst)
+                for place, name in enumerate(panel.judges)
+            ),
+            agreement=_agreement(panel),
+        )
+
+
+def _panel(rows: pl.DataFrame, confidence: float) -> _Panel:
+    judges = rows[JUDGE].unique().sort()
+    columns = rows[JUDGE].cast(pl.Enum(judges)).to_physical().to_numpy()
+    _, first, units = np.unique(rows[RECORD].to_numpy(), return_index=True, return_inverse=True)
+    ids = rows.select(ID, WHERE, CLUSTER)[first]
+    clusters = ids[CLUSTER].cast(pl.Enum(ids[CLUSTER].unique().sort())).to_physical()
+    tables = {}
+    for name in (PASSED, SCORE, ITEMS, ROUNDING):
+        tables[name] = np.full((len(first), len(judges)), np.nan)
+        values = rows[name].cast(pl.Float64).fill_null(float("nan"))
+        tables[name][units, columns] = values.to_numpy()
+    return _Panel(
+        judges=tuple(judges),
+        ids=ids.drop(CLUSTER),
+        tables=tables,
+        sampling=Sampling(clusters=clusters.cast(pl.Int64).to_numpy(), confidence=confidence),
+    )
+
+
+def _judge(panel: _Panel, place: int, rows: pl.DataFrame, worst: int) -> JudgeAudit:
+    passed, score, items, tolerance = (table[:, place] for table in panel.tables.values())
+    apart = score - items
+    equal = np.where(np.isnan(apart), np.nan, np.abs(apart) <= tolerance + _ROUNDING)
+    share = partial(_share, sampling=panel.sampling, of=rows.height)
+    mean = partial(_mean, sampling=panel.sampling, of=rows.height)
+    others = panel.incomparable or "no record has its value and another judge's"
+    no_items = "no judgement carries items"
+    if unsummed := rows.height - rows[PROBLEM].null_count():
+        no_items = f"the items of {unsummed:,} judgements give no sum"
+    return JudgeAudit(
+        judge=panel.judges[place],
+        judgments=rows.height,
+        flagged=int(rows[FLAGGED].sum()),
+        missing=panel.ids.height - rows.height,
+        measures={
+            "pass_rate": share(passed, empty="no judgement says whether it passed"),
+            "mean_score": mean(score, least=0.0, empty="no judgement has a weighted_score"),
+            "bias": mean(_from_others(panel.tables[SCORE], place), empty=others),
+            "pass_bias": mean(_from_others(panel.tables[PASSED], place), empty=others),
+            "items_equal": share(equal, empty=no_items),
+            "items_difference": mean(apart, empty=no_items),
+        },
+        items=ItemsCheck(
+            checked=int(np.count_nonzero(~np.isnan(equal))),
+            equal=int(np.count_nonzero(equal == 1)),
+            unsummed=unsummed,
+            without=rows.filter(pl.col(ITEMS).is_null() & pl.col(PROBLEM).is_null()).height,
+            worst=tuple(_worst(panel, place, equal, worst)),
+            problems=tuple(
+                Unsummed(id=task, where=where, reason=reason)
+                for task, where, reason in rows.drop_nulls(PROBLEM)
+                .select(ID, WHERE, PROBLEM)
+                .head(worst)
+                .iter_rows()
+            ),
+        ),
+    )
+
+
+def _worst(panel: _Panel, place: int, equal: Floats, most: int) -> Iterator[Mismatch]:
+    """The scores that are farthest from their items; of equally far ones the first."""
+    unequal = np.flatnonzero(equal == 0)
+    score, items = panel.tables[SCORE][:, place], panel.tables[ITEMS][:, place]
+    apart = np.round(np.abs(score - items)[unequal], 12)  # as far apart but for rounding
+    for unit in unequal[np.argsort(-apart, kind="stable")][:most].tolist():
+        task, where = panel.ids.row(unit)
+        yield Mismatch(
+            id=task,
+            where=where,
+            score=float(score[unit]),
+            items=float(items[unit]),
+            difference=float(score[unit] - items[unit]),
+        )
+
+
+def _from_others(table: Floats, place: int) -> Floats:
+    """A judge's value minus the mean of the others', on the records where there are both."""
+    own = table[:, place]
+    given = ~np.isnan(table)
+    others = given.sum(axis=1) - given[:, place]
+    total = np.nansum(table, axis=1) - np.nan_to_num(own)
+    apart = own - np.divide(total, others, out=np.full(len(own), np.nan), where=others > 0)
+    return np.where(np.abs(apart) < _SAME, 0.0, apart)
+
+
+def _share(values: Floats, *, sampling: Sampling, of: int, empty: str) -> Measured:
+    """The share of ones among the values that are there, with Wilson's interval."""
+    there = ~np.isnan(values)
+    n = int(there.sum())
+    if not n:
+        return Measured(value=None, n=0, missing=of, reason=empty)
+    share = float(values[there].mean())
+    squares, clusters = spread((values[there] - share) / n, sampling.clusters[there])
+    around = wilson(share, n, squares, clusters, sampling.confidence)
+    return Measured(
+        value=share,
+        n=n,
+        missing=of - n,
+        low=around.low,
+        high=around.high,
+        stderr=around.stderr,
+        interval=None if around.low is None else "wilson",
+    )
+
+
+def _mean(
+    values: Floats, *, sampling: Sampling, of: int, empty: str, least: float = -1.0
+) -> Measured:
+    """The mean of the values that are there, with Student's interval; none lies outside ±1."""
+    there = ~np.isnan(values)
+    mean, stderr, freedom = mean_and_error(values[there], sampling.clusters[there])
+    if mean is None:
+        return Measured(value=None, n=0, missing=of, reason=empty)
+    largest = float(np.abs(values[there]).max())
+    low, high, _, _ = student(
+        mean, stderr, freedom, largest=largest, confidence=sampling.confidence
+    )
+    n = int(there.sum())
+    return Measured(
+        value=mean,
+        n=n,
+        missing=of - n,
+        low=None if low is None else max(least, low),
+        high=None if high is None else min(1.0, high),
+        stderr=stderr,
+        interval=None if low is None else "t",
+    )
+
+
+def _agreement(panel: _Panel) -> JudgesAgreement:
+    passed, score = panel.tables[PASSED], panel.tables[SCORE]
+    refused = panel.incomparable
+    pairs: list[PairAgreement] = []
+    if refused is None and len(panel.judges) <= _MOST_IN_PAIRS:
+        for places in map(list, combinations(range(len(panel.judges)), 2)):
+            first, second = (panel.judges[place] for place in places)
+            pairs.append(
+                PairAgreement(
+                    judges=(first, second),
+                    passed=_measures(_PAIR_ON_PASSED, passed[:, places], panel.sampling),
+                    weighted_score=_measures(_PAIR_ON_SCORE, score[:, places], panel.sampling),
+                )
+            )
+    return JudgesAgreement(
+        passed=_measures(_ON_PASSED, passed, panel.sampling, refused),
+        weighted_score=_measures(_ON_SCORE, score, panel.sampling, refused),
+        pairs=tuple(pairs),
+    )
+
+
+def _measures(
+    measures: Mapping[str, _Measure], table: Floats, sampling: Sampling, refused: str | None = None
+) -> dict[str, Estimate]:
+    """Each measure of agreement; the mean over pairs only where there are several, not too many."""
+    found = {}
+    for name, measure in measures.items():
+        reason = refused
+        if name == "cohen_kappa_mean":
+            if table.shape[1] == 2:  # noqa: PLR2004 (the pair has it)
+                continue
+            reason = reason or (_TOO_MANY if table.shape[1] > _MOST_IN_PAIRS else None)
+        found[name] = (
+            measure(table, sampling) if reason is None else Estimate(value=None, n=0, reason=reason)
+        )
+    return found

@@ -1,0 +1,305 @@
+"""How far judges agree with people on the same records: a judge's licence.
+
+A calibration is bound to the judge's model and the rubric's hash: another model, or one word more
+in the rubric, is another judge. Several samples of one judge are taken together, and so are the
+judges of a panel, which is calibrated beside its members.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from statistics import fmean, median
+from typing import Any
+
+import numpy as np
+
+from calipers.scores.calibration import (
+    BIAS,
+    KAPPA,
+    PASSED,
+    SCORE,
+    SENSITIVITY,
+    SPECIFICITY,
+    WEIGHTED_KAPPA,
+    Calibration,
+    Calibrations,
+    Member,
+    members_of,
+)
+from calipers.support.errors import DataError, UsageError, check_confidence
+from calipers.records.judgment_shape import record_hash, score_of, who_judged
+from calipers.metrics.judged.rubrics import HIGHEST, LOWEST, RUBRICS
+from calipers.records.fields import FIELDS, BadValue
+from calipers.records.tasks import read_records
+from calipers.statistics.agreement import (
+    Level,
+    cohen_kappa,
+    krippendorff_alpha,
+    sensitivity,
+    specificity,
+    weighted_kappa,
+)
+from calipers.statistics.correction import Verdicts, moments, verdicts
+from calipers.statistics.correlation import spearman
+from calipers.statistics.influence import Estimate, Floats, Sampling, Whole
+from calipers.statistics.paired import mean_and_error, student
+
+_TELLS_APART = ("model", "tier", "run")
+_SCORES = ("weighted_score", "overall_score")
+_PANELS = 20  # the most frequent ones: members that fall silent leave many small ones
+_NONE_SHARED = "no record was judged by both"
+
+Key = tuple[str, ...]
+Rated = Mapping[str, float]  # aspect to value
+
+
+@dataclass(slots=True)
+class _Judge:
+    """A judge, or a panel of them, and what it says of each record."""
+
+    names: dict[str, dict[str, None]]  # of judge, model, rubric and rubric_hash, each once
+    rated: dict[Key, dict[str, float]] = field(default_factory=dict)
+    hashes: dict[Key, str] = field(default_factory=dict)  # of the records
+
+    def name(self, what: str) -> str | None:
+        return ", ".join(self.names[what]) or None
+
+
+def calibrate_files(
+    judged: Sequence[str | Path], human: Sequence[str | Path], *, confidence: float = 0.95
+) -> Calibrations:
+    """Compare every judge in the judged files with the people in the others."""
+    check_confidence(confidence)
+    people = _people(human)
+    fields = _TELLS_APART if not people else next(iter(people))[1]
+    by_people = {key: rated for (key, _), rated in people.items()}
+    judges = _judges(_called(judged), fields)
+    if not judges:
+        raise UsageError("no record has judgments", fix="calipers judge FILES… makes them")
+    return Calibrations(
+        judges=tuple(
+            _calibration(members, own, by_people, confidence) for members, own in judges.items()
+        ),
+        confidence=confidence,
+    )
+
+
+def _judges(
+    records: Iterable[Mapping[str, Any]], fields: Sequence[str]
+) -> dict[tuple[Member, ...], _Judge]:
+    """Each judge's ratings, then those of the panels that rated an aspect together."""
+    judges: dict[tuple[Member, ...], _Judge] = {}
+    panels: dict[tuple[Member, ...], _Judge] = {}
+    for record in records:
+        key = _key(record, fields)
+        own_hash = _hash(record)
+        own: dict[Member, list[Mapping[str, Any]]] = {}
+        for judgment in _judgments(record):
+            own.setdefault(who_judged(judgment), []).append(judgment)
+        rated = {who: _together(map(_rated, said), median) for who, said in own.items()}
+        for who, said in own.items():
+            judge = judges.setdefault((who,), _Judge({}))
+            _add_names(judge, said)
+            if key in judge.rated:
+                raise DataError(
+                    f"{judge.name('judge')} ({who[0]}) judged {' '.join(key)} twice, and people's "
+                    "records do not tell which is which",
+                    fix=f"give people's records {', '.join(_TELLS_APART)} as the judged have them",
+                )
+            judge.rated[key] = dict(rated[who])
+            judge.hashes[key] = own_hash
+        for aspect in dict.fromkeys(name for each in rated.values() for name in each):
+            together = members_of(who for who, each in rated.items() if aspect in each)
+            if len(together) > 1:
+                panel = panels.setdefault(together, _Judge({}))
+                _add_names(panel, [each for who in together for each in own[who]])
+                said_of_it = [_rated(each) for who in together for each in own[who]]
+                panel.rated.setdefault(key, {})[aspect] = _together(said_of_it, median)[aspect]
+                panel.hashes[key] = own_hash
+    common = sorted(panels, key=lambda members: -len(panels[members].rated))[:_PANELS]
+    return judges | {members: panels[members] for members in common}
+
+
+def _add_names(judge: _Judge, judgments: Iterable[Mapping[str, Any]]) -> None:
+    for what in ("judge", "model", "rubric", "rubric_hash"):
+        found = judge.names.setdefault(what, {})
+        texts = (_text(each.get(what)) for each in judgments)
+        found.update(dict.fromkeys(text for text in texts if text is not None))
+
+
+def _called(files: Sequence[str | Path]) -> Iterator[dict[str, Any]]:
+    for path in files:
+        for number, record in enumerate(read_records(path), 1):
+            if record.get("error") not in (None, ""):
+                continue
+            if record.get("id") is None:
+                raise DataError(
+                    f"{path}: record {number} has no id", fix="records are matched by it"
+                )
+            yield record
+
+
+def _people(files: Sequence[str | Path]) -> dict[tuple[Key, tuple[str, ...]], Rated]:
+    """What people say of each record: several of them by mean and majority, as judges are."""
+    found: dict[Key, list[Rated]] = {}
+    fields: tuple[str, ...] | None = None
+    for record in _called(files):
+        own = tuple(name for name in _TELLS_APART if record.get(name) is not None)
+        if fields is not None and own != fields:
+            raise DataError(
+                f"some of people's records have {', '.join(own or fields)}, others do not",
+                fix="give it to all, or to none",
+            )
+        fields = own
+        judgments = _judgments(record) or [record]
+        _check_scale(record["id"], judgments)
+        found.setdefault(_key(record, own), []).extend(map(_rated, judgments))
+    if not any(any(each) for each in found.values()):
+        raise UsageError(
+            "people's records hold no passed, weighted_score or scores",
+            fix="{id, passed, scores: {criterion: number}}, or judgments of such",
+        )
+    return {(key, fields or ()): _together(rated, fmean) for key, rated in found.items()}
+
+
+def _check_scale(name: Any, judgments: Iterable[Mapping[str, Any]]) -> None:
+    for judgment in judgments:
+        try:
+            score_of(judgment)
+        except BadValue as problem:
+            raise DataError(
+                f"people's record {name}: {problem}", fix="divide it by the most there is"
+            ) from None
+
+
+def _together(rated: Iterable[Rated], of_scores: Callable[[list[float]], float]) -> Rated:
+    """Verdicts by majority, a tie fails; criteria by their mean; scores as asked."""
+    said: dict[str, list[float]] = {}
+    for each in rated:
+        for name, value in each.items():
+            said.setdefault(name, []).append(value)
+    return {
+        name: float(fmean(values) > 1 / 2)
+        if name == PASSED
+        else of_scores(values)
+        if name == SCORE
+        else fmean(values)
+        for name, values in said.items()
+    }
+
+
+def _key(record: Mapping[str, Any], fields: Sequence[str]) -> Key:
+    return (str(record["id"]), *(str(record.get(name)) for name in fields))
+
+
+def _hash(record: Mapping[str, Any]) -> str:
+    """Return what `score` will know the record by, if it is among those scored."""
+    found = record_hash(*(FIELDS[name].read(record.get(name)) for name in ("id", "answer")))
+    assert found is not None  # records without an id are refused
+    return found
+
+
+def _judgments(record: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    found = record.get("judgments")
+    return [e for e in found if isinstance(e, Mapping)] if isinstance(found, list) else []
+
+
+def _rated(judgment: Mapping[str, Any]) -> Rated:
+    """The verdict, the score, those of the built-in rubrics, and each criterion's, if any."""
+    found: dict[str, float] = {}
+    if isinstance(passed := judgment.get(PASSED), bool):
+        found[PASSED] = float(passed)
+    score = next((judgment[key] for key in _SCORES if _is_number(judgment.get(key))), None)
+    if score is not None:
+        found[SCORE] = float(score)
+    scores = judgment.get("scores")
+    criteria = scores if isinstance(scores, Mapping) else {}
+    numbers = {name: float(value) for name, value in criteria.items() if _is_number(value)}
+    on_scale = {n: [value] for n, value in numbers.items() if LOWEST <= value <= HIGHEST}
+    for rubric in RUBRICS:
+        overall = rubric.score(on_scale)
+        if overall is not None:
+            found[rubric.name] = overall
+    return found | {f"scores.{name}": value for name, value in numbers.items()}
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _text(value: Any) -> str | None:
+    return None if value is None else str(value)
+
+
+def _calibration(
+    members: tuple[Member, ...], judge: _Judge, people: Mapping[Key, Rated], confidence: float
+) -> Calibration:
+    own = judge.rated
+    shared = [key for key in own if key in people]
+    tasks = {task: at for at, task in enumerate(dict.fromkeys(key[0] for key in shared))}
+    tables: dict[str, tuple[Floats, Whole]] = {}
+    for aspect in dict.fromkeys(aspect for key in shared for aspect in own[key]):
+        both = [key for key in shared if aspect in own[key] and aspect in people[key]]
+        if both:
+            pairs = np.array([[own[key][aspect], people[key][aspect]] for key in both])
+            tables[aspect] = pairs, np.array([tasks[key[0]] for key in both], dtype=np.int64)
+    passed = tables.get(PASSED)
+    return Calibration(
+        judge=judge.name("judge"),
+        model=judge.name("model"),
+        rubric=judge.name("rubric"),
+        rubric_hash=judge.name("rubric_hash"),
+        members=members,
+        n=max((len(pairs) for pairs, _ in tables.values()), default=0),
+        aspects={
+            aspect: _measured(aspect, pairs, Sampling(clusters=clusters, confidence=confidence))
+            for aspect, (pairs, clusters) in tables.items()
+        },
+        moments={
+            aspect: moments(pairs[:, 0], pairs[:, 1], clusters)
+            for aspect, (pairs, clusters) in tables.items()
+            if aspect != PASSED
+        },
+        verdicts=None if passed is None else _verdicts(*passed),
+        confidence=confidence,
+        records=frozenset(judge.hashes[key] for key in shared),
+    )
+
+
+def _verdicts(pairs: Floats, clusters: Whole) -> Verdicts:
+    return verdicts(pairs[:, 0], pairs[:, 1], clusters)
+
+
+def _measured(aspect: str, pairs: Floats, sampling: Sampling) -> dict[str, Estimate]:
+    return {measure: of(pairs, sampling) for measure, of in _measures(aspect).items()}
+
+
+def _measures(aspect: str) -> dict[str, Callable[[Floats, Sampling], Estimate]]:
+    """Verdicts are labels, criteria have an order, scores a distance."""
+    is_criterion = aspect.startswith("scores.")
+    level: Level = "nominal" if aspect == PASSED else "ordinal" if is_criterion else "interval"
+    return {
+        **({KAPPA: cohen_kappa} if is_criterion or aspect == PASSED else {}),
+        **({} if aspect == PASSED else {WEIGHTED_KAPPA: weighted_kappa}),
+        **({SENSITIVITY: sensitivity, SPECIFICITY: specificity} if aspect == PASSED else {}),
+        f"krippendorff_alpha_{level}": partial(krippendorff_alpha, level=level),
+        "spearman": spearman,
+        BIAS: _bias,
+    }
+
+
+def _bias(table: Floats, sampling: Sampling) -> Estimate:
+    """The mean of judge − people, with Student's interval."""
+    apart = table[:, 0] - table[:, 1]
+    mean, stderr, freedom = mean_and_error(apart, sampling.clusters)
+    if mean is None:
+        return Estimate(value=None, n=0, reason=_NONE_SHARED)
+    largest = float(np.abs(apart).max())
+    low, high, _, _ = student(
+        mean, stderr, freedom, largest=largest, confidence=sampling.confidence
+    )
+    interval = None if low is None else "t"
+    return Estimate(value=mean, low=low, high=high, stderr=stderr, interval=interval, n=len(apart))

@@ -1,0 +1,82 @@
+"""What judging would take: calls that are still to be made, their tokens and dollars."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from calipers.judges.request import NothingToJudge, request
+from calipers.judges.rubrics import Rubric
+from calipers.systems.budget import most_output
+from calipers.runs.estimate import Estimate, SystemEstimate, prompt_tokens
+from calipers.systems.journal import Journal
+from calipers.judges.journal import JudgeJournal, Place
+from calipers.judges.models import Judgement, asks_confidence
+from calipers.judges.panels import rubrics_of
+from calipers.judges.judging import Work, check_places, has_answer, journal_path
+from calipers.systems.pricing import pricing_of
+from calipers.runs.suite import Judge
+
+
+def judging_estimated(work: Work) -> Estimate:
+    """Count what the output lacks; nothing is called, and nothing written."""
+    rubrics = rubrics_of(work.judges, Path())
+    check_places(work)
+    done = _done(work, rubrics)
+    asked: dict[str, list[int]] = {judge.name: [] for judge in work.judges}
+    by_name = {j.name: (j, r) for j, r in zip(work.judges, rubrics, strict=True)}
+    for key, record in work.records(lambda _: None):
+        for place in work.places(key) if has_answer(record) else ():
+            before = done.get(place)
+            if before is None or before.failed:
+                tokens = _tokens(*by_name[place[1]], work.renamed(record))
+                asked[place[1]] += [] if tokens is None else [tokens]
+    rows = [
+        _estimate(model, asked[judge.name], work.price_file, is_second=at > 0)
+        for judge in work.judges
+        for at, model in enumerate(judge.models)
+    ]
+    return Estimate(systems=tuple(rows))
+
+
+def _done(work: Work, rubrics: Sequence[Rubric]) -> Mapping[Place, Judgement]:
+    path = journal_path(work.output)
+    if not path.exists() or not path.stat().st_size:
+        return {}
+    journal = Journal(path)
+    try:
+        return JudgeJournal(journal, work.judges, rubrics).done
+    finally:
+        journal.close()
+
+
+def _tokens(judge: Judge, rubric: Rubric, record: Mapping[str, Any]) -> int | None:
+    try:
+        asked = request(rubric, record, asks_confidence=asks_confidence(judge))
+    except NothingToJudge:
+        return None
+    return prompt_tokens(asked.whole)
+
+
+def _estimate(
+    judge: Judge, prompts: Sequence[int], price_file: str | None, *, is_second: bool
+) -> SystemEstimate:
+    """The calls of one model; of a second one as many as there may be at most."""
+    pricing, most = pricing_of(judge), most_output(judge.settings)
+    source = None if pricing is None else pricing.source
+    if judge.price is not None:
+        source = price_file
+    calls, tokens = len(prompts), sum(prompts)
+    output = None if most is None else most * calls
+    return SystemEstimate(
+        name=f"{judge.model}, where unsure" if is_second else judge.name,
+        calls=calls,
+        input_tokens=tokens,
+        output_tokens=output,
+        input_usd=None if pricing is None else sum(pricing.at(input=n, output=0) for n in prompts),
+        most_usd=None
+        if pricing is None or most is None
+        else sum(pricing.at(input=n, output=most) for n in prompts),
+        price=source,
+    )

@@ -1,0 +1,104 @@
+"""The journal of `calipers judge`: a line per judgement, which record it is of and who made it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from calipers.support.errors import DataError, UsageError
+from calipers.judges.rubrics import Rubric
+from calipers.systems.journal import Journal, encoded
+from calipers.judges.models import Judgement
+from calipers.runs.suite import Judge
+
+SCHEMA = "calipers.judges/1"
+_ANOTHER = "name another output: -o FILE"
+
+Place = tuple[str, str, int]
+"""A record's key, a judge's name and the number of the sample."""
+
+
+class JudgeJournal:
+    """What has been judged so far, and what is judged now."""
+
+    def __init__(
+        self, journal: Journal, judges: Sequence[Judge], rubrics: Sequence[Rubric]
+    ) -> None:
+        self._journal = journal
+        self._of = {
+            "schema": SCHEMA,
+            "judges": [
+                {
+                    "judge": judge.name,
+                    "model": judge.answerable,
+                    "rubric": rubric.name,
+                    "rubric_hash": rubric.hash,
+                    "samples": judge.samples,
+                }
+                for judge, rubric in zip(judges, rubrics, strict=True)
+            ],
+        }
+        self.done: dict[Place, Judgement] = {}
+        self.calls = 0  # that were answered, over all runs
+        self.cost_usd = 0.0
+        self._read()
+
+    def add(self, place: Place, judgement: Judgement) -> None:
+        """Write a judgement down; only then it is made."""
+        key, judge, sample = place
+        line = {"key": key, "judge": judge, "sample": sample, "failed": judgement.failed}
+        line |= {"calls": judgement.calls}
+        text = encoded({**line, "judgment": judgement.fields})
+        self._journal.append(text.encode("utf-8", "replace"))
+        self.done[place] = judgement
+
+    def _read(self) -> None:
+        """What the journal holds; one of other judges or rubrics is refused."""
+        lines = self._journal.lines()
+        first = next(lines, None)
+        if first is None:
+            self._journal.append(encoded(self._of).encode())
+            return
+        self._refuse_changes(first[2])
+        for _, _, line in lines:
+            judgment, sample = line.get("judgment"), line.get("sample")
+            if (
+                not isinstance(judgment, dict)
+                or not {"scores", "reason", "flags"} <= set(judgment)
+                or not isinstance(sample, int)
+            ):
+                raise DataError(
+                    f"{self._journal.path}: a line that is no judgement",
+                    fix="take it out, or begin anew with another output: -o FILE",
+                )
+            place = (str(line.get("key")), str(line.get("judge")), sample)
+            calls = _whole(line.get("calls"), at_least=int("prompt_tokens" in judgment))
+            self.done[place] = Judgement(judgment, bool(line.get("failed")), calls)
+            self.calls += calls
+            cost = judgment.get("cost_usd")
+            self.cost_usd += cost if isinstance(cost, int | float) else 0.0
+
+    def _refuse_changes(self, before: Mapping[str, Any]) -> None:
+        for name, then, now in _pairs(before, self._of):
+            if then != now:
+                raise UsageError(
+                    f"{self._journal.path}: it was begun with another {name}: "
+                    f"{str(then)[:60]}, not {now}",
+                    fix=_ANOTHER,
+                )
+
+
+def _whole(value: Any, *, at_least: int) -> int:
+    is_count = isinstance(value, int) and not isinstance(value, bool)
+    return max(value, at_least) if is_count else at_least
+
+
+def _pairs(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
+    """What the first line says now and said before, one by one."""
+    yield "schema", before.get("schema"), now["schema"]
+    judges = before.get("judges")
+    then = [each for each in judges if isinstance(each, dict)] if isinstance(judges, list) else []
+    yield "number of judges", len(then), len(now["judges"])
+    for old, new in zip(then, now["judges"], strict=True):
+        for name, value in new.items():
+            yield name, old.get(name), value

@@ -1,0 +1,104 @@
+"""What judging came to: how many records are judged, how many judgements failed, what it took."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from calipers.support.errors import EXIT_INCOMPLETE, EXIT_PASS
+from calipers.judges.models import Judgement
+
+COUNTED = ("prompt_tokens", "completion_tokens", "cost_usd")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelUse:
+    """What one model of the judges used."""
+
+    model: str
+    judgements: int
+    tokens: float
+    cost_usd: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgedFiles:
+    """What judging came to."""
+
+    output: str
+    records: int
+    judged: int
+    failed: int  # judgements
+    not_judged: int  # records without what the judge reads, or of calls that failed
+    flagged: int
+    cut: int
+    escalated: int  # judgements that a second, better judge made
+    tokens: float
+    cost_usd: float | None
+    by_model: tuple[ModelUse, ...]
+    failures: tuple[tuple[int, str], ...]  # why there are no scores, and how often
+    bad_rows: int = 0  # that were left out
+    interrupted: bool = False
+    spent: bool = False  # the budget does not allow another call
+    notices: tuple[str, ...] = ()
+
+    @property
+    def exit_code(self) -> int:
+        """What the command line gives back: 3 where a judgement is missing."""
+        missing = self.failed or self.interrupted or self.spent
+        return EXIT_INCOMPLETE if missing else EXIT_PASS
+
+
+def judged_files(
+    output: str,
+    records: Sequence[Sequence[Judgement] | None],
+    *,
+    bad_rows: int,
+    interrupted: bool,
+    spent: bool = False,
+    notices: tuple[str, ...] = (),
+) -> JudgedFiles:
+    """Sums over the judgements of each record; None for a record of a failed call."""
+    called = [each for each in records if each is not None]
+    found = [each for judgements in called for each in judgements]
+    costs = [each.fields["cost_usd"] for each in found if "cost_usd" in each.fields]
+    reasons = Counter(str(e.fields["reason"]) for e in found if e.fields["scores"] is None)
+    scored = [any(each.fields["scores"] is not None for each in one) for one in called]
+    tried = [any(each.failed for each in one) for one in called]
+    told = sum(map(max, scored, tried))
+    return JudgedFiles(
+        output=output,
+        records=len(records),
+        judged=sum(scored),
+        failed=sum(each.failed for each in found),
+        not_judged=0 if interrupted or spent else len(records) - told,
+        flagged=sum(any(each.fields["flags"] for each in one) for one in called),
+        cut=sum(any(each.fields.get("cut") for each in one) for one in called),
+        escalated=sum("escalated" in each.fields for each in found),
+        tokens=sum(each.fields.get(name, 0) for each in found for name in COUNTED[:2]),
+        cost_usd=sum(costs) if len(costs) == len(found) and costs else None,
+        by_model=tuple(_by_model(found)),
+        failures=tuple((count, reason) for reason, count in reasons.most_common(5)),
+        bad_rows=bad_rows,
+        interrupted=interrupted,
+        spent=spent,
+        notices=notices,
+    )
+
+
+def _by_model(found: Sequence[Judgement]) -> Iterator[ModelUse]:
+    """What each model used, whether it had the last word or not."""
+    used: dict[str, list[Mapping[str, Any]]] = {}
+    for each in found:
+        for part in each.fields.get("usage", [each.fields]):
+            used.setdefault(str(part["model"]), []).append(part)
+    for model, parts in used.items():
+        costs = [part["cost_usd"] for part in parts if "cost_usd" in part]
+        yield ModelUse(
+            model=model,
+            judgements=len(parts),
+            tokens=sum(part.get(name, 0) for part in parts for name in COUNTED[:2]),
+            cost_usd=sum(costs) if len(costs) == len(parts) else None,
+        )

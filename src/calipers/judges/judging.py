@@ -1,0 +1,278 @@
+"""`calipers judge`: records that exist are judged, each once, and nothing that is done is lost.
+
+The journal lies beside the output: a line per judgement, appended as it comes. Run again, and what
+is missing or failed is judged; then the output is written anew, all of it at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import json
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from calipers.support.errors import DataError, EmptyError, UsageError
+from calipers.judges.rubrics import Rubric
+from calipers.systems.budget import Budget
+from calipers.records.tasks import read_records
+from calipers.systems.journal import Journal, encoded
+from calipers.judges.journal import JudgeJournal, Place
+from calipers.judges.models import Judgement, OutOfBudget, Pace
+from calipers.judges.judged import COUNTED, JudgedFiles, judged_files
+from calipers.judges.panels import WorkingJudge, open_judges, rubrics_of, with_judgements
+from calipers.systems.loop import run_to_end
+from calipers.systems.pricing import check_prices
+from calipers.systems.tally import Tally
+from calipers.runs.suite import Judge
+from calipers.systems import mask_for
+from calipers.support.whole_files import PRIVATE
+
+_JOURNAL = ".journal"
+
+Watch = Callable[[Tally], AbstractContextManager[object]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """What to judge, by whom, and where the judged records go."""
+
+    files: Sequence[str]
+    judges: Sequence[Judge]
+    output: Path
+    pace: Pace = field(default_factory=Pace)
+    cache: Path | None = None
+    rename: Mapping[str, str] = field(default_factory=dict)
+    skip_bad: bool = False
+    price_file: str | None = None  # where the judges' prices are from
+    budget_usd: float | None = None  # over all runs with this output
+    budget_calls: int | None = None  # the same
+
+    def records(self, on_bad: Callable[[DataError], None]) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Each record with its key: its content, and which of equal ones it is."""
+        seen: Counter[str] = Counter()
+        for path in self.files:
+            for record in read_records(path, on_bad=on_bad if self.skip_bad else None):
+                content = json.dumps(record, sort_keys=True).encode()
+                digest = sha256(content).hexdigest()[:24]
+                seen[digest] += 1
+                yield f"{digest}:{seen[digest]}", record
+
+    def renamed(self, record: dict[str, Any]) -> dict[str, Any]:
+        """The record as the judges read it."""
+        return record | {name: record.get(theirs) for name, theirs in self.rename.items()}
+
+    def places(self, key: str) -> Iterator[Place]:
+        """The judgements that a record is to have."""
+        for judge in self.judges:
+            for sample in range(1, judge.samples + 1):
+                yield key, judge.name, sample
+
+
+def judge_files(work: Work, watch: Watch) -> JudgedFiles:
+    """Judge what is not judged yet, then write the output."""
+    rubrics = rubrics_of(work.judges, Path())
+    check_places(work)
+    if work.budget_usd is not None:
+        check_prices(work.judges)
+    with _held(journal_path(work.output)):
+        journal = Journal(journal_path(work.output))
+        try:
+            return _Judging(work, rubrics, JudgeJournal(journal, work.judges, rubrics), watch)()
+        finally:
+            journal.close()
+
+
+class _Judging:
+    def __init__(
+        self, work: Work, rubrics: Sequence[Rubric], journal: JudgeJournal, watch: Watch
+    ) -> None:
+        self._work = work
+        self._rubrics = rubrics
+        self._journal = journal
+        self._watch = watch
+        self._bad = 0
+        self._notices: dict[str, None] = {}  # each once
+        self._is_spent = False
+
+    def __call__(self) -> JudgedFiles:
+        keys = [key if has_answer(record) else None for key, record in self._records(count=True)]
+        if not keys:
+            raise EmptyError(
+                f"no records in {', '.join(self._work.files)}", fix="a record per line, as JSON"
+            )
+        places = [place for key in keys if key is not None for place in self._work.places(key)]
+        tally = Tally(len(places))
+        for place in places:
+            if not self._is_open(place):
+                _count(tally, self._journal.done[place])
+        tally.begin()
+        interrupted = tally.done < tally.calls and not self._judge(tally)
+        if not interrupted:
+            try:
+                self._write()
+            except OSError as error:
+                raise UsageError(
+                    f"{self._work.output}: {error.strerror}",
+                    fix="make room and run again: what is done is kept",
+                ) from error
+        return judged_files(
+            str(self._work.output),
+            [None if key is None else self._found(key) for key in keys],
+            bad_rows=self._bad,
+            interrupted=interrupted,
+            spent=self._is_spent,
+            notices=tuple(self._notices),
+        )
+
+    def _is_open(self, place: Place) -> bool:
+        before = self._journal.done.get(place)
+        return before is None or before.failed
+
+    def _records(self, *, count: bool = False) -> Iterator[tuple[str, dict[str, Any]]]:
+        def bad(_: DataError) -> None:
+            self._bad += count
+
+        return self._work.records(bad)
+
+    def _judge(self, tally: Tally) -> bool:
+        """Judge what is open; False where that was interrupted."""
+        work = self._work
+        models = [model for judge in work.judges for model in judge.models]
+        budget = self._budget()
+
+        async def calls() -> None:
+            async with open_judges(
+                work.judges,
+                self._rubrics,
+                work.pace,
+                mask=mask_for(models),
+                say=lambda notice: self._notices.update({notice: None}),
+                cache=work.cache,
+                budget=budget,
+            ) as judges:
+                rows = self._records()
+                async with asyncio.TaskGroup() as workers:
+                    for _ in range(work.pace.concurrency):
+                        workers.create_task(self._work_off(judges, rows, tally))
+
+        try:
+            with self._watch(tally):
+                run_to_end(calls())
+        except (KeyboardInterrupt, asyncio.CancelledError):
+            return False
+        self._is_spent = budget is not None and budget.is_spent
+        return True
+
+    def _budget(self) -> Budget | None:
+        work = self._work
+        if work.budget_usd is None and work.budget_calls is None:
+            return None
+        return Budget(
+            work.budget_usd,
+            work.budget_calls,
+            spent_usd=self._journal.cost_usd,
+            spent_calls=self._journal.calls,
+            dearest={},
+        )
+
+    async def _work_off(
+        self,
+        judges: Sequence[WorkingJudge],
+        rows: Iterable[tuple[str, dict[str, Any]]],
+        tally: Tally,
+    ) -> None:
+        by_name = {judge.judge.name: judge for judge in judges}
+        for key, record in rows:
+            if not has_answer(record):
+                continue
+            seen = self._work.renamed(record)
+            async with asyncio.TaskGroup() as panel:
+                for place in filter(self._is_open, self._work.places(key)):
+                    panel.create_task(self._one(by_name[place[1]], place, seen, tally))
+
+    async def _one(
+        self, judge: WorkingJudge, place: Place, record: dict[str, Any], tally: Tally
+    ) -> None:
+        try:
+            judgement = await judge(record, place[2])
+        except OutOfBudget:
+            return  # it stays open
+        self._journal.add(place, judgement)
+        _count(tally, judgement)
+
+    def _found(self, key: str) -> list[Judgement]:
+        done = self._journal.done
+        return [done[place] for place in self._work.places(key) if place in done]
+
+    def _write(self) -> None:
+        beside = self._work.output.with_name(f".{self._work.output.name}.new")
+        beside.unlink(missing_ok=True)
+        beside.touch(mode=PRIVATE)
+        with beside.open("w", encoding="utf-8", errors="replace") as file:
+            for key, record in self._records():
+                found = self._found(key)
+                file.write(encoded(with_judgements(record, found) if found else record))
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(self._work.output)
+
+
+def has_answer(record: Mapping[str, Any]) -> bool:
+    """Say whether the call came to an end."""
+    return record.get("error") in (None, "")
+
+
+def _count(tally: Tally, judgement: Judgement) -> None:
+    counted = {name: judgement.fields.get(name) for name in COUNTED}
+    tally.add({**counted, "error": judgement.fields["reason"] if judgement.failed else None})
+
+
+def journal_path(output: Path) -> Path:
+    """Where the journal of an output lies."""
+    return output.with_name(output.name + _JOURNAL)
+
+
+def check_places(work: Work) -> None:
+    """Nothing of the user's is written over, and inputs can be read twice."""
+    if "-" in work.files:
+        raise UsageError("judge reads its files twice", fix="name files, not -")
+    inputs = {Path(each).resolve() for each in work.files}
+    if work.output.resolve() in inputs:
+        raise UsageError(
+            f"{work.output}: it is one of the files to be judged", fix="name another: -o FILE"
+        )
+    if work.output.exists() and not journal_path(work.output).exists():
+        raise UsageError(
+            f"{work.output}: it exists, and has no {_JOURNAL} beside it",
+            fix="name another: -o FILE",
+        )
+    if not work.output.parent.is_dir():
+        raise UsageError(f"{work.output.parent}: no such folder", fix="make it, or name another")
+
+
+@contextmanager
+def _held(path: Path) -> Iterator[None]:
+    """Keep others out; the lock goes with the process, however that ends."""
+    try:
+        lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE)
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}", fix="check the folder's rights") from error
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(lock)
+        raise UsageError(
+            f"{path}: another `calipers judge` is at work on it",
+            fix="wait for it, or name another -o",
+        ) from None
+    try:
+        yield
+    finally:
+        os.close(lock)

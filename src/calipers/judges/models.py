@@ -1,0 +1,243 @@
+"""A judge's model at work: from a record to a judgement, whatever the model does."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from calipers.judges.answers import Answer, BadAnswer, NoAnswer, read_answer
+from calipers.judges.cache import Cache
+from calipers.judges.request import CONFIDENCE, NothingToJudge, Request, request
+from calipers.judges.rubrics import Rubric
+from calipers.systems.asking import Asking
+from calipers.systems.budget import Budget
+from calipers.systems.pricing import Pricing, pricing_of
+from calipers.runs.suite import Judge
+from calipers.systems import Call, Fault, Mask, Reply, System
+
+_ANSWERS = 3  # that a judge may give until one is good
+_SPEAKS_SCHEMAS = ("openai", "openai-chat")
+_TEMPERATURE = "temperature"
+_REFUSAL = 300  # characters that are kept of what a judge said instead of an answer
+TOKENS = ("prompt_tokens", "completion_tokens", "cache_read_tokens", "cache_write_tokens")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """How judges are called."""
+
+    concurrency: int = 32
+    retries: int = 5
+    timeout_seconds: float = 120.0
+
+    def asking(self, system: System) -> Asking:
+        """A model that is asked so."""
+        return Asking(
+            system,
+            concurrency=self.concurrency,
+            retries=self.retries,
+            timeout_seconds=self.timeout_seconds,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What a judge says of a record; `failed` where asking again may help."""
+
+    fields: dict[str, Any]
+    failed: bool = False
+    calls: int = 0  # that were answered, and so may have been billed
+
+
+class OutOfBudget(Exception):  # noqa: N818 (reads as a sentence: "raise OutOfBudget")
+    """One call more might pass the budget."""
+
+
+@dataclass(frozen=True, slots=True)
+class Purse:
+    """What one model may still spend, out of what all of them may."""
+
+    budget: Budget
+    place: int  # of the model among all
+
+    async def pay(self, asking: Asking, call: Call, pricing: Pricing | None) -> Reply:
+        """Ask, where the budget allows it; what it cost is spent, also where no answer came."""
+        prompt = f"{call.system or ''}{call.prompt}"
+        reserved = await self.budget.reserve(self.place, pricing, prompt, call.settings)
+        if reserved is None:
+            raise OutOfBudget("the budget is spent")
+
+        def settle(used: Mapping[str, Any]) -> None:
+            cost = None if pricing is None else pricing.cost(used)
+            self.budget.settle(self.place, reserved, cost, prompt, used.get("prompt_tokens"))
+
+        try:
+            reply = await asking(call)
+        except BaseException as error:
+            if isinstance(error, Fault) and error.usage:
+                settle(error.usage)
+            else:
+                self.budget.release(reserved)
+            raise
+        settle(reply.fields)
+        return reply
+
+
+class AskedModel:
+    """A judge's model that can be asked."""
+
+    def __init__(
+        self,
+        judge: Judge,
+        rubric: Rubric,
+        asking: Asking,
+        cache: Cache | None,
+        mask: Mask,
+        purse: Purse | None = None,
+    ) -> None:
+        self.judge = judge
+        self._asks_confidence = asks_confidence(judge)
+        self.rubric = rubric
+        self._asking = asking
+        self._cache = cache
+        self._mask = mask
+        self._pricing: Pricing | None = pricing_of(judge)
+        self._purse = purse
+        self._sends_schema = judge.model.partition(":")[0] in _SPEAKS_SCHEMAS
+        self._default = {} if _TEMPERATURE in judge.settings else judge.default_settings
+
+    async def __call__(self, record: Mapping[str, Any], sample: int = 1) -> Judgement:
+        """Judge a record; a judge that fails is told in the judgement, and stops nothing.
+
+        Raises:
+            OutOfBudget: the budget does not allow a single call.
+        """
+        try:
+            asked = request(self.rubric, record, asks_confidence=self._asks_confidence)
+        except NothingToJudge as problem:
+            return Judgement(self._nothing(str(problem)))
+        if self._cache is not None:
+            kept = self._cache.find(asked.whole, sample)
+            if kept is not None:
+                return Judgement(self._fields(asked, kept, {"cost_usd": 0.0, "cached": True}))
+        used: Counter[str] = Counter()
+        try:
+            answer = await self._answer(asked, sample, used)
+        except (Fault, BadAnswer, OutOfBudget) as problem:
+            if isinstance(problem, OutOfBudget) and not used["calls"]:
+                raise
+            fields = self._fields(asked, self._mask(str(problem)), self._spent(used))
+            return Judgement(fields | self._refusal(problem), failed=True, calls=used["calls"])
+        if self._cache is not None:
+            self._cache.keep(asked.whole, sample, answer)
+        fields = self._fields(asked, answer, self._spent(used))
+        return Judgement(fields, calls=used["calls"])
+
+    def _refusal(self, problem: Exception) -> dict[str, Any]:
+        """Return what a judge that declined said, or its provider."""
+        said = None
+        if isinstance(problem, Fault) and problem.kind == "content_filter":
+            said = problem.message
+        if isinstance(problem, NoAnswer):
+            said = problem.said
+        return {} if said is None else {"refusal": self._mask(said)[:_REFUSAL]}
+
+    async def _answer(self, asked: Request, sample: int, used: Counter[str]) -> Answer:
+        """An answer within its schema; a judge that gives none is told what was wrong."""
+        system = asked.system
+        for left in reversed(range(_ANSWERS)):
+            text = await self._reply(system, asked, sample, used)
+            try:
+                return read_answer(
+                    text, self.rubric, asks_confidence=self._asks_confidence, judged=asked.texts
+                )
+            except BadAnswer as problem:
+                if not left:
+                    raise problem.after(_ANSWERS) from None
+                system = asked.corrected(str(problem))
+        raise AssertionError
+
+    async def _reply(self, system: str, asked: Request, sample: int, used: Counter[str]) -> str:
+        """Return what the judge says; what its server does not take is left out from then on."""
+        while True:
+            sends_schema, default = self._sends_schema, self._default  # others may find out, too
+            try:
+                reply = await self._paid(self._call(system, asked, sample))
+            except Fault as fault:
+                if fault.usage:
+                    _count(used, fault.usage)
+                if fault.kind != "bad_request" or fault.outage:
+                    raise
+                if default and _TEMPERATURE in fault.message.lower():
+                    self._default = {}
+                elif sends_schema:
+                    self._sends_schema = False
+                else:
+                    raise
+            else:
+                _count(used, reply.fields)
+                return reply.text or ""
+
+    async def _paid(self, call: Call) -> Reply:
+        if self._purse is None:
+            return await self._asking(call)
+        return await self._purse.pay(self._asking, call, self._pricing)
+
+    def _call(self, system: str, asked: Request, sample: int) -> Call:
+        settings = {**self._default, **self.judge.settings}
+        if isinstance(settings.get("seed"), int):
+            settings["seed"] += sample - 1
+        if self._sends_schema:
+            schema = {"name": "judgement", "strict": True, "schema": dict(asked.schema)}
+            form = {"response_format": {"type": "json_schema", "json_schema": schema}}
+            settings["extra_body"] = {**form, **settings.get("extra_body", {})}
+        return Call(record={}, prompt=asked.prompt, system=system, settings=settings)
+
+    def _fields(
+        self, asked: Request, answer: Answer | str, spent: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """The judgement by an answer, or without one, and then why."""
+        if isinstance(answer, str):
+            said: dict[str, Any] = {"scores": None, "reason": answer}
+        else:
+            graded = self.rubric.graded(answer.scores)
+            sure = {} if answer.confidence is None else {CONFIDENCE: answer.confidence}
+            reason = self._mask.exact(answer.reason)
+            said = {"scores": answer.scores, **graded, "reason": reason, **sure}
+        cut = {"cut": list(asked.cut)} if asked.cut else {}
+        return {**self._name(), **said, "flags": list(asked.flags), **cut, **spent}
+
+    def _nothing(self, reason: str) -> dict[str, Any]:
+        nothing: dict[str, Any] = {"scores": None, "reason": reason, "flags": []}
+        return {**self._name(), **nothing, **dict.fromkeys(TOKENS[:2], 0), "cost_usd": 0.0}
+
+    def _name(self) -> dict[str, Any]:
+        return {
+            "judge": self.judge.name,
+            "rubric": self.rubric.name,
+            "rubric_hash": self.rubric.hash,
+            "model": self.judge.model,
+            **({"settings": own} if (own := self.judge.own_settings) else {}),
+        }
+
+    def _spent(self, used: Counter[str]) -> dict[str, Any]:
+        """Tokens of all answers, refused ones too, and their cost; none where one is unknown."""
+        if not used["calls"] or used["counted"] < used["calls"]:
+            return {}
+        tokens = {name: used[name] for name in TOKENS if used[name] or name in TOKENS[:2]}
+        cost = None if self._pricing is None else self._pricing.cost(tokens)
+        return tokens if cost is None else {**tokens, "cost_usd": cost}
+
+
+def _count(used: Counter[str], fields: Mapping[str, Any]) -> None:
+    """Add up what a call used; one that does not say leaves the sum unknown."""
+    used["calls"] += 1
+    used["counted"] += "prompt_tokens" in fields and "completion_tokens" in fields
+    used.update({name: fields.get(name) or 0 for name in TOKENS})
+
+
+def asks_confidence(judge: Judge) -> bool:
+    """Say whether the first model is asked how sure it is."""
+    return judge.escalate is not None and judge.escalate.confidence is not None

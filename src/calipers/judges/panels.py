@@ -1,0 +1,194 @@
+"""Judges at work: one model, or a cheap one and a better one where that is unsure; panels."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from calipers.support.errors import UsageError
+from calipers.judges.cache import Cache, Say
+from calipers.judges.request import CONFIDENCE
+from calipers.judges.rubrics import Rubric, read_rubric
+from calipers.systems.budget import Budget
+from calipers.judges.models import (
+    TOKENS,
+    AskedModel,
+    Judgement,
+    OutOfBudget,
+    Pace,
+    Purse,
+    asks_confidence,
+)
+from calipers.runs.suite import Escalate, Judge
+from calipers.systems import Mask
+from calipers.systems.opening import open_models
+
+FAILED = "failed"  # of a judgement that may be better when asked for again
+_FIRST = ("model", "scores", "weighted_score", "passed", "overall_score", "reason", CONFIDENCE)
+_USED = (*TOKENS, "cost_usd")
+_ROUNDING = 1e-9  # 0.8 is 0.1 from 0.7
+
+
+class WorkingJudge:
+    """A judge at work: one model or a cascade of two, as many samples as are wanted."""
+
+    def __init__(self, judge: Judge, models: Sequence[AskedModel]) -> None:
+        self.judge = judge
+        self.rubric = models[0].rubric
+        self._models = models
+
+    async def __call__(self, record: Mapping[str, Any], sample: int = 1) -> Judgement:
+        """One judgement of a record, with who made it; OutOfBudget where none may be made."""
+        first = await self._models[0](record, sample)
+        found, then = first, self.judge.escalate
+        if then is not None:
+            found = await self._settled(record, sample, first, then)
+            found.fields["cascade"] = self.judge.answerable
+        if self.judge.samples > 1:
+            found.fields.update(sample=sample, samples=self.judge.samples)
+        if found.failed:
+            found.fields[FAILED] = True
+        return found
+
+    async def _settled(
+        self, record: Mapping[str, Any], sample: int, first: Judgement, then: Escalate
+    ) -> Judgement:
+        """The first judgement or, where that is unsure, the second with the first beside it."""
+        nobody_could = first.fields["scores"] is None and not first.failed
+        why = None if nobody_could else unsure(first.fields, self.rubric, then)
+        if why is None:
+            return first
+        try:
+            second = await self._models[1](record, sample)
+        except OutOfBudget as problem:
+            told = {**first.fields, "scores": None, "reason": str(problem), "escalated": why}
+            return Judgement(_unscored(told), failed=True, calls=first.calls)
+        before = {key: first.fields[key] for key in _FIRST if key in first.fields}
+        said = {key: value for key, value in second.fields.items() if key not in _USED}
+        spent = _spent_together([first.fields, second.fields])
+        fields = {**said, **spent, "escalated": why, "first": before}
+        return Judgement(fields, second.failed, calls=first.calls + second.calls)
+
+
+def _unscored(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """A judgment without what its scores came to."""
+    graded = ("weighted_score", "passed", "overall_score", "criteria_scores", CONFIDENCE)
+    return {key: value for key, value in fields.items() if key not in graded}
+
+
+def unsure(judgment: Mapping[str, Any], rubric: Rubric, then: Escalate) -> str | None:
+    """Why the second judge is to be asked after this judgement of the first; None where not."""
+    if judgment["scores"] is None:
+        return f"no answer that can be used: {judgment['reason']}"
+    if then.flagged and judgment["flags"]:
+        return f"flagged: {judgment['flags'][0]}"
+    sure = judgment.get(CONFIDENCE)
+    if then.confidence is not None and sure is not None and sure < then.confidence:
+        return f"confidence {sure:g} is below {then.confidence:g}"
+    score = judgment.get("weighted_score")
+    line = rubric.pass_at
+    if line is not None and score is not None and abs(score - line) <= then.near + _ROUNDING:
+        return f"score {score:.3g} is within {then.near:g} of {line:g}"
+    return None
+
+
+def _spent_together(judgments: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The sums over two models, and each model's own; a sum of what is unknown is unknown."""
+    usage = [
+        {"model": each["model"], **{name: each[name] for name in _USED if name in each}}
+        for each in judgments
+    ]
+    known = [name for name in _USED if any(name in each for each in usage)]
+    whole = [n for n in known if n in TOKENS[2:] or all(n in each for each in usage)]
+    return {**{n: sum(each.get(n, 0) for each in usage) for n in whole}, "usage": usage}
+
+
+def rubrics_of(judges: Sequence[Judge], folder: Path) -> list[Rubric]:
+    """The rubric of each judge, with its limit."""
+    found = [read_rubric(judge.rubric, folder).limited(judge.limit) for judge in judges]
+    for judge, rubric in zip(judges, found, strict=True):
+        then = judge.escalate
+        if then is not None and rubric.pass_at is None and then.confidence is None:
+            raise UsageError(
+                f"{judge.name}: the rubric {rubric.name} has no pass_at to be near to",
+                fix="escalate: {confidence: 0.7} asks the first judge how sure it is",
+            )
+    return found
+
+
+@asynccontextmanager
+async def open_judges(
+    judges: Sequence[Judge],
+    rubrics: Sequence[Rubric],
+    pace: Pace,
+    *,
+    mask: Mask,
+    say: Say,
+    cache: Path | None = None,
+    budget: Budget | None = None,
+) -> AsyncIterator[list[WorkingJudge]]:
+    """The judges, ready to be asked, within a budget; `say` hears of troubles with the cache."""
+    every = [model for judge in judges for model in judge.models]
+    async with open_models(every) as opened:
+        systems = iter(opened)
+        places = count()
+        yield [
+            WorkingJudge(
+                judge,
+                [
+                    AskedModel(
+                        model,
+                        rubric,
+                        asking=pace.asking(next(systems)),
+                        cache=_cache(cache, rubric, model, say),
+                        mask=mask,
+                        purse=None if budget is None else Purse(budget, next(places)),
+                    )
+                    for model in judge.models
+                ],
+            )
+            for judge, rubric in zip(judges, rubrics, strict=True)
+        ]
+
+
+def _cache(folder: Path | None, rubric: Rubric, judge: Judge, say: Say) -> Cache | None:
+    if folder is None:
+        return None
+    settings = {**judge.default_settings, **judge.settings}
+    asked = {"model": judge.model, "base_url": judge.base_url, "settings": settings}
+    return Cache(folder, rubric, asked, say, asks_confidence=asks_confidence(judge))
+
+
+async def judged(judges: Sequence[WorkingJudge], record: dict[str, Any]) -> dict[str, Any]:
+    """The record with the judgement of each judge."""
+    if not judges:
+        return record
+    found = await asyncio.gather(
+        *(judge(record, at) for judge in judges for at in range(1, judge.judge.samples + 1))
+    )
+    return with_judgements(record, found)
+
+
+def judgments_in(record: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The judgements that a record of ours holds."""
+    found = record.get("judgments")
+    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+
+
+def judging_cost(record: Mapping[str, Any]) -> float:
+    """What the judges of a record cost, as far as that is known."""
+    return sum(each.get("cost_usd") or 0.0 for each in judgments_in(record))
+
+
+def with_judgements(record: Mapping[str, Any], found: Sequence[Judgement]) -> dict[str, Any]:
+    """The record with further judgements; its own, which may be JSON in a text, stay."""
+    before = record.get("judgments")
+    if isinstance(before, str):
+        before = json.loads(before)
+    own = before if isinstance(before, list) else []
+    return {**record, "judgments": [*own, *(each.fields for each in found)]}

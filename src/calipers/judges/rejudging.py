@@ -1,0 +1,88 @@
+"""Records whose judge failed are judged once more; the call that was paid for is not made again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from calipers.systems.budget import Budget
+from calipers.systems.journal import Journal, encoded
+from calipers.judges.panels import FAILED, WorkingJudge, judging_cost, judgments_in
+from calipers.runs.suite import Suite
+from calipers.systems import mask_of
+
+Record = dict[str, Any]
+
+
+class Rejudging:
+    """Asks the judges that failed, and appends the record anew."""
+
+    def __init__(
+        self,
+        judges: Sequence[WorkingJudge],
+        journal: Journal,
+        budget: Budget,
+        suite: Suite,
+    ) -> None:
+        self._judges = {judge.judge.name: judge for judge in judges}
+        self._journal = journal
+        self._budget = budget
+        self._mask = mask_of(suite)
+        self._systems = {system.name: at for at, system in enumerate(suite.systems)}
+
+    async def all(self, concurrency: int) -> None:
+        """Judge them, many at a time."""
+        records = self._failed()
+        async with asyncio.TaskGroup() as workers:
+            for _ in range(concurrency):
+                workers.create_task(self._work(records))
+
+    def _failed(self) -> Iterator[Record]:
+        """The records as they stand now; what is appended meanwhile is not among them."""
+        last: dict[tuple[Any, ...], tuple[int, int]] = {}
+        end = 0
+        for start, end, record in self._journal.lines():
+            if record.get("error") is None and any(e.get(FAILED) for e in judgments_in(record)):
+                last[_key(record)] = (start, end)
+            else:
+                last.pop(_key(record), None)
+        spans = set(last.values())
+        for start, upto, record in self._journal.lines():
+            if start >= end:
+                return
+            if (start, upto) in spans:
+                yield record
+
+    async def _work(self, records: Iterator[Record]) -> None:
+        for record in records:
+            system = self._systems[str(record["model"])]
+            reserved = await self._budget.reserve_judging(system)
+            if reserved is None:
+                return
+            try:
+                judgments = await self._judged(record)
+            except BaseException:
+                self._budget.release(reserved)
+                raise
+            cost = judging_cost({"judgments": [new for old, new in judgments if new is not old]})
+            anew = {**record, "judgments": [new for _, new in judgments]}
+            self._journal.append(encoded(self._mask.values(anew)).encode("utf-8", "replace"))
+            self._budget.settle_judging(system, reserved, cost)
+
+    async def _judged(self, record: Record) -> list[tuple[Record, Record]]:
+        """Each judgement with the one in its place, which is the same where it was good."""
+        return list(
+            await asyncio.gather(*(self._one(record, each) for each in judgments_in(record)))
+        )
+
+    async def _one(self, record: Record, judgment: Record) -> tuple[Record, Record]:
+        judge = self._judges.get(str(judgment.get("judge")))
+        if judge is None or not judgment.get(FAILED):
+            return judgment, judgment
+        sample = judgment.get("sample", 1)
+        return judgment, (await judge(record, sample)).fields
+
+
+def _key(record: Mapping[str, Any]) -> tuple[Any, ...]:
+    return tuple(record.get(name) for name in ("id", "model", "tier", "run"))

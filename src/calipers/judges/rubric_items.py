@@ -1,0 +1,268 @@
+"""What a judge's rubric items add up to, in each of the shapes that they come in.
+
+>>> items = items_of({"items": {"F1": {"achieved": 1, "max": 1}, "F2": {"achieved": 1, "max": 3}}})
+>>> weighted_sum(items)
+0.5
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from math import fsum
+from pathlib import Path
+from typing import Any
+
+from calipers.support.config.files import read_config, shown
+from calipers.support.errors import UsageError
+from calipers.records.fields import BadValue, Field, Kind
+
+_NOT_APPLICABLE = ("n/a", "na", "not applicable")
+_FEWEST_DECIMALS = 2  # 0.9 is how a program writes 0.90
+_FINEST = 1e-6
+_EXAMPLE = "for example {accuracy: 0.6, clarity: 0.4}, or {accuracy: {weight: 0.6, max: 5}}"
+_AMOUNT = Field("amount", Kind.NUMBER, low=0)
+
+
+class NoSum(ValueError):  # noqa: N818 (reads as a sentence: "raise NoSum")
+    """Items that give no sum; the text says why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Item:
+    """What a judge gave for one item of its rubric, of how much."""
+
+    name: str
+    achieved: float
+    most: float
+    weight: float | None = None
+    category: str | None = None
+    category_weight: float | None = None
+
+    @property
+    def share(self) -> float:
+        """Of what could be had."""
+        return self.achieved / self.most
+
+
+@dataclass(frozen=True, slots=True)
+class Rubric:
+    """The weights of items and categories, and the most that an item can have, by name."""
+
+    weights: Mapping[str, float] = field(default_factory=dict)
+    tops: Mapping[str, float] = field(default_factory=dict)
+
+
+NO_RUBRIC = Rubric()
+
+
+def read_rubric(given: str | Path | Mapping[str, Any]) -> Rubric:
+    """The weights in a YAML or JSON file, or in a mapping such as it holds."""
+    table = given if isinstance(given, Mapping) else read_config(given, example=_EXAMPLE).value
+    source = "weights" if isinstance(given, Mapping) else str(given)
+    try:
+        found = rubric_from(table)
+    except NoSum as problem:
+        raise UsageError(f"{source}: {problem}", fix=_EXAMPLE) from None
+    if not (found.weights or found.tops):
+        raise UsageError(f"{source}: no weights in it", fix=_EXAMPLE)
+    return found
+
+
+def rubric_from(found: Any) -> Rubric:
+    """Weights as `{name: weight}`, `{name: {weight, max}}`, a list of items, or categories of such.
+
+    >>> rubric_from({"categories": {"style": {"weight": 0.2, "items": [{"id": "Q", "points": 2}]}}})
+    Rubric(weights={'style': 0.2}, tops={'Q': 2.0})
+    """
+    weights: dict[str, float] = {}
+    tops: dict[str, float] = {}
+    for key in ("categories", "criteria", "items"):
+        if isinstance(found, Mapping) and isinstance(found.get(key), Mapping | list):
+            found = found[key]
+            break
+    for name, entry in _named(found, "the rubric"):
+        _add(name, entry, weights, tops)
+        if isinstance(entry, Mapping) and entry.get("items") is not None:
+            for item, inner in _named(entry["items"], f"{shown(name)}: items"):
+                _add(item, inner, weights, tops)
+    return Rubric(weights, tops)
+
+
+def _add(name: str, entry: Any, weights: dict[str, float], tops: dict[str, float]) -> None:
+    own = entry if isinstance(entry, Mapping) else {"weight": entry}
+    top = own.get("max", own.get("points"))
+    for value, into in ((own.get("weight"), weights), (top, tops)):
+        if value is not None:
+            into[name] = _amount(value, shown(name))
+
+
+def items_of(judgment: Mapping[str, Any], rubric: Rubric = NO_RUBRIC) -> list[Item] | None:
+    """The items of a judgement that apply; None where it has none.
+
+    They stand under `items` or ProjectScylla's `criteria_scores`; with a rubric that says what each
+    weighs, the `scores` of criteria are items too.
+    """
+    if judgment.get("items"):
+        return list(_items(judgment["items"], rubric))
+    if judgment.get("criteria_scores"):
+        return list(_of_categories(judgment["criteria_scores"], rubric))
+    scores = judgment.get("scores")
+    if isinstance(scores, Mapping) and scores.keys() & (rubric.weights.keys() | rubric.tops.keys()):
+        return list(_of_scores(scores, rubric))
+    return None
+
+
+def _items(
+    found: Any,
+    rubric: Rubric,
+    *,
+    category: str | None = None,
+    category_weight: float | None = None,
+    not_applicable: Sequence[str] = (),
+) -> Iterator[Item]:
+    for name, entry in _named(found, "items"):
+        if not isinstance(entry, Mapping):
+            raise NoSum(f"item {shown(name)} is {shown(entry)}, not an object")
+        if name in not_applicable:
+            continue
+        within, weight = category, category_weight
+        if within is None and entry.get("category") is not None:
+            within = str(entry["category"])
+            weight = rubric.weights.get(within)
+        yield from _item(name, entry, rubric, within, weight)
+
+
+def _item(
+    name: str,
+    entry: Mapping[str, Any],
+    rubric: Rubric,
+    category: str | None = None,
+    category_weight: float | None = None,
+) -> Iterator[Item]:
+    """The item, unless it does not apply."""
+    achieved = entry.get("achieved", entry.get("points", entry.get("score")))
+    most = entry.get("max", rubric.tops.get(name))
+    if most is None and "weight" in entry and "score" in entry:
+        most = 1  # a weighted score is a share
+    if entry.get("na") is True or achieved is None or _not_applicable(achieved, most):
+        return
+    label = f"item {shown(name)}"
+    if most is None:
+        raise NoSum(f"{label} has no max")
+    got, top = _amount(achieved, label), _amount(most, f"{label}: max")
+    if got > top:
+        raise NoSum(f"{label} has {got:g} of {top:g}")
+    weight = rubric.weights.get(name, entry.get("weight"))
+    if top:
+        yield Item(
+            name=name,
+            achieved=got,
+            most=top,
+            weight=None if weight is None else _amount(weight, f"{label}: weight"),
+            category=category,
+            category_weight=category_weight,
+        )
+
+
+def _of_categories(found: Any, rubric: Rubric) -> Iterator[Item]:
+    for name, entry in _named(found, "criteria_scores"):
+        if not isinstance(entry, Mapping):
+            raise NoSum(f"criteria_scores: {shown(name)} is {shown(entry)}, not an object")
+        if entry.get("items") is None:
+            yield from _item(name, entry, rubric)
+            continue
+        weight = rubric.weights.get(name, entry.get("weight"))
+        left_out = entry.get("na_items")
+        yield from _items(
+            entry["items"],
+            rubric,
+            category=name,
+            category_weight=None if weight is None else _amount(weight, f"{shown(name)}: weight"),
+            not_applicable=left_out if isinstance(left_out, list) else (),
+        )
+
+
+def _of_scores(scores: Mapping[str, Any], rubric: Rubric) -> Iterator[Item]:
+    """Criteria as items; where the rubric names no max, scores are shares of 1."""
+    most = {} if rubric.tops else {"max": 1.0}
+    for name, score in scores.items():
+        yield from _item(name, {"achieved": score, **most}, rubric)
+
+
+def _named(found: Any, what: str) -> Iterator[tuple[str, Any]]:
+    """The entries of an object, or of a list whose entries name themselves."""
+    if isinstance(found, Mapping):
+        yield from ((str(name), entry) for name, entry in found.items())
+    elif isinstance(found, list):
+        for number, entry in enumerate(found, start=1):
+            keys = ("id", "name", "criterion") if isinstance(entry, Mapping) else ()
+            names = (entry[key] for key in keys if entry.get(key) is not None)
+            yield str(next(names, number)), entry
+    else:
+        raise NoSum(f"{what} is {shown(found)}, neither a list nor an object")
+
+
+def _not_applicable(*values: Any) -> bool:
+    return any(type(value) is str and value.strip().lower() in _NOT_APPLICABLE for value in values)
+
+
+def _amount(value: Any, label: str) -> float:
+    try:
+        number = _AMOUNT.read(value)
+    except BadValue as problem:
+        raise NoSum(f"{label}: {problem}") from None
+    except OverflowError:
+        raise NoSum(f"{label}: not a finite number") from None
+    if number is None:
+        raise NoSum(f"{label}: is not a number")
+    return float(number)
+
+
+def weighted_sum(items: Sequence[Item]) -> float:
+    """Σ weight · share / Σ weight over the items, or Σ achieved / Σ max where none has a weight.
+
+    Where categories have weights, the same within each, then Σ weight · share / Σ weight over the
+    categories that have an item.
+    """
+    if not items:
+        raise NoSum("no item applies")
+    if all(item.category_weight is None for item in items):
+        return _together(items)
+    categories: dict[str | None, list[Item]] = {}
+    for item in items:
+        if item.category_weight is None:
+            whose = f"category {shown(item.category)}" if item.category else f"item {item.name}"
+            raise NoSum(f"{shown(whose)} has no weight, other categories have one")
+        categories.setdefault(item.category, []).append(item)
+    weights = [members[0].category_weight or 0.0 for members in categories.values()]
+    return _mean([_together(members) for members in categories.values()], weights)
+
+
+def _together(items: Sequence[Item]) -> float:
+    weights = [item.weight for item in items if item.weight is not None]
+    if not weights:
+        return fsum(item.achieved for item in items) / fsum(item.most for item in items)
+    if len(weights) < len(items):
+        lacking = next(item.name for item in items if item.weight is None)
+        raise NoSum(f"item {shown(lacking)} has no weight, other items have one")
+    return _mean([item.share for item in items], weights)
+
+
+def _mean(shares: Sequence[float], weights: Sequence[float]) -> float:
+    total = fsum(weights)
+    if not total:
+        raise NoSum("the weights add up to 0")
+    return fsum(share * weight for share, weight in zip(shares, weights, strict=True)) / total
+
+
+def rounding(written: object) -> float:
+    """How far a score may be from its sum: half a unit of its last decimal, from the second on.
+
+    >>> rounding("0.9286"), rounding("0.9"), rounding("1"), rounding("0.9333333333333333")
+    (5e-05, 0.005, 0.005, 1e-06)
+    """
+    exponent = Decimal(str(written)).as_tuple().exponent
+    decimals = max(_FEWEST_DECIMALS, -exponent) if isinstance(exponent, int) else _FEWEST_DECIMALS
+    return max(0.5 * 10.0**-decimals, _FINEST)

@@ -1,0 +1,216 @@
+"""What a judge grades by: criteria on a scale, or items with points in categories.
+
+A rubric with `pass_at` decides: its judgements have `weighted_score`, which is `impl_rate`, and
+`passed`. Without it they have `overall_score`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from hashlib import sha256
+from pathlib import Path
+from typing import Annotated, Any, Self
+
+from pydantic import Field, model_validator
+
+from calipers.support.config.files import read_config, shown
+from calipers.support.config.models import StrictModel, refuse
+from calipers.support.errors import UsageError
+from calipers.judges.rubric_items import Item as Marked
+from calipers.judges.rubric_items import NoSum, weighted_sum
+
+EXAMPLE = "for example categories: [{name: function, items: [{name: runs, points: 2, says: …}]}]"
+LIMIT = 2000  # characters of a text that a judge reads, as specs/003 has it
+_ROUNDING = 1e-9
+_FORM = 2  # of the request: another form is another judge
+
+Text = Annotated[str, Field(min_length=1)]
+_MOST = 1e6  # sums of what weighs more lose the rest, or overflow
+Positive = Annotated[float, Field(gt=0, le=_MOST, allow_inf_nan=False)]
+Score = int | float | None  # None: it does not apply
+
+
+class Reads(StrictModel):
+    """A text that the judge is given."""
+
+    name: Text = Field(description="What the judge is told that it is.")
+    field: Text = Field(description="Of the record; a trace is summarised.")
+    limit: int | None = Field(default=LIMIT, ge=100, description="Characters; null for no limit.")
+
+
+class Criterion(StrictModel):
+    """Something that is scored on the rubric's scale."""
+
+    name: Text
+    says: Text
+    weight: Positive = 1.0
+
+
+class Item(StrictModel):
+    """Something that is worth points."""
+
+    name: Text
+    says: Text
+    points: Positive
+    may_not_apply: bool = False
+
+
+class Category(StrictModel):
+    """Items that weigh together."""
+
+    name: Text
+    weight: Positive | None = None
+    items: list[Item] = Field(min_length=1)
+
+
+class Rubric(StrictModel):
+    """What is read, and how it is graded."""
+
+    name: Text
+    question: Text
+    reads: list[Reads] = Field(
+        default=[Reads(name="task", field="input"), Reads(name="answer", field="answer")],
+        min_length=1,
+    )
+    criteria: list[Criterion] = Field(default_factory=list)
+    lowest: float = Field(default=1, allow_inf_nan=False)
+    highest: float = Field(default=5, gt=0, le=_MOST, allow_inf_nan=False)
+    divide_by: float | None = Field(
+        default=None,
+        gt=0,
+        allow_inf_nan=False,
+        description="Else the highest score times the sum of the weights, which is the least.",
+    )
+    categories: list[Category] = Field(default_factory=list)
+    pass_at: float | None = Field(default=None, ge=0, le=1, allow_inf_nan=False)
+
+    @model_validator(mode="after")
+    def _is_one_kind(self) -> Self:
+        if bool(self.criteria) == bool(self.categories):
+            refuse("either criteria on a scale, or categories of items", fix=EXAMPLE)
+        if not 0 <= self.lowest < self.highest:
+            refuse("lowest must be from 0 to below highest", fix="for example 1 and 5")
+        if self.divide_by is not None and self.divide_by < self._best * (1 - _ROUNDING):
+            refuse(
+                f"the best scores add up to {self._best:g}, and so may not be divided by less",
+                fix="leave divide_by out",
+                at=("divide_by",),
+            )
+        if self.categories and self.pass_at is None:
+            refuse("pass_at is missing: from which score on it passed", fix="pass_at: 0.7")
+        weighted = [each.weight is not None for each in self.categories]
+        if any(weighted) and not all(weighted):
+            at = ("categories", weighted.index(False))
+            refuse("some categories have a weight", fix="give it to all, or to none", at=at)
+        _refuse_doubles("criterion or item", self.names)
+        _refuse_doubles("category", [each.name for each in self.categories])
+        _refuse_doubles("text", [each.name for each in self.reads])
+        return self
+
+    @property
+    def items(self) -> Iterator[Item]:
+        """The items of all categories."""
+        return (item for category in self.categories for item in category.items)
+
+    @property
+    def names(self) -> list[str]:
+        """What is scored, in order."""
+        return [*(each.name for each in self.criteria), *(each.name for each in self.items)]
+
+    @property
+    def hash(self) -> str:
+        """The same for the same rubric, whatever file it stands in."""
+        content = {"form": _FORM, **self.model_dump()}
+        text = json.dumps(content, sort_keys=True, ensure_ascii=False)
+        return sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
+
+    def limited(self, limit: int | None) -> Rubric:
+        """The rubric with another limit wherever it has one."""
+        if limit is None:
+            return self
+        reads = [
+            each if each.limit is None else each.model_copy(update={"limit": limit})
+            for each in self.reads
+        ]
+        return self.model_copy(update={"reads": reads})
+
+    def range_of(self, name: str) -> tuple[float, float]:
+        """Lowest and highest score."""
+        points = {item.name: item.points for item in self.items}
+        return (0.0, points[name]) if name in points else (self.lowest, self.highest)
+
+    def may_not_apply(self, name: str) -> bool:
+        """Say whether a score may be left out."""
+        return any(item.name == name and item.may_not_apply for item in self.items)
+
+    def graded(self, scores: Mapping[str, Score]) -> dict[str, Any]:
+        """What scores, one of each name, come to."""
+        total, grade = self._of_items(scores) if self.categories else (self._overall(scores), {})
+        if self.pass_at is None:
+            return {**grade, "overall_score": total}
+        passed = None if total is None else total >= self.pass_at
+        return {**grade, "weighted_score": total, "passed": passed}
+
+    def _overall(self, scores: Mapping[str, Score]) -> float:
+        weighted = sum((scores[each.name] or 0) * each.weight for each in self.criteria)
+        return weighted / (self.divide_by or self._best)
+
+    @property
+    def _best(self) -> float:
+        return self.highest * sum(each.weight for each in self.criteria)
+
+    def _of_items(self, scores: Mapping[str, Score]) -> tuple[float | None, dict[str, Any]]:
+        """The weighted share, and the items as `calipers judge audit` reads them."""
+        marks = [
+            Marked(
+                name=item.name,
+                achieved=score,
+                most=item.points,
+                category=category.name,
+                category_weight=category.weight,
+            )
+            for category in self.categories
+            for item in category.items
+            if (score := scores[item.name]) is not None
+        ]
+        try:
+            total: float | None = weighted_sum(marks)
+        except NoSum:  # nothing applies
+            total = None
+        return total, {"criteria_scores": {c.name: _written(c, scores) for c in self.categories}}
+
+
+def _written(category: Category, scores: Mapping[str, Score]) -> dict[str, Any]:
+    left_out = [item.name for item in category.items if scores[item.name] is None]
+    written: dict[str, Any] = {
+        "items": {
+            item.name: {"achieved": scores[item.name], "max": item.points}
+            for item in category.items
+            if item.name not in left_out
+        }
+    }
+    if left_out:
+        written["na_items"] = left_out
+    return written if category.weight is None else {**written, "weight": category.weight}
+
+
+def _refuse_doubles(what: str, names: list[str]) -> None:
+    for name in names:
+        if names.count(name) > 1:
+            refuse(f"the {what} {shown(name)} is there twice", fix="rename one")
+
+
+def read_rubric(given: str, folder: Path = Path()) -> Rubric:
+    """A built-in rubric by its name, or the one in a YAML or JSON file."""
+    from calipers.judges.builtin import BUILT_IN  # noqa: PLC0415 (loads Polars)
+
+    if given in BUILT_IN:
+        return BUILT_IN[given]
+    path = folder / given
+    if not path.exists():
+        raise UsageError(
+            f"{path}: no such file, and no built-in rubric",
+            fix=f"name a rubric file, or one of {', '.join(BUILT_IN)}",
+        )
+    return Rubric.of(read_config(path, example=EXAMPLE), example=EXAMPLE)

@@ -1,0 +1,299 @@
+"""From data to judgements: who judged which record how, and what the judge's own items say.
+
+A record is one run. Its `judgments` are a list of objects; a judge that is not named is numbered by
+its place, and one that judges a record twice counts as two, never averaged.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import polars as pl
+
+from calipers.support.config.files import shown
+from calipers.support.errors import DataError, UsageError, nearest
+from calipers.records.fields import BadValue, Field, Kind, Number
+from calipers.judges.rubric_items import (
+    NO_RUBRIC,
+    NoSum,
+    Rubric,
+    items_of,
+    rounding,
+    rubric_from,
+    weighted_sum,
+)
+from calipers.scores import Options
+from calipers.records import BadRow, Batch, Source, Wanted, open_sources
+
+JUDGMENTS, RUBRIC = "judgments", "rubric"
+RECORD, JUDGE, PASSED, SCORE = "record", "judge", "passed", "weighted_score"
+ITEMS, ROUNDING, PROBLEM = "items", "rounding", "problem"
+FLAGGED = "flagged"
+NAMELESS, REPEATED = "nameless", "repeated"
+ID, WHERE, CLUSTER, FAILED = "id", "_where", "_cluster", "_failed"
+MOST_JUDGES = 200  # more are names of something else, and their table would not fit in memory
+
+_NOT_AN_ERROR = ("", "false")
+_PASSED = Field(PASSED, Kind.BOOLEAN)
+_SCORE = Field(SCORE, Kind.NUMBER, low=0, high=1)
+_NAME = Field(JUDGE, Kind.TEXT)
+_COLUMNS: dict[str, pl.DataType] = {
+    RECORD: pl.Int64(),
+    JUDGE: pl.String(),
+    NAMELESS: pl.Boolean(),  # the name is its place
+    REPEATED: pl.Boolean(),  # the name is another judgement's in the record, and a number
+    PASSED: pl.Boolean(),
+    SCORE: pl.Float64(),
+    ITEMS: pl.Float64(),  # what the judge's own items add up to
+    ROUNDING: pl.Float64(),  # how far the score may be from that
+    PROBLEM: pl.String(),  # why items give no sum
+    FLAGGED: pl.Boolean(),  # the text seems to speak to the judge
+}
+_loads = partial(json.loads, parse_float=Number, parse_int=Number)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judged:
+    """The records and the judgements in them; a judgement names its record by its row."""
+
+    records: pl.DataFrame  # id, where it stands, cluster, the fields to group by, failed
+    judgements: pl.DataFrame  # of the records that did not fail
+    notices: tuple[str, ...]
+
+
+def read_judgements(data: Any, options: Options, rubric: Rubric | None = None) -> Judged:
+    """All judgements in the records of `data`; `rubric` goes before one in a record."""
+    sources = open_sources(data)
+    clusters = () if options.cluster is None else (options.cluster,)
+    fields = dict.fromkeys((ID, "error", JUDGMENTS, *options.by, *clusters, RUBRIC))
+    reader = _Reader(Wanted(tuple(fields), options.renames, as_is=(JUDGMENTS,)), rubric)
+    for source in sources:
+        reader.read(source, skip_bad=options.on_bad == "skip")
+    records = reader.records()
+    _check(records, {name for source in sources for name in source.columns()}, options)
+    numbered = records.height > 0 and records[ID].is_null().all()
+    records = _keyed(records, options.cluster)
+    failed = records[FAILED].arg_true().cast(pl.Int64)
+    judgements = reader.judgements().filter(~pl.col(RECORD).is_in(failed.implode()))
+    judges = judgements[JUDGE].n_unique()
+    if judges > MOST_JUDGES:
+        raise DataError(
+            f"{judges:,} different judges, more than {MOST_JUDGES}",
+            fix="give a judge the same name in all records; `judge` is no id of a judgement",
+        )
+    notices = tuple(_notices(judgements, reader.skipped, numbered=numbered))
+    return Judged(records=records, judgements=judgements, notices=notices)
+
+
+class _Reader:
+    """Reads sources batch by batch and keeps what an audit needs of them."""
+
+    def __init__(self, wanted: Wanted, rubric: Rubric | None) -> None:
+        self.skipped = 0
+        self._wanted = wanted
+        self._rubric = rubric
+        self._kept = 0
+        self._records: list[pl.DataFrame] = []
+        self._rows: list[pl.DataFrame] = []
+
+    def read(self, source: Source, *, skip_bad: bool) -> None:
+        """All records of a source."""
+        for chunk in source.chunks(self._wanted):
+            batch = chunk.exact()
+            bad = [*batch.bad, *self._add(batch, source.name)]
+            if bad and not skip_bad:
+                raise min(bad, key=lambda each: each.row).error()
+            self.skipped += len(bad)
+
+    def records(self) -> pl.DataFrame:
+        """A row per record; `judgments` says whether it has a list of them."""
+        nothing = dict.fromkeys((*self._wanted.fields, WHERE), pl.Null())
+        return pl.concat([pl.DataFrame(schema=nothing), *self._records], how="diagonal_relaxed")
+
+    def judgements(self) -> pl.DataFrame:
+        """A row per judgement."""
+        return pl.concat([pl.DataFrame(schema=_COLUMNS), *self._rows])
+
+    def _add(self, batch: Batch, source: str) -> Iterator[BadRow]:
+        """Keep the records of a batch but those whose judgements cannot be read."""
+        rows: list[tuple[Any, ...]] = []
+        kept: list[int] = []
+        texts = batch.frame.select(JUDGMENTS, RUBRIC).iter_rows()
+        for place, (number, (text, own)) in enumerate(zip(batch.numbers, texts, strict=True)):
+            try:
+                found = list(self._judgements_of(text, own))
+            except BadValue as problem:
+                problem_text = f"{self._wanted.theirs(JUDGMENTS)}: {problem}"
+                yield BadRow(source=source, row=number, problem=problem_text, content=text)
+                continue
+            rows += ((self._kept, *judgement) for judgement in found)
+            self._kept += 1
+            kept.append(place)
+        where = pl.Series(WHERE, [f"{source}:{number}" for number in batch.numbers], pl.String)
+        records = batch.frame.with_columns(pl.col(JUDGMENTS).is_not_null(), where)
+        self._records.append(records[kept])
+        self._rows.append(pl.DataFrame(rows, schema=_COLUMNS, orient="row"))
+
+    def _judgements_of(self, text: str | None, own: Any) -> Iterator[tuple[Any, ...]]:
+        judgments = _listed(text)
+        rubric = _own_rubric(own) if self._rubric is None else self._rubric
+        taken: dict[str, int] = {}
+        for place, judgment in enumerate(judgments, start=1):
+            given = (_read(_NAME, judgment, JUDGE, f"{place}") or "").strip()
+            known_as = given or f"judge {place}"
+            name = _untaken(known_as, taken)
+            passed = _read(_PASSED, judgment, PASSED, f"by {name}")
+            key = _score_key(judgment)
+            score = _read(_SCORE, judgment, key, f"by {name}")
+            found = _of_items(judgment, judgment.get(key), score, rubric)
+            yield (
+                name,
+                not given,
+                name != known_as,
+                passed,
+                score,
+                *found,
+                bool(judgment.get("flags")),
+            )
+
+
+def _untaken(name: str, taken: dict[str, int]) -> str:
+    """The name, with a number if it is taken; `taken` knows how often each was asked for."""
+    found = name
+    while found in taken:
+        taken[name] += 1
+        found = f"{name} #{taken[name]}"
+    taken[found] = 1
+    return found
+
+
+def _listed(text: str | None) -> Sequence[Mapping[str, Any]]:
+    if text is None:
+        return ()
+    try:
+        found = _loads(text)
+    except RecursionError:
+        raise BadValue("nested too deep") from None
+    except ValueError:
+        found = None
+    if not isinstance(found, list):
+        raise BadValue(f"{shown(text)} is no list of judgements")
+    for place, each in enumerate(found, start=1):
+        if not isinstance(each, dict):
+            raise BadValue(f"judgement {place} is not an object")
+    return found
+
+
+def _own_rubric(text: Any) -> Rubric | NoSum:
+    """The rubric that a record carries; a name or any other plain value is none."""
+    if not isinstance(text, str) or not text.lstrip().startswith(("{", "[")):
+        return NO_RUBRIC
+    try:
+        return rubric_from(_loads(text))
+    except NoSum as problem:
+        return NoSum(f"rubric: {problem}")
+    except (ValueError, RecursionError):
+        return NO_RUBRIC
+
+
+def _read(field: Field, judgment: Mapping[str, Any], key: str, which: str) -> Any:
+    try:
+        return field.read(judgment.get(key))
+    except BadValue as problem:
+        raise BadValue(f"judgement {shown(which)}: {key}: {problem}") from None
+
+
+def _score_key(judgment: Mapping[str, Any]) -> str:
+    """What the score is called: `score` in ProjectScylla's judgements."""
+    return "score" if SCORE not in judgment and "criteria_scores" in judgment else SCORE
+
+
+def _of_items(
+    judgment: Mapping[str, Any], written: Any, score: float | None, rubric: Rubric | NoSum
+) -> tuple[float | None, float | None, str | None]:
+    """What the items add up to, how far the score may be from it, or why they give no sum."""
+    try:
+        total = _total(judgment, score, rubric)
+    except NoSum as problem:
+        return None, None, str(problem)
+    except OverflowError:
+        return None, None, "numbers too large to add up"
+    except RecursionError:
+        return None, None, "nested too deep"
+    return total, None if total is None else rounding(written), None
+
+
+def _total(
+    judgment: Mapping[str, Any], score: float | None, rubric: Rubric | NoSum
+) -> float | None:
+    items = items_of(judgment, NO_RUBRIC if isinstance(rubric, NoSum) else rubric)
+    if items is None:
+        return None
+    if isinstance(rubric, NoSum):
+        raise rubric
+    if score is None:
+        raise NoSum(f"there are items, but no {SCORE}")
+    return weighted_sum(items)
+
+
+def _check(records: pl.DataFrame, columns: set[str], options: Options) -> None:
+    """Refuse options that fit no record, and records of which only some have an id."""
+    if not records.height:
+        return
+    theirs = options.renames.get(JUDGMENTS, JUDGMENTS)
+    if not records[JUDGMENTS].any():
+        raise UsageError(
+            f"no record has {theirs}, a list of judgements",
+            fix=f"read them from another field with --map {JUDGMENTS}=NAME: "
+            f"{nearest(theirs, columns)}",
+        )
+    asked = {name: f"--by {name}" for name in options.by}
+    asked |= {name: f"--map {name}={given}" for name, given in options.renames.items()}
+    asked |= {} if options.cluster is None else {options.cluster: f"--cluster {options.cluster}"}
+    for name, option in asked.items():
+        if name in records.columns and records[name].is_null().all():
+            given = options.renames.get(name, name)
+            raise UsageError(
+                f"{option}: no record has a value in {given}", fix=nearest(given, columns)
+            )
+    for name in filter(None, (ID, options.cluster)):
+        lacking = records[name].null_count()
+        if 0 < lacking < records.height:
+            raise DataError(
+                f"{lacking} of {records.height} records have no {name}, the others have one",
+                fix="give it to every record, or name another field: "
+                "--map id=NAME, --cluster FIELD",
+            )
+
+
+def _keyed(records: pl.DataFrame, cluster: str | None) -> pl.DataFrame:
+    """With the cluster of each record, and whether its call failed."""
+    error = pl.col("error").cast(pl.String)
+    number = (pl.int_range(pl.len()) + 1).cast(pl.String)
+    task = number if records[ID].is_null().all() else pl.col(ID)
+    return records.with_columns(
+        task.alias(ID),
+        (task if cluster is None else pl.col(cluster).cast(pl.String)).alias(CLUSTER),
+        (error.is_not_null() & ~error.is_in(_NOT_AN_ERROR)).alias(FAILED),
+    )
+
+
+def _notices(judgements: pl.DataFrame, skipped: int, *, numbered: bool) -> Iterator[str]:
+    if numbered:
+        yield "no record has an id: rows are numbered, each a task of its own"
+    if nameless := judgements[NAMELESS].sum():
+        yield (
+            f"judgements without the name of their judge: {nameless:,}; "
+            "they are numbered by their place in the record"
+        )
+    if repeated := judgements[REPEATED].sum():
+        yield (
+            f"judgements by a judge that has judged the record before: {repeated:,}; "
+            "each counts as a judge of its own, NAME #2"
+        )
+    if skipped:
+        yield f"{skipped:,} bad rows were left out"

@@ -1,0 +1,1 @@
+"""Agents (P): the composite of similarity, success, time, planning, tools and coordination."""

@@ -1,0 +1,209 @@
+"""The agents' composite (P): six parts weighted into one score, and the recommendation it gives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from functools import reduce
+from operator import add
+
+import narwhals as nw
+import polars as pl
+
+from calipers.metrics.agents.weights import PARTS, WEIGHTS
+from calipers.metrics.traces.coordination import (
+    communication_overhead,
+    coordination_centrality,
+    task_distribution_balance,
+)
+from calipers.metrics.declare.declaration import Aggregate, Feature, Totals
+from calipers.metrics.judged.rubrics import SCORES
+from calipers.metrics.declare.means import mean, sums
+from calipers.metrics.declare.settings import Settings
+from calipers.metrics.text.similarity import output_similarity, task_success
+from calipers.metrics.cost.time_score import time_score
+from calipers.metrics.traces.tool_use import path_convergence, tool_selection_accuracy
+
+RECOMMENDATIONS = (  # from which score on, and what it weighs
+    ("accept", 0.8, 1.0),
+    ("weak_accept", 0.6, 0.7),
+    ("weak_reject", 0.4, -0.7),
+    ("reject", 0.0, -1.0),
+)
+DECIMALS = 14  # of a score: weights that sum to .8 on paper give .8, not .7999999999999999
+
+tool_efficiency = Feature(
+    name="tool_efficiency",
+    reads=(path_convergence, tool_selection_accuracy),
+    dtype=pl.Float64(),
+    expression=lambda _: (pl.col("path_convergence") + pl.col("tool_selection_accuracy")) / 2,
+)
+
+coordination_quality = Feature(
+    name="coordination_quality",
+    reads=(communication_overhead, coordination_centrality, task_distribution_balance),
+    dtype=pl.Float64(),
+    expression=lambda _: (
+        (
+            (1 - pl.col("communication_overhead"))
+            + pl.col("coordination_centrality").clip(upper_bound=1.0)
+            + pl.col("task_distribution_balance")
+        )
+        / 3
+    ),
+)
+
+FEATURES: Mapping[str, Feature] = {
+    "time_taken": time_score,
+    "task_success": task_success,
+    "coordination_quality": coordination_quality,
+    "tool_efficiency": tool_efficiency,
+    "planning_rational": SCORES["planning_rationality"],
+    "output_similarity": output_similarity,
+}
+
+
+def _weights(settings: Settings) -> dict[str, float]:
+    """The weights of the parts that count."""
+    given = (settings.weights or WEIGHTS).by_part
+    return {name: weight for name, weight in given.items() if weight > 0}
+
+
+def _value(part: str) -> pl.Expr:
+    return pl.col(FEATURES[part].name).cast(pl.Float64)
+
+
+def _composite(settings: Settings) -> pl.Expr:
+    weights = _weights(settings)
+    score = reduce(add, (_value(name).fill_null(0.0) * weight for name, weight in weights.items()))
+    present = reduce(
+        add,
+        (
+            pl.when(_value(name).is_not_null()).then(weight).otherwise(0.0)
+            for name, weight in weights.items()
+        ),
+    )
+    if settings.missing == "renormalize":
+        score = score * (reduce(add, weights.values()) / present)
+    return pl.when(present > 0).then(score.clip(0.0, 1.0).round(DECIMALS))
+
+
+agent_composite = Feature(
+    name="agent_composite",
+    reads=tuple(FEATURES.values()),
+    dtype=pl.Float64(),
+    expression=_composite,
+)
+
+
+def _missing(settings: Settings) -> pl.Expr:
+    names = (pl.when(_value(name).is_null()).then(pl.lit(name)) for name in _weights(settings))
+    return pl.concat_str(*names, separator=",", ignore_nulls=True)
+
+
+agent_composite_missing = Feature(
+    name="agent_composite_missing",
+    reads=tuple(FEATURES.values()),
+    dtype=pl.String(),
+    expression=_missing,
+    stored=False,
+)
+
+
+def _recommended(values: Mapping[str, str | float]) -> pl.Expr:
+    """What stands for the composite's range in `values`."""
+    score = pl.col(agent_composite.name)
+    found = pl.lit(None)
+    for name, least, _ in reversed(RECOMMENDATIONS):
+        found = pl.when(score >= least).then(pl.lit(values[name])).otherwise(found)
+    return found
+
+
+recommendation = Feature(
+    name="recommendation",
+    reads=(agent_composite,),
+    dtype=pl.String(),
+    expression=lambda _: _recommended({name: name for name, _, _ in RECOMMENDATIONS}),
+    stored=False,
+)
+
+recommendation_weight = Feature(
+    name="recommendation_weight",
+    reads=(agent_composite,),
+    dtype=pl.Float64(),
+    expression=lambda _: _recommended({name: weight for name, _, weight in RECOMMENDATIONS}),
+)
+
+
+def _without(part: str) -> str:
+    return f"agent_composite__without_{part}"
+
+
+def _counted(condition: nw.Expr) -> nw.Expr:
+    scored = ~nw.col(agent_composite.name).is_null()
+    return (condition & scored).cast(nw.Int64).sum()
+
+
+composite_mean = replace(
+    mean(
+        agent_composite,
+        name="agent_composite",
+        says="How good runs are in all: speed, success, teamwork, tools, plan and output.",
+        formula="mean(Σ weight · part, within [0, 1]), the parts being time_taken = time_score; "
+        "task_success; coordination_quality = mean(1 − communication_overhead, "
+        "min(1, coordination_centrality), task_distribution_balance); tool_efficiency = "
+        "mean(path_convergence, tool_selection_accuracy); planning_rational = "
+        "planning_rationality; output_similarity; each weighs 0.167, or as --weights says",
+        spec="P 4",
+        profiles=("agents",),
+        needs=("trace",),
+        nulls="a missing part counts 0, or with --missing renormalize the others take its weight; "
+        "a row that lacks all parts is left out",
+        range=(0, 1),
+        better="higher",
+        empty="no record has any part of the composite",
+        aggregate=Aggregate(
+            features=(
+                agent_composite,
+                agent_composite_missing,
+                recommendation,
+                recommendation_weight,
+                *FEATURES.values(),
+            ),
+            totals={
+                **sums(agent_composite).totals,
+                **{
+                    f"agent_composite__{name}": _counted(
+                        nw.col(recommendation_weight.name) == weight
+                    )
+                    for name, _, weight in RECOMMENDATIONS
+                },
+                **{
+                    _without(name): _counted(nw.col(feature.name).is_null())
+                    for name, feature in FEATURES.items()
+                },
+            },
+        ),
+        extras={name: f"agent_composite__{name}" for name, _, _ in RECOMMENDATIONS},
+    ),
+    optional="unless asked for",
+)
+
+
+def composite_notices(groups: Iterable[Totals], settings: Settings) -> Iterator[str]:
+    """Which parts are missing in how many records, and what that does."""
+    groups = list(groups)
+    records = int(sum(totals.get("agent_composite__n", 0) for totals in groups))
+    missing = {
+        name: int(sum(totals.get(_without(name), 0) or 0 for totals in groups))
+        for name in PARTS
+        if name in _weights(settings)
+    }
+    lacking = [f"{name} in {count}" for name, count in missing.items() if count]
+    if records and lacking:
+        effect = (
+            "the other parts take its weight"
+            if settings.missing == "renormalize"
+            else "it counts 0 there (--missing renormalize gives its weight to the others)"
+        )
+        yield f"agent_composite of {records} records lacks {', '.join(lacking)}: {effect}"

@@ -1,0 +1,1 @@
+"""Answers (Z, S): accuracy, classification, diversity, and what a task's runs have in common."""

@@ -1,0 +1,184 @@
+"""Diversity of answers over a data set in a single pass: Z's self-consistency entropy v0."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import hypot, log
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+import polars as pl
+
+from calipers.metrics.declare.declaration import (
+    GROUP,
+    Aggregate,
+    Frame,
+    Influence,
+    Metric,
+    Totals,
+    centre,
+    total,
+)
+from calipers.metrics.declare.intervals import spread_of
+from calipers.metrics.answers.normalize import answer_key
+from calipers.statistics.intervals import (
+    ONE_ROW,
+    UNKNOWN,
+    Interval,
+    design_effect,
+    standard_error,
+    t_quantile,
+)
+
+_ROWS_PER_ANSWER = 5  # the fewest, on average: as a chi-square test asks for
+_FEW_ROWS = f"fewer than {_ROWS_PER_ANSWER} rows for each distinct answer: others may be unseen"
+_ROUNDING = 1e-9
+
+
+def _entropy_totals(answers: Frame) -> Frame:
+    count = nw.col("answer_n")
+    log_n = count.cast(nw.Float64).log()
+    return (
+        answers.with_columns(n_log_n=count * log_n, n_log_n_log_n=count * log_n * log_n)
+        .group_by(GROUP)
+        .agg(
+            count.sum().alias("answers__n"),
+            count.max().alias("answers__most"),
+            nw.len().cast(nw.Int64).alias("answers__distinct"),
+            nw.col("n_log_n").sum().alias("answers__n_log_n"),
+            nw.col("n_log_n_log_n").sum().alias("answers__n_log_n_log_n"),
+        )
+    )
+
+
+_answers = Aggregate(
+    features=(answer_key,),
+    keys=("answer_key",),
+    where=lambda: ~nw.col("answer_key").is_null(),
+    totals={"answer_n": nw.len().cast(nw.Int64)},
+    finish=(_entropy_totals,),
+)
+
+
+def _sce(totals: Totals) -> Any:
+    """−Σ p ln p from the counts' totals; exactly 0 where there is one answer."""
+    count = totals["answers__n"]
+    found = np.maximum(0.0, np.log(count) - totals["answers__n_log_n"] / count)
+    return np.where(np.equal(totals["answers__distinct"], 1), 0.0, found)
+
+
+def _sce_normalized(totals: Totals) -> Any:
+    most = np.log(np.maximum(2.0, totals["answers__distinct"]))
+    return np.minimum(1.0, _sce(totals) / most)
+
+
+_EMPTY = "no record has an answer"
+_NULLS = "a row without an answer is left out"
+
+
+def _mean_log_count(totals: Totals) -> float:
+    return totals["answers__n_log_n"] / totals["answers__n"]
+
+
+def _squares(totals: Totals) -> float:
+    """Σ over rows of (mean of ln count − ln count of the row's answer)²."""
+    mean = _mean_log_count(totals)
+    return max(0.0, totals["answers__n_log_n_log_n"] - totals["answers__n"] * mean**2)
+
+
+_information = Influence(
+    name="answers",
+    rows="answers__n",
+    centre=_mean_log_count,
+    effect=centre("answers") - total("answer_n").cast(nw.Float64).log(),
+    squares=_squares,
+    keyed=_answers,
+    keyed_reads=("answer_n",),
+)
+
+
+@dataclass(frozen=True)
+class _EntropyDelta:
+    """The delta method to second order, for as many rows as are worth as much if independent.
+
+    A sample's entropy lacks (distinct − 1) / 2n on average (Miller 1955). It bends down: t standard
+    errors further in any direction it is t² / 2n lower than the slope says. And it is higher for
+    an answer not seen so far, as if one more row had one. With few rows for each distinct answer,
+    there may be any number of further ones: then there is no upper bound.
+    """
+
+    normalized: bool = False
+    name: str = "delta"
+
+    def interval(self, value: float, totals: Totals, confidence: float) -> Interval:
+        n, distinct = int(totals["answers__n"]), totals["answers__distinct"]
+        spread, clusters = spread_of("answers", totals)
+        stderr = standard_error(spread, clusters)
+        if stderr is None:
+            return replace(UNKNOWN, reason=ONE_ROW)
+        scale = log(max(2, distinct)) if self.normalized else 1.0
+        nats = value * scale
+        unlike = n - totals["answers__most"]
+        size = n / design_effect(spread, _squares(totals), n, clusters, unlike)
+        t = t_quantile(clusters, confidence)
+        middle = nats + (distinct - 1) / (2 * size)
+        low = middle - t * stderr - t * t / (2 * size)
+        unseen = max(0.0, log(size + 1) - nats) / size
+        high = middle + t * hypot(stderr, unseen)
+        few = distinct * _ROWS_PER_ANSWER > size + _ROUNDING
+        return Interval(
+            low=min(nats, low) / scale,
+            high=None if few else max(nats, high) / scale,
+            stderr=stderr / scale,
+            reason=_FEW_ROWS if few else None,
+        )
+
+
+def _rarity(_: Totals) -> pl.Expr:
+    return 1 / pl.col("answer_n")
+
+
+sce = Metric(
+    name="sce",
+    says="Entropy of the answers over the data set: how varied they are, in nats.",
+    formula="−Σ p ln p over the distinct normalised answers",
+    spec="Z 4.1",
+    profiles=("reasoning",),
+    needs=("answer",),
+    nulls=_NULLS,
+    unit="nats",
+    range=(0, float("inf")),
+    better=None,
+    aggregate=_answers,
+    rows="answers__n",
+    value=_sce,
+    empty=_EMPTY,
+    work="ln {answers__n} − {answers__n_log_n} / {answers__n}, "
+    "{answers__n_log_n} being Σ n ln n over {answers__distinct} distinct answers",
+    interval=_EntropyDelta(),
+    influence=_information,
+    weight=_rarity,
+)
+
+sce_normalized = Metric(
+    name="sce_normalized",
+    says="Entropy of the answers as a share of the most it could be with as many distinct ones.",
+    formula="sce / ln(distinct answers); 0 when there is one",
+    spec="Z 4.1",
+    profiles=("reasoning",),
+    needs=("answer",),
+    nulls=_NULLS,
+    unit=None,
+    range=(0, 1),
+    better=None,
+    aggregate=_answers,
+    rows="answers__n",
+    value=_sce_normalized,
+    empty=_EMPTY,
+    work="(ln {answers__n} − {answers__n_log_n} / {answers__n}) / ln {answers__distinct}, "
+    "0 where all answers are one",
+    interval=_EntropyDelta(normalized=True),
+    influence=_information,
+    weight=_rarity,
+)

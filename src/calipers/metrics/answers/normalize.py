@@ -1,0 +1,77 @@
+"""`normalize(s)`: when two answers count as the same (DEFINITIONS, Z).
+
+Surrounding white space goes, case goes, and a plain decimal number is written in one way, so that
+`18.0`, `+18` and `18` are one answer. All in text: no digit is lost to a float.
+"""
+
+from __future__ import annotations
+
+import polars as pl
+
+from calipers.metrics.declare.declaration import Feature
+from calipers.metrics.declare.settings import Settings
+
+# What Python's str.isspace() says is white space; Rust's notion lacks \x1c to \x1f.
+PYTHON_SPACE = (
+    "\t\n\x0b\x0c\r\x1c\x1d\x1e\x1f \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007"
+    "\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
+)
+
+_NUMBER = r"^[+-]?(?:(?:[0-9]+|[0-9]{1,3}(?:,[0-9]{3})+)(?:\.[0-9]*)?|\.[0-9]+)$"
+_MAYBE_RESPELLED = r"[.,]|^\+|^-?0"  # what a number in its one spelling mostly lacks
+_KEY_CHARS = 64
+
+
+def normalize(texts: pl.Series, settings: Settings) -> pl.Series:
+    """Texts as they are compared."""
+    texts = texts.str.strip_chars(PYTHON_SPACE).str.to_lowercase()
+    if settings.normalize == "text":
+        return texts
+    rows = texts.str.contains(_MAYBE_RESPELLED).arg_true()
+    rows = rows.filter(texts.gather(rows).str.contains(_NUMBER))
+    return texts.scatter(rows, _plain(texts.gather(rows))) if len(rows) else texts
+
+
+def _plain(numbers: pl.Series) -> pl.Series:
+    """One spelling per value: no plus, no commas, no zeros that say nothing, no minus zero."""
+    return (
+        numbers.str.replace_all(",", "", literal=True)
+        .str.strip_prefix("+")
+        .str.replace(r"^(-?)\.", "${1}0.")
+        .str.replace(r"^(-?)0+([0-9])", "${1}${2}")
+        .str.replace(r"\.0*$|(\.[0-9]*[1-9])0+$", "${1}")
+        .str.replace(r"^-0$", "0")
+    )
+
+
+def _normalized(field: str) -> Feature:
+    return Feature(
+        name=f"_normalized_{field}",
+        reads=(field,),
+        dtype=pl.String(),
+        expression=lambda settings: pl.col(field).map_batches(
+            lambda texts: normalize(texts, settings), return_dtype=pl.String
+        ),
+        stored=False,
+        listed=False,
+    )
+
+
+normalized_answer = _normalized("answer")
+normalized_target = _normalized("target")
+
+
+def _key(_: Settings) -> pl.Expr:
+    """The normalised answer; a long one as its beginning and a hash, so that texts stay outside."""
+    text = pl.col(normalized_answer.name)
+    short = text.str.slice(0, _KEY_CHARS) + "…#" + text.hash(seed=0).cast(pl.String)
+    return pl.when(text.str.len_bytes() > _KEY_CHARS).then(short).otherwise(text)
+
+
+answer_key = Feature(
+    name="answer_key",
+    reads=(normalized_answer,),
+    dtype=pl.String(),
+    expression=_key,
+    listed=False,
+)

@@ -1,0 +1,206 @@
+"""Repeated runs: what a task's runs have in common (Z, section 8).
+
+Each metric is averaged over the tasks with at least two runs that it can use. Rows that share an
+`id` in a group are runs of one task.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import log
+
+import narwhals as nw
+import polars as pl
+
+from calipers.metrics.answers.accuracy import DECIDABLE, correct
+from calipers.metrics.declare.declaration import (
+    GROUP,
+    RUNS,
+    TASK,
+    Aggregate,
+    Frame,
+    Metric,
+    TaskValues,
+    Totals,
+)
+from calipers.metrics.declare.intervals import Bounded, Wilson
+from calipers.metrics.answers.normalize import answer_key
+from calipers.statistics.intervals import Interval
+
+_AT_LEAST = 2
+_COUNT = nw.len().cast(nw.Int64)
+
+
+def agreement_of_runs(answers: Frame) -> Frame:
+    """How far the runs of each repeated task agree, from a row per task and distinct answer."""
+    n = nw.col("n").cast(nw.Float64)
+    runs = nw.col(RUNS).cast(nw.Float64)
+    # Where all runs agree the entropy is exactly 0, which the subtraction may miss by a rounding.
+    agreed = nw.when(nw.col("most") == nw.col(RUNS)).then(0.0)
+    return (
+        answers.with_columns(n_log_n=n * n.log())
+        .group_by(GROUP, TASK)
+        .agg(
+            nw.col("n").sum().alias(RUNS),
+            nw.col("n").max().alias("most"),
+            nw.col("n_log_n").sum(),
+        )
+        .filter(nw.col(RUNS) >= _AT_LEAST)
+        .with_columns(
+            answer_entropy=agreed.otherwise(runs.log() - nw.col("n_log_n") / runs),
+            most_common_share=nw.col("most") / runs,
+        )
+    )
+
+
+def _most_common(answers: Frame) -> Frame:
+    """Keep each repeated task's most common answer, of equals the smallest; say if it is right."""
+    n = nw.col("checked")
+    return (
+        answers.filter(n > 0)
+        .with_columns(
+            n.max().over(GROUP, TASK).alias("most"), n.sum().over(GROUP, TASK).alias(RUNS)
+        )
+        .filter((n == nw.col("most")) & (nw.col(RUNS) >= _AT_LEAST))
+        .with_columns(smallest=nw.col("answer_key").min().over(GROUP, TASK))
+        .filter(nw.col("answer_key") == nw.col("smallest"))
+        .with_columns(mode_right=(nw.col("right") * 2 > n).cast(nw.Int64))
+    )
+
+
+ANSWERS = Aggregate(
+    features=(answer_key, correct),
+    keys=(TASK, "answer_key"),
+    where=lambda: ~nw.col(TASK).is_null() & ~nw.col("answer_key").is_null(),
+    totals={
+        "n": _COUNT,
+        "checked": nw.col("correct").count().cast(nw.Int64),
+        "right": nw.col("correct").cast(nw.Int64).sum(),
+    },
+    tasks=(
+        TaskValues(
+            name="repeats", step=agreement_of_runs, values=("answer_entropy", "most_common_share")
+        ),
+        TaskValues(name="mode", step=_most_common, values=("mode_right",)),
+    ),
+)
+
+_NO_REPEATS = "no task has two runs with an answer"
+_ANSWER_NULLS = "a row without an answer is left out, and a task with fewer than two runs left"
+
+
+@dataclass(frozen=True)
+class _WithinRuns:
+    """The entropy of r runs is at most ln r: an interval between 0 and that of as many as usual."""
+
+    name: str = "logit t"
+
+    def interval(self, value: float, totals: Totals, confidence: float) -> Interval:
+        """The interval of a mean between two ends."""
+        runs = totals["repeats__rows"] / totals["repeats__tasks"]
+        most = max(value, log(runs))
+        return Bounded("answer_entropy", (0.0, most), unit="task").interval(
+            value, totals, confidence
+        )
+
+
+answer_entropy = Metric(
+    name="answer_entropy",
+    says="How much the answers to one task vary over its runs, in nats; 0 when all agree.",
+    formula="mean over tasks of −Σ p ln p over the task's distinct normalised answers",
+    spec="Z 8",
+    profiles=("reasoning",),
+    needs=("id", "answer"),
+    nulls=_ANSWER_NULLS,
+    unit="nats",
+    range=(0, float("inf")),
+    better="lower",
+    aggregate=ANSWERS,
+    rows="repeats__rows",
+    value=lambda totals: totals["answer_entropy__sum"] / totals["repeats__tasks"],
+    empty=_NO_REPEATS,
+    work="{answer_entropy__sum} / {repeats__tasks}, the sum of the tasks' entropies over the tasks",
+    interval=_WithinRuns(),
+    averaged="answer_entropy",
+    weight=lambda _: 1 / pl.col("n"),
+)
+
+determinism_index = Metric(
+    name="determinism_index",
+    says="The share of a task's runs that give its most common answer; 1 when all agree.",
+    formula="mean over tasks of (runs with the most common answer / runs)",
+    spec="Z 8",
+    profiles=("reasoning",),
+    needs=("id", "answer"),
+    nulls=_ANSWER_NULLS,
+    unit=None,
+    range=(0, 1),
+    better="higher",
+    aggregate=ANSWERS,
+    rows="repeats__rows",
+    value=lambda totals: totals["most_common_share__sum"] / totals["repeats__tasks"],
+    empty=_NO_REPEATS,
+    work="{most_common_share__sum} / {repeats__tasks}, the sum of the tasks' shares over the tasks",
+    interval=Bounded("most_common_share", unit="task"),
+    averaged="most_common_share",
+    weight=answer_entropy.weight,
+)
+
+
+mode_accuracy = Metric(
+    name="mode_accuracy",
+    says="The share of tasks whose most common answer is right: accuracy by majority vote.",
+    formula="mean over tasks of (the most common answer is right; a tie goes to the smallest)",
+    spec="Z 8",
+    profiles=("reasoning",),
+    needs=("id", "answer", DECIDABLE),
+    nulls="a row without an answer or a decidable correctness is left out, "
+    "and a task with fewer than two runs left",
+    unit=None,
+    range=(0, 1),
+    better="higher",
+    aggregate=ANSWERS,
+    rows="mode__rows",
+    value=lambda totals: totals["mode_right__sum"] / totals["mode__tasks"],
+    empty="no task has two runs with an answer that can be checked",
+    work="{mode_right__sum} / {mode__tasks}, tasks whose most common answer is right over tasks",
+    interval=Wilson("mode_right", "mode__tasks"),
+    averaged="mode_right",
+    weight=lambda _: pl.col("n") - pl.col("right"),
+)
+
+
+def _all_or_none(tasks: Frame) -> Frame:
+    runs, right = nw.col(RUNS), nw.col("right")
+    return tasks.filter(runs >= _AT_LEAST).with_columns(
+        stable=((right == 0) | (right == runs)).cast(nw.Int64)
+    )
+
+
+stability = Metric(
+    name="stability",
+    says="The share of tasks whose runs are all right or all wrong.",
+    formula="mean over tasks of (all runs right or all runs wrong)",
+    spec="Z 8",
+    profiles=("reasoning",),
+    needs=("id", DECIDABLE),
+    nulls="a row whose correctness cannot be decided is left out, "
+    "and a task with fewer than two runs left",
+    unit=None,
+    range=(0, 1),
+    better="higher",
+    aggregate=Aggregate(
+        features=(correct,),
+        keys=(TASK,),
+        where=lambda: ~nw.col(TASK).is_null() & ~nw.col("correct").is_null(),
+        totals={RUNS: _COUNT, "right": nw.col("correct").cast(nw.Int64).sum()},
+        tasks=(TaskValues(name="stable", step=_all_or_none, values=("stable",)),),
+    ),
+    rows="stable__rows",
+    value=lambda totals: totals["stable__sum"] / totals["stable__tasks"],
+    empty="no task has two runs whose answers can be checked",
+    work="{stable__sum} / {stable__tasks}, tasks all right or all wrong over the tasks",
+    interval=Wilson("stable", "stable__tasks"),
+    averaged="stable",
+    weight=lambda _: pl.min_horizontal(pl.col("right"), pl.col(RUNS) - pl.col("right")),
+)

@@ -1,0 +1,1 @@
+"""Calibration (Z): stated probabilities against what happened."""

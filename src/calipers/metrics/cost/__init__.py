@@ -1,0 +1,1 @@
+"""Cost and speed (Z, T, S): tokens, latency, dollars, cost of pass."""

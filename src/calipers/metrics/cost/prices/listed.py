@@ -1,0 +1,108 @@
+"""The price list of the genai-prices package, as it is installed: nothing is ever downloaded."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING, Any
+
+from calipers.metrics.cost.prices.table import KEYS, Price
+
+if TYPE_CHECKING:
+    from genai_prices.types import ModelPrice
+
+Tariff = tuple[tuple[float, Price], ...]
+"""A model's prices, each with the number of input tokens that a call must pass for it to hold."""
+
+_NOON = time(12, tzinfo=UTC)  # where prices differ by the hour, those at noon
+_PREFIXED = re.compile(r"([^:/]+)[:/](.+)", re.DOTALL)
+_IN_PATH = re.compile(r"(?:arn:.+|(?:(?:projects/.+/)?publishers/[^/]+/)?models)/(.+)", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class PriceList:
+    """The list's version, and the day whose prices hold.
+
+    Records do not say when a call was made. The day is the last one until today on which a price
+    of the list changed: an announced price does not hold before its time, and as long as none
+    changes, the same records give the same bytes.
+    """
+
+    version: str
+    day: date
+
+    def __str__(self) -> str:
+        return f"genai-prices {self.version} (prices of {self.day})"
+
+    def tariff(self, model: str) -> Tariff | None:
+        """The prices of a model, by its name as providers write it."""
+        return _found(model, self.day)
+
+
+@cache
+def price_list() -> PriceList | None:
+    """The list; None where the extra `prices` is not installed."""
+    try:
+        from genai_prices import __version__  # noqa: PLC0415 (an extra)
+        from genai_prices.data import providers  # noqa: PLC0415
+    except ImportError:
+        return None
+    today = datetime.now(tz=UTC).date()
+    changes = (
+        getattr(price.constraint, "start_date", date.min)
+        for provider in providers
+        for model in provider.models
+        for price in (model.prices if isinstance(model.prices, list) else ())
+    )
+    return PriceList(__version__, max((day for day in changes if day <= today), default=date.min))
+
+
+@lru_cache(maxsize=1 << 14)
+def _found(model: str, day: date) -> Tariff | None:
+    from genai_prices import Usage, calc_price  # noqa: PLC0415 (an extra)
+
+    nothing = Usage(input_tokens=0, output_tokens=0)
+    noon = datetime.combine(day, _NOON)
+    for name, provider in _readings(model):
+        try:
+            found = calc_price(nothing, name, provider_id=provider, genai_request_timestamp=noon)
+        except LookupError:
+            continue
+        return tariff_of(found.model_price)
+    return None
+
+
+def _readings(model: str) -> Iterator[tuple[str, str | None]]:
+    """Ways to read a name, as a model and its provider; a provider that it names goes first.
+
+    `openai/gpt-4o`, `anthropic:claude-…`; `gpt-4o-2024-08-06`; `us.anthropic.claude-…-v1:0`;
+    `models/gemini-…`; `arn:aws:bedrock:…:inference-profile/us.anthropic.claude-…`.
+    """
+    if prefixed := _PREFIXED.fullmatch(model):
+        yield prefixed[2], prefixed[1]
+    in_path = _IN_PATH.fullmatch(model)
+    for name in (model, in_path[1]) if in_path else (model,):
+        yield name, None
+        yield name, "aws"
+
+
+def tariff_of(prices: ModelPrice) -> Tariff | None:
+    """The list's prices of tokens, tier by tier; None without one of input and one of output."""
+    rates = {key: getattr(prices, f"{key}_mtok") for key in KEYS}
+    if rates["input"] is None or rates["output"] is None:
+        return None
+    starts = {tier.start for rate in rates.values() for tier in getattr(rate, "tiers", ())}
+    return tuple(
+        (float(start), Price(**{key: _at(start, rate) for key, rate in rates.items()}))
+        for start in (-1, *sorted(starts))
+    )
+
+
+def _at(start: int, rate: Any) -> Any:
+    """The price once a call has passed `start`; a decimal, one in tiers, or none."""
+    tiers = [tier.price for tier in getattr(rate, "tiers", ()) if tier.start <= start]
+    price = tiers[-1] if tiers else getattr(rate, "base", rate)
+    return None if price is None else float(price)

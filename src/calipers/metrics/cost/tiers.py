@@ -1,0 +1,237 @@
+"""Repeated runs over tiers (T): how good a run was, what it took, and what a pass costs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import inf
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+import polars as pl
+
+from calipers.metrics.cost.cost import COSTED, SOURCES, UNPRICED, cost_usd, no_price
+from calipers.metrics.declare.declaration import (
+    Aggregate,
+    Feature,
+    Influence,
+    Metric,
+    OneOf,
+    Rank,
+    Totals,
+    centre,
+)
+from calipers.metrics.declare.intervals import spread_of
+from calipers.metrics.judged.judgments import judged_impl_rate
+from calipers.metrics.declare.means import mean
+from calipers.metrics.scenarios.passing import PASSED, VERSION, passed
+from calipers.metrics.declare.settings import Settings
+from calipers.statistics.intervals import Interval, positive_interval, wilson
+
+PROFILES = ("tiers",)
+TIER = "tier"
+RATED = OneOf((("impl_rate",), ("judgments",)))
+
+impl_rate = Feature(
+    name="impl_rate",
+    reads=("impl_rate", judged_impl_rate),
+    dtype=pl.Float64(),
+    expression=lambda _: pl.coalesce("impl_rate", judged_impl_rate.name),
+)
+
+duration_seconds = Feature(
+    name="duration_seconds",
+    reads=("duration_seconds",),
+    dtype=pl.Float64(),
+    expression=lambda _: pl.col("duration_seconds"),
+)
+
+
+def _composite(settings: Settings) -> pl.Expr:
+    of_pass, of_rate = settings.pass_weight, settings.impl_weight
+    rated = pl.col("passed").cast(pl.Float64) * of_pass + pl.col("impl_rate") * of_rate
+    return rated / (of_pass + of_rate)
+
+
+composite_score = Feature(
+    name="composite_score",
+    reads=(passed, impl_rate),
+    dtype=pl.Float64(),
+    expression=_composite,
+)
+
+pass_rate_of_run = Feature(
+    name="pass_rate",
+    reads=(passed,),
+    dtype=pl.Float64(),
+    expression=lambda _: pl.col("passed").cast(pl.Float64),
+    listed=False,
+)
+
+cost_of_pass = Feature(
+    name="cost_of_pass",
+    reads=(passed, cost_usd),
+    dtype=pl.Float64(),
+    expression=lambda _: pl.when(
+        pl.col("passed").is_not_null() & pl.col("cost_usd").is_not_null()
+    ).then(pl.when("passed").then("cost_usd").otherwise(inf)),
+)
+
+DESCRIBED = (  # what the seven statistics are given of
+    pass_rate_of_run,
+    impl_rate,
+    cost_usd,
+    duration_seconds,
+    cost_of_pass,
+    composite_score,
+)
+
+MEDIANS = (  # whose intervals grade, uplift and what varies between tiers rest on
+    *(
+        Rank(feature=feature, percent=50, of_family=of_family)
+        for feature in (composite_score, cost_usd)
+        for of_family in (False, True)
+    ),
+)
+
+impl_rate_mean = mean(
+    impl_rate,
+    name="impl_rate",
+    says="How far runs meet their requirements, by the judges' weighted scores.",
+    formula="mean(impl_rate), impl_rate = recorded, else the median of the judges' weighted scores",
+    spec="T 2",
+    profiles=PROFILES,
+    needs=(RATED,),
+    nulls="a run without `impl_rate` or judgements is left out",
+    range=(0, 1),
+    better="higher",
+    empty="no record has impl_rate, or judgments",
+)
+
+duration_mean = mean(
+    duration_seconds,
+    name="duration_seconds",
+    says="How long a run takes.",
+    formula="mean(duration_seconds)",
+    spec="T 4",
+    profiles=PROFILES,
+    needs=("duration_seconds",),
+    nulls="a run without a duration is left out",
+    unit="s",
+    better="lower",
+)
+
+composite_mean = replace(
+    mean(
+        composite_score,
+        name="composite_score",
+        says="Passing and meeting the requirements, weighted (--pass-weight, --impl-weight).",
+        formula="mean((passed · pass_weight + impl_rate · impl_weight) / "
+        "(pass_weight + impl_weight))",
+        spec="T 6",
+        profiles=PROFILES,
+        needs=(PASSED, RATED),
+        nulls="a run without both parts is left out",
+        range=(0, 1),
+        better="higher",
+    ),
+    version=VERSION,
+)
+
+
+def _ratio(totals: Totals) -> Any:
+    cost, passes = totals["cost_of_pass__cost"], totals["cost_of_pass__passes"]
+    return np.where(np.equal(passes, 0), inf, cost / np.maximum(passes, 1))
+
+
+_counted = ~nw.col("cost_of_pass").is_null()
+_paid_pass = nw.col("passed") & ~nw.col("cost_usd").is_null()
+
+COSTS_OF_PASSES = {
+    "cost_of_pass__n": nw.col("cost_of_pass").count(),
+    "cost_of_pass__cost": nw.when(_counted).then(nw.col("cost_usd")).sum(),
+    "cost_of_pass__passes": _paid_pass.cast(nw.Int64).sum(),
+}
+"""What the runs cost that are known to pass or fail, and how many of them passed."""
+
+_costs = Aggregate(
+    features=(cost_of_pass, passed, cost_usd, *SOURCES.features),
+    totals={
+        **SOURCES.totals,
+        **COSTS_OF_PASSES,
+        "cost_of_pass__cost_squares": nw.when(_counted)
+        .then(nw.col("cost_usd") * nw.col("cost_usd"))
+        .sum(),
+        "cost_of_pass__passed_cost": nw.when(_paid_pass).then(nw.col("cost_usd")).sum(),
+    },
+)
+
+
+def _finite_ratio(totals: Totals) -> float:
+    return float(_ratio(totals)) if totals["cost_of_pass__passes"] else 0.0
+
+
+def _squares(totals: Totals) -> float:
+    """Σ (cost − ratio · passed)² over the runs."""
+    ratio = _finite_ratio(totals)
+    return max(
+        0.0,
+        totals["cost_of_pass__cost_squares"]
+        - 2 * ratio * totals["cost_of_pass__passed_cost"]
+        + ratio * ratio * totals["cost_of_pass__passes"],
+    )
+
+
+@dataclass(frozen=True)
+class _RatioDelta:
+    """The delta method on the logarithm of the ratio, which cannot fall below 0.
+
+    Where nothing passed, at most as many runs pass as Wilson's upper bound says, and the cost of a
+    pass is at least what the runs cost at that rate.
+    """
+
+    name: str = "delta of logarithm"
+
+    def interval(self, value: float, totals: Totals, confidence: float) -> Interval:
+        spread, clusters = spread_of("cost_of_pass", totals)
+        n = int(totals["cost_of_pass__n"])
+        if value == inf:
+            most = wilson(0.0, n, 0.0, clusters, confidence).high
+            low = None if most is None else totals["cost_of_pass__cost"] / n / most
+            return Interval(low=low, high=inf, stderr=None)
+        return positive_interval(value, spread, clusters, confidence)
+
+
+cost_of_pass_ratio = Metric(
+    name="cost_of_pass",
+    says="What it costs to get one run that passes; infinite when none does.",
+    formula="Σ cost_usd / number of passes = mean(cost_usd) / pass_rate",
+    spec="T 5",
+    profiles=PROFILES,
+    needs=(COSTED, PASSED),
+    nulls="a run without a cost, or without knowing whether it passed, is left out",
+    unit="USD",
+    range=(0, inf),
+    better="lower",
+    aggregate=_costs,
+    rows="cost_of_pass__n",
+    value=_ratio,
+    empty="no record has both a cost and passed, or judgments",
+    version=VERSION,
+    also=(UNPRICED,),
+    refused=lambda totals: None if totals.get("cost_of_pass__n") else no_price(totals),
+    optional="unless asked for",
+    work="{cost_of_pass__cost} / {cost_of_pass__passes}",
+    interval=_RatioDelta(),
+    influence=Influence(
+        name="cost_of_pass",
+        rows="cost_of_pass__n",
+        centre=_finite_ratio,
+        effect=nw.when(~nw.col("cost_of_pass").is_null()).then(
+            nw.col("cost_usd") - centre("cost_of_pass") * nw.col("passed").cast(nw.Float64)
+        ),
+        squares=_squares,
+        per="cost_of_pass__passes",
+    ),
+    weight=lambda _: pl.col("cost_usd"),
+)

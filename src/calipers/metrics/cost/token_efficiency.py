@@ -1,0 +1,210 @@
+"""Token efficiency (S): quality for the tokens that it took.
+
+Quality is of one kind in a group, the first that any of its rows has: the implementation rate, the
+scenario's score, being correct. Which it is stands beside the value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from math import inf
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+import polars as pl
+
+from calipers.metrics.answers.accuracy import DECIDABLE, correct
+from calipers.metrics.scenarios.behaviors import BEHAVIORS, scenario_score
+from calipers.metrics.declare.declaration import (
+    GROUP,
+    Aggregate,
+    Feature,
+    Frame,
+    Influence,
+    Metric,
+    OneOf,
+    Totals,
+    centre,
+    total,
+)
+from calipers.metrics.cost.efficiency import total_tokens
+from calipers.metrics.declare.intervals import spread_of
+from calipers.metrics.cost.tiers import RATED, impl_rate
+from calipers.statistics.intervals import Interval, positive_interval, standard_error, wilson
+
+KINDS = (impl_rate, scenario_score, correct)  # the first is kind 1
+QUALITY = OneOf((*RATED.choices, BEHAVIORS, *DECIDABLE.choices))
+
+_NAME = "token_efficiency"
+_N, _KIND, _TOKENS, _QUALITY = (f"{_NAME}__{each}" for each in ("n", "kind", "tokens", "quality"))
+_SQUARES, _CROSS, _TOKEN_SQUARES = (
+    f"{_NAME}__{each}" for each in ("squares", "cross", "token_squares")
+)
+
+kinds_known = Feature(
+    name="_quality_kinds",
+    reads=KINDS,
+    dtype=pl.Int64(),
+    expression=lambda _: pl.sum_horizontal(
+        pl.col(kind.name).is_not_null().cast(pl.Int64) * 2**bit for bit, kind in enumerate(KINDS)
+    ),
+    listed=False,
+)
+"""The kinds of quality that a row has, a bit for each."""
+
+
+def _has(kind: int) -> nw.Expr:
+    bit: nw.Expr = nw.col(kinds_known.name) // 2 ** (kind - 1) % 2
+    return bit == 1
+
+
+def _of_kind(choices: Mapping[int, nw.Expr], kind: nw.Expr) -> nw.Expr:
+    """The expression of the kind that a group has."""
+    first, second, third = (choices[number] for number in (1, 2, 3))
+    others = nw.when(kind == 2).then(second).otherwise(third)  # noqa: PLR2004
+    return nw.when(kind == 1).then(first).otherwise(others)
+
+
+def _with_kind(table: Frame) -> Frame:
+    """Each row of the table with its group's kind of quality."""
+    some = {kind: _has(kind).cast(nw.Int64).max().over(GROUP) for kind in (1, 2)}
+    later = nw.when(some[2] == 1).then(nw.lit(2)).otherwise(nw.lit(3))
+    return table.with_columns(nw.when(some[1] == 1).then(nw.lit(1)).otherwise(later).alias(_KIND))
+
+
+def _summed(table: Frame) -> Frame:
+    """The group's totals, over the rows that have its kind of quality."""
+    kind = nw.col(_KIND)
+    used = {number: _has(number) for number in (1, 2, 3)}
+    columns = {
+        _N: nw.col("with_tokens"),
+        _TOKENS: nw.col("tokens"),
+        _TOKEN_SQUARES: nw.col("_token_squares"),
+        **{
+            name: _of_kind({n: nw.col(f"{prefix}{KINDS[n - 1].name}") for n in used}, kind)
+            for name, prefix in ((_QUALITY, "sum_"), (_SQUARES, "_squares_"), (_CROSS, "_cross_"))
+        },
+    }
+    rows = _with_kind(table).filter(_of_kind(used, kind)).with_columns(**columns)
+    return rows.group_by(GROUP).agg(*(nw.col(name).sum() for name in columns), nw.col(_KIND).max())
+
+
+def _totals() -> Iterator[tuple[str, nw.Expr]]:
+    tokens = nw.col(total_tokens.name)
+    yield "rows", nw.len().cast(nw.Int64)
+    yield "with_tokens", tokens.count().cast(nw.Int64)
+    yield "tokens", tokens.sum()
+    yield "_token_squares", (tokens * tokens).sum()
+    for kind in KINDS:
+        quality = nw.when(~tokens.is_null()).then(nw.col(kind.name).cast(nw.Float64))
+        yield f"sum_{kind.name}", quality.sum()
+        yield f"_squares_{kind.name}", (quality * quality).sum()
+        yield f"_cross_{kind.name}", (quality * tokens).sum()
+
+
+_by_kinds = Aggregate(
+    features=(kinds_known, total_tokens, *KINDS),
+    keys=(kinds_known.name,),
+    where=lambda: nw.col(kinds_known.name) > 0,
+    totals=dict(_totals()),
+    finish=(_summed,),
+)
+
+
+def _ratio(totals: Totals) -> Any:
+    return np.divide(totals[_QUALITY], totals[_TOKENS])
+
+
+def _centre(totals: Totals) -> float:
+    return float(_ratio(totals)) if totals[_TOKENS] else 0.0
+
+
+def _squares(totals: Totals) -> float:
+    """Σ (quality − ratio · tokens)² over the rows."""
+    ratio = _centre(totals)
+    squares = totals[_SQUARES] - 2 * ratio * totals[_CROSS] + ratio**2 * totals[_TOKEN_SQUARES]
+    return max(0.0, squares)
+
+
+def quality_of(totals: Totals) -> str | None:
+    """The kind of quality that the group has."""
+    kind = int(totals.get(_KIND, 0))
+    return KINDS[kind - 1].name if kind else None
+
+
+def quality_notice(groups: Iterable[Totals]) -> Iterator[str]:
+    """Which kinds of quality there are, for people who do not read JSON."""
+    found = dict.fromkeys(quality for totals in groups if (quality := quality_of(totals)))
+    if found:
+        yield f"{_NAME}: the quality is {', in other groups '.join(found)}"
+
+
+def _refused(totals: Totals) -> str | None:
+    if (quality := quality_of(totals)) is None:
+        return None
+    if not totals[_N]:
+        return f"no record has {quality} and the numbers of its tokens"
+    return None if totals[_TOKENS] else "no tokens were used"
+
+
+@dataclass(frozen=True)
+class _RatioDelta:
+    """The delta method on the logarithm of the ratio, which cannot fall below 0.
+
+    Where no row has any quality, it is at most what Wilson's upper bound of it gives.
+    """
+
+    name: str = "delta of logarithm"
+
+    def interval(self, value: float, totals: Totals, confidence: float) -> Interval:
+        spread, clusters = spread_of(_NAME, totals)
+        stderr = standard_error(spread, clusters)
+        n = int(totals[_N])
+        if not value:
+            most = wilson(0.0, n, 0.0, clusters, confidence).high
+            high = None if most is None else most * n / totals[_TOKENS]
+            return Interval(low=None if high is None else 0.0, high=high, stderr=stderr)
+        return positive_interval(value, spread, clusters, confidence)
+
+
+def _effect() -> nw.Expr:
+    """Null where the row has no quality of the group's kind, or no tokens."""
+    choices = {n: nw.col(kind.name).cast(nw.Float64) for n, kind in enumerate(KINDS, start=1)}
+    return _of_kind(choices, total(_KIND)) - centre(_NAME) * nw.col(total_tokens.name)
+
+
+token_efficiency = Metric(
+    name=_NAME,
+    says="Quality for the tokens that it took; `quality` names its kind.",
+    formula="Σ quality / Σ (prompt_tokens + completion_tokens), quality = the first that any row "
+    "of the group has: impl_rate, the scenario's score, correct",
+    spec="S 1.8",
+    profiles=("scenarios",),
+    needs=("prompt_tokens", "completion_tokens", QUALITY),
+    nulls="a row without that kind of quality, or without both token counts, is left out",
+    unit="per token",
+    range=(0, inf),
+    better="higher",
+    aggregate=_by_kinds,
+    rows=_N,
+    value=_ratio,
+    empty=f"no record has {QUALITY}",
+    refused=_refused,
+    work=f"{{{_QUALITY}}} / {{{_TOKENS}}}",
+    interval=_RatioDelta(),
+    extras={"quality": quality_of},
+    influence=Influence(
+        name=_NAME,
+        rows=_N,
+        centre=_centre,
+        effect=_effect(),
+        squares=_squares,
+        per=_TOKENS,
+        keyed=_by_kinds,
+        keyed_step=_with_kind,
+        keyed_reads=(_KIND,),
+    ),
+    weight=lambda _: pl.col(total_tokens.name),
+)

@@ -1,0 +1,1 @@
+"""The language that metrics are declared in: features, aggregates, intervals."""

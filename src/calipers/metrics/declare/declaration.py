@@ -1,0 +1,282 @@
+"""How a metric is declared: a value per row, totals per group, and the number they give.
+
+- A **feature** is a column per row, a Polars expression over the record's fields or over other
+  features. On a cluster the same expression runs inside the workers.
+- An **aggregate** gives additive totals per group, written with Narwhals, so that it runs natively
+  on Polars and on Spark, and so that the parts of a large table can be added up.
+- An **influence** says how far each row moves a value; error bars are made of it.
+- A **metric** names its aggregate, turns a group's totals into its value, and names its interval.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal, Protocol
+
+import narwhals as nw
+import polars as pl
+
+from calipers.metrics.declare.settings import Settings
+from calipers.statistics.intervals import Interval
+
+# Columns of our own; the underscore keeps them apart from the data's fields.
+GROUP = "_group"  # one text per group: its fields as JSON
+TASK = "_task"  # a hash of group and id: rows that share it are runs of one task
+CLUSTER = "_cluster"  # rows that share it depend on each other: those of a task, or as asked
+RUNS = "runs"  # in a table with a row per task: how many rows stand behind it
+
+Frame = nw.LazyFrame[Any]
+Totals = Mapping[str, float]
+Step = Callable[[Frame], Frame]
+
+
+def total(name: str) -> nw.Expr:
+    """A total of the row's key, in the effect of an influence."""
+    return nw.col(total_column(name))
+
+
+def total_column(name: str) -> str:
+    """The column where that total stands."""
+    return f"_total_{name}"
+
+
+@dataclass(frozen=True, slots=True)
+class OneOf:
+    """Fields of which one set must be there: `OneOf(("correct",), ("answer", "target"))`."""
+
+    choices: tuple[tuple[str, ...], ...]
+
+    def __str__(self) -> str:
+        return ", or ".join(" and ".join(choice) for choice in self.choices)
+
+
+Need = str | OneOf
+
+
+def is_met(need: Need, present: Callable[[str], bool]) -> bool:
+    """Say whether the data has what is needed."""
+    if isinstance(need, str):
+        return present(need)
+    return any(all(map(present, choice)) for choice in need.choices)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Feature:
+    """A value per row."""
+
+    name: str
+    reads: tuple[str | Feature, ...]  # record fields, and features that come first
+    dtype: pl.DataType
+    expression: Callable[[Settings], pl.Expr]
+    stored: bool = True  # whether aggregates need it, or only other features
+    listed: bool = True  # whether `--per-sample` writes it
+
+    def with_inputs(self) -> Iterator[Feature]:
+        """The features this one stands on, then itself."""
+        for source in self.reads:
+            if isinstance(source, Feature):
+                yield from source.with_inputs()
+        yield self
+
+    def fields(self) -> Iterator[str]:
+        """The record's fields that it reads, directly or through other features."""
+        for source in self.reads:
+            if isinstance(source, Feature):
+                yield from source.fields()
+            else:
+                yield source
+
+
+def recorded(name: str) -> Feature:
+    """The record's own number, as a feature."""
+    return Feature(name=name, reads=(name,), dtype=pl.Float64(), expression=lambda _: pl.col(name))
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Aggregate:
+    """Totals that add up over parts of a group.
+
+    Without `keys`, `totals` are the group's. With keys, rows are first totalled per key (a task, a
+    distinct answer, a bin), and each way to `finish` turns that table, a row per group and key,
+    into totals of the group, or into `tasks`, whose values are averaged.
+    """
+
+    features: tuple[Feature, ...]
+    totals: Mapping[str, nw.Expr]
+    keys: tuple[str, ...] = ()
+    where: Callable[[], nw.Expr] | None = None
+    finish: tuple[Step, ...] = ()
+    tasks: tuple[TaskValues, ...] = ()
+    every_task: bool = False  # or only those with several rows
+    kept_as: str | None = None  # of few whole keys: each one's totals, as `kept_total` names them
+
+
+def kept_total(prefix: str, key: int, name: str) -> str:
+    """The group's total that holds a total of one key."""
+    return f"{prefix}__{key}__{name}"
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TaskValues:
+    """Values of each task, made from its aggregate's table, and averaged over the tasks.
+
+    `step` gives a row per task: group, task, `RUNS` and the values. The totals are `{name}__tasks`,
+    `{name}__rows`, and of each value `{value}__sum` and the spread `{value}__spread`.
+    """
+
+    name: str
+    step: Step
+    values: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Influence:
+    """How far each row moves a value, times the number of rows: x − mean for a mean.
+
+    An error bar is made of its squares, summed within each cluster first (the infinitesimal
+    jackknife). Over rows that are clusters of their own the squares follow from the totals; for
+    the others the engines compute the effect row by row.
+    """
+
+    name: str
+    rows: str  # the total that holds the number of rows
+    centre: Callable[[Totals], float]  # the group's own number in the effect
+    effect: nw.Expr  # over features, `centre(name)`, and totals of the row's key
+    squares: Callable[[Totals], float]  # Σ effect² over all rows
+    # Further numbers of the group's in the effect, each read as its `centre(name)`.
+    numbers: Mapping[str, Callable[[Totals], float]] = field(default_factory=dict)
+    per: str | None = None  # the total that divides the effects, if not the number of rows
+    powers: tuple[str, str, str] | None = None  # of a weight: totals of its squares, cubes, fourths
+    feature: Feature | None = None  # for a mean: `{feature}__squares` is wanted among the totals
+    keyed: Aggregate | None = None  # the aggregate whose totals per key are in the effect
+    keyed_step: Step | None = None  # what is made of these first
+    keyed_reads: tuple[str, ...] = ()
+
+
+def centre(name: str) -> nw.Expr:
+    """The group's own number of that name in the effect of an influence, mostly the influence's."""
+    return nw.col(centre_column(name))
+
+
+def centre_column(name: str) -> str:
+    """The column where it stands."""
+    return f"_centre_{name}"
+
+
+class HasInterval(Protocol):
+    """A way to an interval; its name stands in the output."""
+
+    @property
+    def name(self) -> str:
+        """How people call it."""
+
+    def interval(self, value: float, totals: Totals, confidence: float) -> Interval:
+        """The interval around the value."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Rank:
+    """The value at the nearest rank of a share: position ⌈percent · N / 100⌉ of N sorted values."""
+
+    feature: Feature
+    percent: int
+    of_family: bool = False  # whether its bounds shall hold in all groups of a family at once
+
+    @property
+    def count_name(self) -> str:
+        """The total that holds N."""
+        return f"{self.feature.name}__n"
+
+    @property
+    def value_name(self) -> str:
+        """The total that holds the value at the rank."""
+        return f"{self.feature.name}__p{self.percent}"
+
+    @property
+    def low_name(self) -> str:
+        """The total that holds the interval's lower bound, where there is one."""
+        return f"{self.value_name}__low{self._level}"
+
+    @property
+    def high_name(self) -> str:
+        """The total that holds the interval's upper bound, where there is one."""
+        return f"{self.value_name}__high{self._level}"
+
+    @property
+    def _level(self) -> str:
+        return "_of_family" if self.of_family else ""
+
+    def position(self, count: int) -> int:
+        """The rank, from 1, in exact integers."""
+        return -(-self.percent * count // 100)
+
+    @cached_property
+    def influence(self) -> Influence:
+        """How far each row moves the share of values up to the one at the rank."""
+        value = nw.col(self.feature.name)
+        share = self.percent / 100
+        below = nw.when(value <= centre(self.value_name)).then(1 - share).otherwise(-share)
+        return Influence(
+            name=self.value_name,
+            rows=self.count_name,
+            centre=lambda totals: totals[self.value_name],
+            effect=nw.when(~value.is_null()).then(below),
+            squares=lambda totals: share * (1 - share) * totals[self.count_name],
+        )
+
+
+Extra = str | Callable[[Totals], float | str | None]
+"""What a metric shows beside its value: a total, or what is made of the totals."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Metric:
+    """One number about a group of records, and all there is to know about it."""
+
+    name: str
+    says: str  # one sentence for people
+    formula: str
+    spec: str  # the document and section that define it
+    profiles: tuple[str, ...]
+    needs: tuple[Need, ...]
+    nulls: str  # which rows are left out
+    unit: str | None
+    range: tuple[float, float]
+    better: Literal["higher", "lower"] | None
+    aggregate: Aggregate | Rank
+    rows: str  # the total that holds the number of rows used, or of tasks
+    used: str | None = None  # where `rows` counts tasks: the total that holds the number of rows
+    about: str | None = None  # the total that holds how many rows it is about, where not all
+    value: Callable[[Totals], Any]  # a number, or an array of them where the totals are arrays
+    empty: str  # why the value is null when no row was used
+    interval: HasInterval
+    work: str  # the formula over the totals, as `explain` fills it in
+    version: int = 1
+    extras: Mapping[str, Extra] = field(default_factory=dict)  # what is shown beside it
+    ranks: tuple[Rank, ...] = ()  # what the value needs beside the aggregate's totals
+    also: tuple[Aggregate, ...] = ()  # what is counted beside it: for `extras`, `refused`, notices
+    refused: Callable[[Totals], str | None] | None = None  # why the value is null nevertheless
+    # Where no group has a value it is not shown, unless it is named, or named or in the profile.
+    optional: Literal["unless named", "unless asked for"] | None = None
+    averaged: Feature | str | None = None  # the feature, or the value of tasks, it is the mean of
+    complement: bool = False  # 1 minus that mean
+    influence: Influence | None = None  # none where the values of tasks are averaged
+    further: tuple[Influence, ...] = ()  # those of its parts, where its interval needs them
+    not_resampled: str | None = None  # why the bootstrap gives it no interval
+    weight: Callable[[Totals], pl.Expr] | None = None  # what `explain` sorts the rows by
+
+    @property
+    def measures(self) -> tuple[Aggregate | Rank, ...]:
+        """All that the value is made of."""
+        return (self.aggregate, *self.ranks)
+
+    @property
+    def features(self) -> tuple[Feature, ...]:
+        """The features that its aggregates and ranks read."""
+        return tuple(
+            feature
+            for each in (*self.measures, *self.also)
+            for feature in ((each.feature,) if isinstance(each, Rank) else each.features)
+        )

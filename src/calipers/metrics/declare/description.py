@@ -1,0 +1,68 @@
+"""Seven statistics of a feature: median, mean, mode, minimum, maximum, deviation, count (T)."""
+
+from __future__ import annotations
+
+from functools import cache
+from math import isfinite, sqrt
+
+import narwhals as nw
+
+from calipers.metrics.declare.declaration import GROUP, Aggregate, Feature, Frame, Totals
+
+
+def positions(name: str, count: int) -> dict[str, int]:
+    """The totals that are looked up among the sorted values, and their ranks, from 1."""
+    return {
+        f"{name}__min": 1,
+        f"{name}__middle": (count + 1) // 2,
+        f"{name}__next": count // 2 + 1,
+        f"{name}__max": count,
+    }
+
+
+def mode_name(feature: Feature) -> str:
+    """The total that holds the most frequent value."""
+    return f"{feature.name}__mode"
+
+
+@cache
+def mode_of(feature: Feature) -> Aggregate:
+    """The most frequent value, of equals the smallest, as `{feature}__mode`."""
+    name = feature.name
+
+    def finish(values: Frame) -> Frame:
+        count = nw.col("value_n")
+        return (
+            values.with_columns(most=count.max().over(GROUP))
+            .filter(count == nw.col("most"))
+            .group_by(GROUP)
+            .agg(nw.col(name).min().alias(mode_name(feature)))
+        )
+
+    return Aggregate(
+        features=(feature,),
+        keys=(name,),
+        where=lambda: ~nw.col(name).is_null(),
+        totals={"value_n": nw.len().cast(nw.Int64)},
+        finish=(finish,),
+    )
+
+
+def described(name: str, totals: Totals) -> dict[str, float | int | None] | None:
+    """The seven, from a group's totals; None without a value.
+
+    With an infinite value among them the deviation is null.
+    """
+    count = int(totals.get(f"{name}__n", 0))
+    if not count:
+        return None
+    mean = totals[f"{name}__sum"] / count
+    return {
+        "median": (totals[f"{name}__middle"] + totals[f"{name}__next"]) / 2,
+        "mean": mean,
+        "mode": totals[f"{name}__mode"],
+        "min": totals[f"{name}__min"],
+        "max": totals[f"{name}__max"],
+        "std_dev": sqrt(totals[f"{name}__squares"] / count) if isfinite(mean) else None,
+        "count": count,
+    }

@@ -1,0 +1,104 @@
+"""Metrics that are the mean of a feature, which most of them are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Literal
+
+import narwhals as nw
+import polars as pl
+
+from calipers.metrics.declare.declaration import (
+    Aggregate,
+    Extra,
+    Feature,
+    Influence,
+    Metric,
+    Need,
+    Totals,
+    centre,
+)
+from calipers.metrics.declare.intervals import Wilson, of_mean
+
+
+def sums(feature: Feature) -> Aggregate:
+    """How many rows have the feature, and its sum: what a mean needs."""
+    name = feature.name
+    value = nw.col(name)
+    if feature.dtype == pl.Boolean:
+        value = value.cast(nw.Int64)
+    return Aggregate(
+        features=(feature,),
+        totals={f"{name}__n": nw.col(name).count(), f"{name}__sum": value.sum()},
+    )
+
+
+@cache
+def mean_influence(feature: Feature) -> Influence:
+    """How far each row moves the feature's mean."""
+    count, summed = f"{feature.name}__n", f"{feature.name}__sum"
+    return Influence(
+        name=feature.name,
+        rows=count,
+        centre=lambda totals: totals[summed] / totals[count],
+        effect=nw.col(feature.name).cast(nw.Float64) - centre(feature.name),
+        squares=lambda totals: totals[f"{feature.name}__squares"],
+        feature=feature,
+    )
+
+
+def mean(
+    feature: Feature,
+    *,
+    name: str,
+    says: str,
+    formula: str,
+    spec: str,
+    needs: tuple[Need, ...],
+    profiles: tuple[str, ...] = ("reasoning",),
+    nulls: str = "a row without the value is left out",
+    unit: str | None = None,
+    range: tuple[float, float] = (0, float("inf")),  # noqa: A002 (the word the catalogue shows)
+    better: Literal["higher", "lower"] | None = None,
+    complement: bool = False,
+    aggregate: Aggregate | None = None,
+    empty: str | None = None,
+    extras: Mapping[str, Extra] | None = None,
+) -> Metric:
+    """A metric that is the mean of a feature over the rows that have it, or 1 minus that mean."""
+    count, summed = f"{feature.name}__n", f"{feature.name}__sum"
+
+    def value(totals: Totals) -> float:
+        share = totals[summed] / totals[count]
+        return 1 - share if complement else share
+
+    def weight(totals: Totals) -> pl.Expr:
+        return (pl.col(feature.name).cast(pl.Float64) - totals[summed] / totals[count]).abs()
+
+    influence = mean_influence(feature)
+    by_wilson = feature.dtype == pl.Boolean
+
+    return Metric(
+        name=name,
+        says=says,
+        formula=formula,
+        spec=spec,
+        profiles=profiles,
+        needs=needs,
+        nulls=nulls,
+        unit=unit,
+        range=range,
+        better=better,
+        aggregate=aggregate or sums(feature),
+        rows=count,
+        value=value,
+        empty=empty or f"no record has {' and '.join(map(str, needs))}",
+        work=f"{'1 − ' if complement else ''}{{{summed}}} / {{{count}}}",
+        interval=Wilson(influence.name, count) if by_wilson else of_mean(influence.name, range),
+        extras=extras or {},
+        averaged=feature,
+        complement=complement,
+        influence=influence,
+        weight=weight,
+    )

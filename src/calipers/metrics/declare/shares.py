@@ -1,0 +1,50 @@
+"""Shares of a whole to which rows add in part, or with weights of their own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import narwhals as nw
+
+from calipers.metrics.declare.declaration import Influence, Totals
+from calipers.metrics.declare.intervals import clusters_of, spread_of
+from calipers.statistics.intervals import Interval, partial_wilson
+
+
+@dataclass(frozen=True)
+class PartialWilson:
+    """Wilson's interval with as many rows as would vary as much if each were right or wrong."""
+
+    spread: str
+    weights: str  # the influence of the weights: how unequally clusters weigh
+    count: str
+    name: str = "wilson"
+
+    def interval(self, value: float, totals: Totals, confidence: float) -> Interval:
+        """Wilson's score interval of that size."""
+        spread, _ = spread_of(self.spread, totals)
+        clusters = clusters_of(self.weights, totals)
+        return partial_wilson(value, int(totals[self.count]), spread, clusters, confidence)
+
+
+def weight_influence(
+    name: str,
+    weight: nw.Expr,
+    *,
+    rows: str,
+    powers: tuple[str, str, str],
+    per: str,
+) -> Influence:
+    """How much each row weighs: of clusters it tells what their unequal weights leave of them.
+
+    `powers` are the totals that hold the sums of the weights' squares, cubes and fourth powers.
+    """
+    return Influence(
+        name=name,
+        rows=rows,
+        centre=lambda _: 0.0,
+        effect=weight,
+        squares=lambda totals: totals[powers[0]],
+        per=per,
+        powers=powers,
+    )

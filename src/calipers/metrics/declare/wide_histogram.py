@@ -1,0 +1,70 @@
+"""How values from 0 on without an end spread over bins that widen: additive totals, never the rows.
+
+The edges are the preferred numbers of ISO 3, ten to a decade, so that bins of any two groups, parts
+of a table or runs are the same, whatever their values.
+"""
+
+from __future__ import annotations
+
+import sys
+from functools import cache
+
+import narwhals as nw
+import polars as pl
+
+from calipers.metrics.declare.declaration import Aggregate, Feature, Totals, kept_total
+
+_PREFERRED = ("1", "1.25", "1.6", "2", "2.5", "3.15", "4", "5", "6.3", "8")
+_DECADES = range(-1, 9)
+_COUNT = "values"
+EDGES = (
+    0.0,
+    *(float(f"{number}e{decade}") for decade in _DECADES for number in _PREFERRED),
+    1e9,
+    sys.float_info.max,
+)
+
+
+@cache
+def wide_bin_of(feature: Feature) -> Feature:
+    """The place of a value's bin, which is closed on the left."""
+    name = feature.name
+    inner = pl.Series(EDGES[1:-1], dtype=pl.Float64)
+    place = pl.lit(inner).search_sorted(pl.col(name).cast(pl.Float64), side="right")
+    return Feature(
+        name=_bin_name(name),
+        reads=(feature,),
+        dtype=pl.Int64(),
+        expression=lambda _: pl.when(pl.col(name).is_not_null()).then(place),
+        listed=False,
+    )
+
+
+@cache
+def wide_histogram_of(feature: Feature) -> Aggregate:
+    """How many values each bin holds."""
+    key = wide_bin_of(feature)
+    return Aggregate(
+        features=(key,),
+        keys=(key.name,),
+        where=lambda: ~nw.col(key.name).is_null(),
+        totals={_COUNT: nw.len().cast(nw.Int64)},
+        kept_as=key.name,
+    )
+
+
+def widely_binned(name: str, totals: Totals) -> tuple[tuple[float, ...], tuple[int, ...]] | None:
+    """The edges and counts from the first bin with a value to the last; None without a value."""
+    prefix = _bin_name(name)
+    counts = [
+        int(totals.get(kept_total(prefix, place, _COUNT), 0)) for place in range(len(EDGES) - 1)
+    ]
+    held = [place for place, count in enumerate(counts) if count]
+    if not held:
+        return None
+    first, last = held[0], held[-1] + 1
+    return EDGES[first : last + 1], tuple(counts[first:last])
+
+
+def _bin_name(name: str) -> str:
+    return f"_wide_bin_{name}"

@@ -1,0 +1,1 @@
+"""Judged metrics (P, T): what the judgments in a record say."""

@@ -1,0 +1,47 @@
+"""Records whose judged text seems to speak to its judge, counted behind judged values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import narwhals as nw
+import polars as pl
+
+from calipers.metrics.declare.declaration import Aggregate, Feature, Totals
+
+_FLAGS = r'"flags"\s*:\s*\[\s*"'  # in JSON: within a text the quotes would be escaped
+_FLAGGED, _JUDGED = "judgments__flagged", "judgments__judged"
+
+flagged = Feature(
+    name="_flagged",
+    reads=("judgments",),
+    dtype=pl.Boolean(),
+    expression=lambda _: pl.col("judgments").str.contains(_FLAGS),
+    listed=False,
+)
+
+flag_counts = Aggregate(
+    features=(flagged,),
+    totals={
+        _FLAGGED: nw.col(flagged.name).cast(nw.Int64).sum(),
+        _JUDGED: nw.col(flagged.name).count(),
+    },
+)
+"""Counted wherever a metric reads judgments."""
+
+
+def flagged_in(totals: Totals) -> int | None:
+    """Return how many records of a group are flagged; None where none has judgments."""
+    return int(totals[_FLAGGED] or 0) if totals.get(_JUDGED) else None
+
+
+def flag_notice(groups: Iterable[Totals]) -> Iterator[str]:
+    """Say how many judged records are flagged, if any."""
+    groups = list(groups)
+    found = int(sum(totals.get(_FLAGGED) or 0 for totals in groups))
+    if found:
+        judged = int(sum(totals.get(_JUDGED) or 0 for totals in groups))
+        yield (
+            f"{found:,} of {judged:,} judged records hold text that seems to speak to the judge: "
+            "read them before you rely on their scores (judgments[].flags)"
+        )

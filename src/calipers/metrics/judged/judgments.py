@@ -1,0 +1,62 @@
+"""Judgements in a record: what several judges of one run say together (DEFINITIONS, T).
+
+Passed by the majority, a tie fails; the implementation rate is the median of the weighted scores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from statistics import median
+from typing import Any
+
+import polars as pl
+
+from calipers.records.judgment_shape import listed, score_of, vote_of
+from calipers.metrics.declare.declaration import Feature
+
+
+def _from_judgments(
+    combine: Callable[[Sequence[Mapping[str, Any]]], Any], dtype: pl.DataType
+) -> Callable[[pl.Series], pl.Series]:
+    """A function over a column of JSON lists; rows without judgements cost nothing."""
+
+    def combined(texts: pl.Series) -> pl.Series:
+        found: list[Any] = [None] * len(texts)
+        for row in texts.is_not_null().arg_true():
+            found[row] = combine(listed(texts[row]))
+        return pl.Series(texts.name, found, dtype=dtype)
+
+    return combined
+
+
+def _majority(judgments: Sequence[Mapping[str, Any]]) -> bool | None:
+    votes = [vote for each in judgments if (vote := vote_of(each)) is not None]
+    return 2 * sum(votes) > len(votes) if votes else None
+
+
+def _median_score(judgments: Sequence[Mapping[str, Any]]) -> float | None:
+    scores = [score for each in judgments if (score := score_of(each)) is not None]
+    return median(scores) if scores else None
+
+
+judged_passed = Feature(
+    name="_judged_passed",
+    reads=("judgments",),
+    dtype=pl.Boolean(),
+    expression=lambda _: pl.col("judgments").map_batches(
+        _from_judgments(_majority, pl.Boolean()), return_dtype=pl.Boolean
+    ),
+    stored=False,
+    listed=False,
+)
+
+judged_impl_rate = Feature(
+    name="_judged_impl_rate",
+    reads=("judgments",),
+    dtype=pl.Float64(),
+    expression=lambda _: pl.col("judgments").map_batches(
+        _from_judgments(_median_score, pl.Float64()), return_dtype=pl.Float64
+    ),
+    stored=False,
+    listed=False,
+)

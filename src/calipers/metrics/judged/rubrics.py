@@ -1,0 +1,175 @@
+"""What judges say of a review and of a plan (P, tier 2), from the judgements in the records.
+
+Criteria are scored from 1 to 5, averaged over the judges, weighted and divided as P does, so that
+the result lies in [.2, 1]. A score outside 1 to 5 is a bad judgement: the row has no value then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import fmean
+from typing import Any
+
+import narwhals as nw
+import polars as pl
+
+from calipers.records.judgment_shape import listed
+from calipers.metrics.declare.declaration import Aggregate, Feature, Metric, Totals
+from calipers.metrics.declare.means import mean, sums
+
+LOWEST, HIGHEST = 1, 5
+_BAD = "bad"
+
+
+@dataclass(frozen=True, slots=True)
+class Rubric:
+    """Criteria, what each weighs, and what their weighted sum is divided by."""
+
+    name: str
+    says: str
+    spec: str
+    weights: Mapping[str, float]
+    over: float
+
+    def score(self, criteria: Mapping[str, Sequence[Any]]) -> float | None:
+        """The score by all judges' scores of each criterion; None where one has none."""
+        if not all(criteria.get(name) for name in self.weights):
+            return None
+        weighted = sum(fmean(criteria[name]) * weight for name, weight in self.weights.items())
+        return weighted / self.over
+
+    @property
+    def formula(self) -> str:
+        """As the catalogue shows it."""
+        if len(set(self.weights.values())) == 1:
+            parts = " + ".join(self.weights)
+        else:
+            parts = " + ".join(f"{weight:g} · {name}" for name, weight in self.weights.items())
+        return f"mean(({parts}) / {self.over:g}), each criterion the mean of the judges"
+
+
+technical_accuracy = Rubric(
+    name="technical_accuracy",
+    says="How right a review is about its paper, by judges.",
+    spec="P 2.1",
+    weights={
+        "factual_correctness": 0.5,
+        "methodology_understanding": 0.3,
+        "domain_knowledge": 0.2,
+    },
+    over=5.0,
+)
+
+constructiveness = Rubric(
+    name="constructiveness",
+    says="How far a review helps its authors, by judges.",
+    spec="P 2.2",
+    weights={"actionable_feedback": 1.0, "balanced_critique": 1.0, "improvement_guidance": 1.0},
+    over=15.0,
+)
+
+planning_rationality = Rubric(
+    name="planning_rationality",
+    says="How sensibly an agent planned and decided, by judges.",
+    spec="P 2.3",
+    weights={"logical_flow": 0.3, "decision_quality": 0.5, "resource_efficiency": 0.2},
+    over=5.0,
+)
+
+RUBRICS = (technical_accuracy, constructiveness, planning_rationality)
+
+_JUDGED = pl.Struct({**{rubric.name: pl.Float64() for rubric in RUBRICS}, _BAD: pl.Boolean()})
+
+
+def _judged(texts: pl.Series) -> pl.Series:
+    rows = [None if text is None else _scores(text) for text in texts]
+    return pl.Series(texts.name, rows, dtype=_JUDGED)
+
+
+def _scores(text: str) -> dict[str, float | bool | None]:
+    """Every rubric's score of one row; `bad` if a score outside 1 to 5 stands in the way."""
+    criteria: dict[str, list[Any]] = {}
+    for judgment in listed(text):
+        scores = judgment.get("scores")
+        for name, score in scores.items() if isinstance(scores, dict) else ():
+            if score is not None:
+                criteria.setdefault(name, []).append(score)
+    bad = {name for name, scores in criteria.items() if not all(map(_is_score, scores))}
+    found = {
+        rubric.name: None if bad.intersection(rubric.weights) else rubric.score(criteria)
+        for rubric in RUBRICS
+    }
+    asked_for = {name for rubric in RUBRICS for name in rubric.weights}
+    return {**found, _BAD: bool(bad & asked_for)}
+
+
+def _is_score(score: Any) -> bool:
+    is_number = isinstance(score, int | float) and not isinstance(score, bool)
+    return is_number and LOWEST <= score <= HIGHEST
+
+
+_by_judges = Feature(
+    name="_judged",
+    reads=("judgments",),
+    dtype=_JUDGED,
+    expression=lambda _: pl.col("judgments").map_batches(_judged, return_dtype=_JUDGED),
+    stored=False,
+    listed=False,
+)
+
+
+def _part(name: str, dtype: pl.DataType, *, part: str) -> Feature:
+    return Feature(
+        name=name,
+        reads=(_by_judges,),
+        dtype=dtype,
+        expression=lambda _: pl.col(_by_judges.name).struct.field(part),
+        listed=not name.startswith("_"),
+    )
+
+
+SCORES = {rubric.name: _part(rubric.name, pl.Float64(), part=rubric.name) for rubric in RUBRICS}
+_bad_judgment = _part("_bad_judgment", pl.Boolean(), part=_BAD)
+
+
+def _metric(rubric: Rubric) -> Metric:
+    score = SCORES[rubric.name]
+    *first, last = rubric.weights
+    return replace(
+        mean(
+            score,
+            name=rubric.name,
+            says=rubric.says,
+            formula=rubric.formula,
+            spec=rubric.spec,
+            profiles=("agents",),
+            needs=("judgments",),
+            nulls="a row is left out where a criterion has no score, or one outside 1 to 5",
+            range=(0.2, 1),
+            better="higher",
+            empty=f"no record has judgments with scores from {LOWEST} to {HIGHEST} of "
+            f"{', '.join(first)} and {last}",
+            aggregate=Aggregate(
+                features=(score, _bad_judgment),
+                totals={
+                    **sums(score).totals,
+                    "judgments__bad": nw.col(_bad_judgment.name).cast(nw.Int64).sum(),
+                },
+            ),
+        ),
+        optional="unless asked for",
+    )
+
+
+JUDGED = tuple(map(_metric, RUBRICS))
+
+
+def judged_notices(groups: Iterable[Totals]) -> Iterator[str]:
+    """Rows without a value because of a bad score."""
+    bad = int(sum(totals.get("judgments__bad", 0) or 0 for totals in groups))
+    if bad:
+        yield (
+            f"{bad} record{'' if bad == 1 else 's'} with a judge's score outside "
+            f"{LOWEST} to {HIGHEST}: what it is part of is null there"
+        )

@@ -1,0 +1,147 @@
+"""The shape of a chain of thought: how long, how many steps, how it weighs against the answer."""
+
+from __future__ import annotations
+
+import re
+
+import polars as pl
+
+from calipers.metrics.declare.declaration import Feature
+from calipers.metrics.declare.means import mean
+from calipers.metrics.answers.normalize import PYTHON_SPACE
+from calipers.metrics.declare.settings import Settings
+from calipers.metrics.reasoning.tokens import tokens
+
+_NULLS = "a row without a cot is left out; an empty cot has length 0"
+
+# Within one line: the white space around a step's mark must not reach over the line's end.
+_INLINE_SPACE = f"[{re.escape(PYTHON_SPACE.replace(chr(10), '').replace(chr(13), ''))}]"
+_STEP = rf"{_INLINE_SPACE}*(?:\d+\.|-|\*){_INLINE_SPACE}"
+
+# In ASCII only, as Python's lower() would find them; it also turns the Kelvin sign into k.
+_CORRECTION = (
+    r"(?i-u:actually|sorry|correction|let me fix|i made a mistake)"
+    r"|(?i-u:i made a mista)\x{212a}(?i-u:e)"
+)
+
+
+_STEP_LINE = re.compile(_STEP)
+_LINE_END = re.compile(r"\r\n|\n|\r")
+_CORRECTIONS = re.compile(
+    "actually|sorry|correction|let me fix|i made a mista[k\u212a]e", re.IGNORECASE | re.ASCII
+)
+
+
+def steps_and_lines(cot: str) -> list[tuple[bool, str]]:
+    r"""Each line of one chain of thought, and whether it begins as a step.
+
+    >>> steps_and_lines("First:\n1. add")
+    [(False, 'First:'), (True, '1. add')]
+    """
+    return [(_STEP_LINE.match(line) is not None, line) for line in _LINE_END.split(cot)]
+
+
+def corrections(cot: str) -> list[tuple[int, int]]:
+    """Where one chain of thought corrects itself: start and end of each phrase."""
+    return [match.span() for match in _CORRECTIONS.finditer(cot)]
+
+
+def _steps(_: Settings) -> pl.Expr:
+    """The first line apart: a pattern that begins with a line's end is searched twice as fast."""
+    text = pl.col("cot").str
+    return text.contains(f"^{_STEP}").cast(pl.Int64) + text.count_matches(rf"[\r\n]{_STEP}")
+
+
+cot_tokens = Feature(
+    name="cot_tokens",
+    reads=("cot",),
+    dtype=pl.Int64(),
+    expression=lambda settings: tokens("cot", settings),
+)
+
+cot_chars = Feature(
+    name="cot_chars",
+    reads=("cot",),
+    dtype=pl.Int64(),
+    expression=lambda _: pl.col("cot").str.len_chars(),
+)
+
+step_count = Feature(
+    name="step_count",
+    reads=("cot",),
+    dtype=pl.Int64(),
+    expression=_steps,
+)
+
+self_correcting = Feature(
+    name="self_correcting",
+    reads=("cot",),
+    dtype=pl.Boolean(),
+    expression=lambda _: pl.col("cot").str.contains(_CORRECTION),
+)
+
+
+def _ratio(settings: Settings) -> pl.Expr:
+    return pl.col("cot_tokens") / tokens("answer", settings).clip(lower_bound=1)
+
+
+ra_ratio = Feature(
+    name="ra_ratio",
+    reads=("answer", cot_tokens),
+    dtype=pl.Float64(),
+    expression=_ratio,
+)
+
+cot_tokens_mean = mean(
+    cot_tokens,
+    name="cot_tokens_mean",
+    says="How long the chain of thought is, in tokens (white space unless --tokenizer says other).",
+    formula="mean(tokens(cot))",
+    spec="Z 5.1",
+    needs=("cot",),
+    nulls=_NULLS,
+    unit="tokens",
+)
+
+cot_chars_mean = mean(
+    cot_chars,
+    name="cot_chars_mean",
+    says="How long the chain of thought is, in characters.",
+    formula="mean(len(cot))",
+    spec="Z 5.2",
+    needs=("cot",),
+    nulls=_NULLS,
+    unit="chars",
+)
+
+step_count_mean = mean(
+    step_count,
+    name="step_count_mean",
+    says="How many lines of the chain of thought begin as a step: `1.`, `-` or `*`.",
+    formula=r"mean(number of lines that match ^\s*(\d+\.|-|\*)\s+)",
+    spec="Z 5.3",
+    needs=("cot",),
+    nulls=_NULLS,
+    unit="steps",
+)
+
+ra_ratio_mean = mean(
+    ra_ratio,
+    name="ra_ratio_mean",
+    says="How many tokens of reasoning stand behind each token of the answer.",
+    formula="mean(tokens(cot) / max(1, tokens(answer)))",
+    spec="Z 5.4",
+    needs=("cot", "answer"),
+    nulls="a row without a cot or without an answer is left out",
+)
+
+self_correction_rate = mean(
+    self_correcting,
+    name="self_correction_rate",
+    says="The share of chains of thought that correct themselves, by five phrases.",
+    formula="mean(cot contains actually, sorry, correction, let me fix, or I made a mistake)",
+    spec="Z 5.5",
+    needs=("cot",),
+    nulls="a row without a cot is left out",
+    range=(0, 1),
+)

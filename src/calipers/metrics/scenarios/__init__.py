@@ -1,0 +1,1 @@
+"""Scenarios (S): passing, behaviors, weights, pass@k, the final score."""

@@ -1,0 +1,176 @@
+"""Behaviors of a scenario (S): what was expected, what was observed, and what must not happen.
+
+A list of names is a set: a name that is there twice counts once, and names are compared as written.
+"""
+
+from __future__ import annotations
+
+import narwhals as nw
+import polars as pl
+
+from calipers.metrics.declare.declaration import Aggregate, Feature, Influence, Metric, Totals, centre
+from calipers.metrics.declare.intervals import SIZES
+from calipers.metrics.declare.means import mean
+from calipers.metrics.declare.shares import PartialWilson, weight_influence
+
+PROFILES = ("scenarios",)
+BEHAVIORS = ("expected_behaviors", "observed_behaviors")
+
+
+def _names(field: str) -> Feature:
+    """The list in a field."""
+    return Feature(
+        name=f"_names_{field}",
+        reads=(field,),
+        dtype=pl.List(pl.String()),
+        expression=lambda _: pl.col(field).str.json_decode(pl.List(pl.String)),
+        stored=False,
+        listed=False,
+    )
+
+
+_expected = _names("expected_behaviors")
+_observed = _names("observed_behaviors")
+_violated = _names("violations")
+
+behaviors_expected = Feature(
+    name="behaviors_expected",
+    reads=(_expected,),
+    dtype=pl.Int64(),
+    expression=lambda _: pl.col(_expected.name).list.n_unique(),
+)
+
+behaviors_observed = Feature(
+    name="behaviors_observed",
+    reads=(_expected, _observed),
+    dtype=pl.Int64(),
+    expression=lambda _: pl.col(_expected.name).list.set_intersection(_observed.name).list.len(),
+)
+
+has_violation = Feature(
+    name="_has_violation",
+    reads=(_violated,),
+    dtype=pl.Boolean(),
+    expression=lambda _: pl.col(_violated.name).list.len().fill_null(0) > 0,
+    stored=False,
+    listed=False,
+)
+
+scenario_score = Feature(
+    name="scenario_score",
+    reads=(behaviors_expected, behaviors_observed, has_violation),
+    dtype=pl.Float64(),
+    expression=lambda _: (
+        pl.when(has_violation.name)
+        .then(0.0)
+        .when(pl.col("behaviors_expected") > 0)
+        .then(pl.col("behaviors_observed") / pl.col("behaviors_expected"))
+    ),
+)
+
+ruled_passed = Feature(
+    name="_ruled_passed",
+    reads=(behaviors_expected, has_violation, scenario_score),
+    dtype=pl.Boolean(),
+    expression=lambda settings: (
+        pl.when(has_violation.name)
+        .then(statement=False)
+        .when(pl.col("behaviors_expected") == 0)
+        .then(statement=True)
+        .otherwise(pl.col("scenario_score") >= settings.pass_score)
+    ),
+    stored=False,
+    listed=False,
+)
+"""Whether a scenario passed by its lists alone; null where these decide nothing."""
+
+behavior_coverage = mean(
+    scenario_score,
+    name="behavior_coverage",
+    says="How much of the expected behavior a scenario shows: nothing on any violation.",
+    formula="mean(score), score = 0 on any violation, else |observed ∩ expected| / |expected|",
+    spec="S 1.6",
+    profiles=PROFILES,
+    needs=BEHAVIORS,
+    nulls="a scenario without a violation is left out where nothing was expected, or where "
+    "something was and what was observed is unknown",
+    range=(0, 1),
+    better="higher",
+    empty="no record has a violation, or expected and observed behaviors",
+)
+
+
+def _pooled(value: nw.Expr) -> nw.Expr:
+    """Of the rows that count: something was expected, and what was observed is known."""
+    found, wanted = nw.col("behaviors_observed"), nw.col("behaviors_expected")
+    return nw.when(~found.is_null() & (wanted > 0)).then(value)
+
+
+def _pooled_share(totals: Totals) -> float:
+    return totals["behaviors__found"] / totals["behaviors__wanted"]
+
+
+def _pooled_squares(totals: Totals) -> float:
+    """Σ (found − share · wanted)² over the rows."""
+    share = _pooled_share(totals)
+    return max(
+        0.0,
+        totals["behaviors__found_squares"]
+        - 2 * share * totals["behaviors__found_wanted"]
+        + share * share * totals["behaviors__wanted_squares"],
+    )
+
+
+_WANTED = ("behaviors__wanted_squares", "behaviors__wanted_cubes", "behaviors__wanted_fourths")
+_found, _wanted = (nw.col(each.name) for each in (behaviors_observed, behaviors_expected))
+
+behavior_coverage_pooled = Metric(
+    name="behavior_coverage_pooled",
+    says="The share of all expected behaviors that were observed, violations apart.",
+    formula="Σ |observed ∩ expected| / Σ |expected|",
+    spec="S 1.6",
+    profiles=PROFILES,
+    needs=BEHAVIORS,
+    nulls="a scenario is left out where nothing was expected, or what was observed is unknown",
+    unit=None,
+    range=(0, 1),
+    better="higher",
+    aggregate=Aggregate(
+        features=(behaviors_expected, behaviors_observed),
+        totals={
+            "behaviors__n": _pooled(_wanted).count().cast(nw.Int64),
+            "behaviors__found": _pooled(_found).sum(),
+            "behaviors__wanted": _pooled(_wanted).sum(),
+            "behaviors__found_squares": _pooled(_found * _found).sum(),
+            "behaviors__found_wanted": _pooled(_found * _wanted).sum(),
+            **dict(zip(_WANTED, (_pooled(_wanted**power).sum() for power in SIZES), strict=True)),
+        },
+    ),
+    rows="behaviors__n",
+    value=_pooled_share,
+    empty="no record has expected and observed behaviors",
+    work="{behaviors__found} / {behaviors__wanted}",
+    interval=PartialWilson(
+        "behavior_coverage_pooled", "behavior_coverage_pooled__weight", "behaviors__n"
+    ),
+    influence=Influence(
+        name="behavior_coverage_pooled",
+        rows="behaviors__n",
+        centre=_pooled_share,
+        effect=_pooled(
+            _found.cast(nw.Float64) - centre("behavior_coverage_pooled") * _wanted.cast(nw.Float64)
+        ),
+        squares=_pooled_squares,
+        per="behaviors__wanted",
+    ),
+    further=(
+        weight_influence(
+            "behavior_coverage_pooled__weight",
+            _pooled(_wanted.cast(nw.Float64)),
+            rows="behaviors__n",
+            powers=_WANTED,
+            per="behaviors__wanted",
+        ),
+    ),
+    weight=lambda _: (pl.col("behaviors_expected") - pl.col("behaviors_observed")).cast(pl.Float64),
+)

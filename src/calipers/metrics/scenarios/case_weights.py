@@ -1,0 +1,72 @@
+"""How much scenarios count: a weight by category times one by capability, 1 where none is named."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from math import isfinite
+from typing import Any
+
+from calipers.support.errors import UsageError
+
+
+class Weights(Mapping[str, float]):
+    """Numbers from 0 on, by name; never changes, so that settings can be compared and hashed."""
+
+    __slots__ = ("_by_name",)
+
+    def __init__(self, by_name: Mapping[str, float] | None = None, *, of: str = "weights") -> None:
+        """Check the weights; `of` says in messages whose they are."""
+        for name, weight in (by_name or {}).items():
+            _check(name, weight, of)
+        self._by_name = {name: float(weight) for name, weight in (by_name or {}).items()}
+
+    def __getitem__(self, name: str) -> float:
+        return self._by_name[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._by_name)
+
+    def __len__(self) -> int:
+        return len(self._by_name)
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self._by_name.items()))
+
+    def __repr__(self) -> str:
+        return repr(self._by_name)
+
+
+def _check(name: Any, weight: Any, of: str) -> None:
+    if not isinstance(name, str):
+        raise UsageError(f"{of}: {name!r} is no name", fix="put it in quotes")
+    if (
+        isinstance(weight, bool)
+        or not isinstance(weight, int | float)
+        or not isfinite(weight)
+        or weight < 0
+    ):
+        raise UsageError(
+            f"{of}: the weight of {name!r} is {weight!r}, not a number from 0 on",
+            fix="a scenario of weight 2 counts twice, one of weight 0 not at all",
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaseWeights:
+    """How much a scenario counts: `by_category` times `by_capability`; an unnamed one weighs 1.
+
+    >>> CaseWeights(by_category={"adversarial": 2}).to_dict()
+    {'by_category': {'adversarial': 2.0}, 'by_capability': {}}
+    """
+
+    by_category: Mapping[str, float] = field(default_factory=Weights)
+    by_capability: Mapping[str, float] = field(default_factory=Weights)
+
+    def __post_init__(self) -> None:
+        for name in ("by_category", "by_capability"):
+            object.__setattr__(self, name, Weights(getattr(self, name), of=f"weights.{name}"))
+
+    def to_dict(self) -> dict[str, dict[str, float]]:
+        """As a policy file has them."""
+        return {"by_category": dict(self.by_category), "by_capability": dict(self.by_capability)}

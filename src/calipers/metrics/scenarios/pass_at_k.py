@@ -1,0 +1,96 @@
+"""Several tries at a task: does one of k pass (pass@k), do all k (pass^k)? Averaged over the tasks.
+
+Unbiased from n runs of which c passed (Chen et al. 2021, arXiv 2107.03374; Yao et al. 2024, arXiv
+2406.12045).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache, partial, reduce
+from operator import mul
+
+import narwhals as nw
+
+from calipers.metrics.declare.declaration import RUNS, TASK, Aggregate, Frame, Metric, TaskValues, Totals
+from calipers.metrics.declare.intervals import Bounded
+from calipers.metrics.scenarios.passing import PASSED, VERSION, passed
+from calipers.metrics.cost.tiers import PROFILES
+
+SHOWN = (1, 2, 3, 4, 5, 10)
+
+
+def _chances(tasks: Frame, k: int) -> Frame:
+    """Of each task: the chances that one of k runs passes and that all do, and if runs lack."""
+    runs, right = nw.col(RUNS), nw.col("passes")
+    tries = range(k)
+    all_fail = reduce(mul, (_share(runs - right - i, runs - i) for i in tries))
+    all_pass = reduce(mul, (_share(right - i, runs - i) for i in tries))
+    return tasks.with_columns(
+        nw.when(runs >= k).then(1 - all_fail).alias(f"pass_at_{k}"),
+        nw.when(runs >= k).then(all_pass).alias(f"pass_hat_{k}"),
+        (runs < k).cast(nw.Int64).alias(f"short_of_{k}"),
+    )
+
+
+def _share(part: nw.Expr, whole: nw.Expr) -> nw.Expr:
+    """Nothing left to draw is a chance of 0."""
+    some = (part > 0) & (whole > 0)
+    return nw.when(some).then(part / nw.when(some).then(whole).otherwise(1)).otherwise(0.0)
+
+
+_tries = Aggregate(
+    features=(passed,),
+    keys=(TASK,),
+    where=lambda: ~nw.col(TASK).is_null() & ~nw.col("passed").is_null(),
+    totals={RUNS: nw.len().cast(nw.Int64), "passes": nw.col("passed").cast(nw.Int64).sum()},
+    every_task=True,
+)
+
+
+@cache
+def _aggregate(k: int) -> Aggregate:
+    """The same count for every k, so that one pass serves them all."""
+    values = (f"pass_at_{k}", f"pass_hat_{k}", f"short_of_{k}")
+    chances = TaskValues(name=f"tries_{k}", step=partial(_chances, k=k), values=values)
+    return replace(_tries, tasks=(chances,))
+
+
+def _too_short(totals: Totals, k: int) -> str | None:
+    short = int(totals.get(f"short_of_{k}__sum", 0))
+    tasks = int(totals.get(f"tries_{k}__tasks", 0))
+    return f"{short} of {tasks} tasks have fewer than {k} runs" if short else None
+
+
+@cache
+def pass_metric(kind: str, k: int) -> Metric:
+    """`pass_at_K` (one of k runs passes) or `pass_hat_K` (all k pass)."""
+    one = kind == "at"
+    return Metric(
+        name=f"pass_{kind}_{k}",
+        says=f"The chance that {'one' if one else 'each'} of {k} runs of a task passes.",
+        formula=f"mean over tasks of {'1 − C(n−c, k) / C(n, k)' if one else 'C(c, k) / C(n, k)'}, "
+        f"k = {k}, c of n runs passed",
+        spec="T 7, several runs per task",
+        profiles=PROFILES,
+        needs=("id", PASSED),
+        nulls="a run not known to pass or fail is left out; null where any task has fewer "
+        "than k runs",
+        unit=None,
+        range=(0, 1),
+        better="higher",
+        aggregate=_aggregate(k),
+        rows=f"tries_{k}__tasks",
+        used=f"tries_{k}__rows",
+        value=lambda totals: totals[f"pass_{kind}_{k}__sum"] / totals[f"tries_{k}__tasks"],
+        empty="no task has a run that is known to pass or fail",
+        work=f"{{pass_{kind}_{k}__sum}} / {{tries_{k}__tasks}}, the tasks' chances over the tasks",
+        interval=Bounded(f"pass_{kind}_{k}", unit="task"),
+        refused=partial(_too_short, k=k),
+        optional="unless named",
+        averaged=f"pass_{kind}_{k}",
+        version=VERSION,
+    )
+
+
+SHOWN_METRICS = tuple(pass_metric(kind, k) for kind in ("at", "hat") for k in SHOWN)

@@ -1,0 +1,154 @@
+"""Weighted pass rate (S): not all scenarios are equally important."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+import polars as pl
+
+from calipers.metrics.declare.declaration import (
+    Aggregate,
+    Feature,
+    Influence,
+    Metric,
+    OneOf,
+    Totals,
+    centre,
+)
+from calipers.metrics.declare.intervals import spread_of
+from calipers.metrics.scenarios.passing import OVERRULED, PASSED, VERSION, pass_rate, passed
+from calipers.metrics.declare.settings import Settings
+from calipers.metrics.declare.shares import PartialWilson, weight_influence
+from calipers.statistics.intervals import Interval, wilson
+
+_ROUNDING = 1e-9
+_N, _ALL, _PASSED = (f"weighted_pass_rate__{each}" for each in ("n", "weight", "passed"))
+_PASSED_SQUARES = "weighted_pass_rate__passed_squares"
+_SQUARES = "weighted_pass_rate__weight_squares"
+_CUBES = "weighted_pass_rate__weight_cubes"
+_FOURTHS = "weighted_pass_rate__weight_fourths"
+
+
+def _weight(settings: Settings) -> pl.Expr:
+    weights = settings.case_weights
+    if weights is None:
+        return pl.lit(1.0)
+    of_category, of_capability = (
+        pl.col(name).replace_strict(dict(named), default=1.0, return_dtype=pl.Float64)
+        for name, named in (
+            ("category", weights.by_category),
+            ("capability", weights.by_capability),
+        )
+    )
+    return of_category * of_capability
+
+
+def _name_of(field: str) -> Feature:
+    return Feature(
+        name=f"_weighted_by_{field}",
+        reads=(field,),
+        dtype=pl.String(),
+        expression=lambda _: pl.col(field),
+        stored=False,
+        listed=False,
+    )
+
+
+WEIGHTED_BY = {field: _name_of(field) for field in ("category", "capability")}
+"""What weights are for, as the records have it: a weight for a name that none has is a mistake."""
+
+case_weight = Feature(
+    name="_case_weight",
+    reads=("category", "capability"),
+    dtype=pl.Float64(),
+    expression=_weight,
+    listed=False,
+)
+
+
+def _share(totals: Totals) -> Any:
+    """At most 1, whatever rounding makes of two sums."""
+    return np.minimum(1.0, totals[_PASSED] / totals[_ALL])
+
+
+def _centre(totals: Totals) -> float:
+    return float(_share(totals)) if totals[_ALL] else 0.0
+
+
+def _squares(totals: Totals) -> float:
+    """Σ (weight · (passed − share))² over the rows."""
+    share, of_passed = _centre(totals), totals[_PASSED_SQUARES]
+    return of_passed * (1 - share) ** 2 + (totals[_SQUARES] - of_passed) * share**2
+
+
+@dataclass(frozen=True)
+class _WeightedWilson(PartialWilson):
+    """Where all rows weigh the same this is the interval of the pass rate."""
+
+    def interval(self, value: float, totals: Totals, confidence: float) -> Interval:
+        n = int(totals[self.count])
+        if abs(totals[_SQUARES] * n / totals[_ALL] ** 2 - 1) < _ROUNDING:
+            return wilson(value, n, *spread_of(self.spread, totals), confidence)
+        return super().interval(value, totals, confidence)
+
+
+_known = ~nw.col("passed").is_null()
+_w = nw.col(case_weight.name)
+
+weighted_pass_rate = Metric(
+    name="weighted_pass_rate",
+    says="The share of runs that passed, each with the weight of its category and capability.",
+    formula="Σ weight · passed / Σ weight, weight = by category · by capability, 1 where unnamed",
+    spec="S 4.1",
+    profiles=("scenarios",),
+    needs=(PASSED, OneOf((("category",), ("capability",)))),
+    nulls=pass_rate.nulls,
+    unit=None,
+    range=(0, 1),
+    better="higher",
+    aggregate=Aggregate(
+        features=(case_weight, passed),
+        totals={
+            _N: nw.col("passed").count(),
+            _ALL: nw.when(_known).then(_w).sum(),
+            _PASSED: nw.when(nw.col("passed")).then(_w).sum(),
+            _SQUARES: nw.when(_known).then(_w**2).sum(),
+            _CUBES: nw.when(_known).then(_w**3).sum(),
+            _FOURTHS: nw.when(_known).then(_w**4).sum(),
+            _PASSED_SQUARES: nw.when(nw.col("passed")).then(_w * _w).sum(),
+        },
+    ),
+    rows=_N,
+    value=_share,
+    empty=pass_rate.empty,
+    version=VERSION,
+    also=(OVERRULED,),
+    refused=lambda totals: "every weight is 0" if totals.get(_N) and not totals[_ALL] else None,
+    work=f"{{{_PASSED}}} / {{{_ALL}}}",
+    interval=_WeightedWilson("weighted_pass_rate", "weighted_pass_rate__weight", _N),
+    influence=Influence(
+        name="weighted_pass_rate",
+        rows=_N,
+        centre=_centre,
+        effect=nw.when(_known).then(
+            _w * (nw.col("passed").cast(nw.Float64) - centre("weighted_pass_rate"))
+        ),
+        squares=_squares,
+        per=_ALL,
+    ),
+    further=(
+        weight_influence(
+            "weighted_pass_rate__weight",
+            nw.when(_known).then(_w),
+            rows=_N,
+            powers=(_SQUARES, _CUBES, _FOURTHS),
+            per=_ALL,
+        ),
+    ),
+    weight=lambda totals: (
+        pl.col(case_weight.name) * (pl.col("passed").cast(pl.Float64) - _centre(totals)).abs()
+    ),
+)

@@ -1,0 +1,1 @@
+"""Text similarity (P, tier 1): an answer against its reference."""

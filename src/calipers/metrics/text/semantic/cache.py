@@ -1,0 +1,108 @@
+"""Scores of pairs on disk, so that a second run asks the model only for what is new.
+
+A folder per model, named by the content of its files; in it files of scores, each named by its
+own content: a damaged one no longer fits its name, is dropped, and its scores are computed anew.
+Texts are not kept, only their hashes.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from hashlib import blake2b
+from os import getpid
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.lib.format import read_array
+
+from calipers.metrics.text.semantic.match import Match, Pair
+
+VERSION = 1  # of the way to the numbers; another one makes another folder
+
+_KEY_BYTES, _NAME_BYTES = 16, 16
+_ROW = np.dtype([("key", f"V{_KEY_BYTES}"), ("precision", "<f4"), ("recall", "<f4"), ("cut", "?")])
+_MOST_FILES = 32
+
+
+class ScoreCache:
+    """The scores by one model."""
+
+    def __init__(self, folder: Path, model: str) -> None:
+        self.folder = folder / f"v{VERSION}-{model[:32]}"
+        self._scores: dict[bytes, Match] = {}
+        self._files: list[Path] = []
+        with suppress(OSError):
+            for path in sorted(self.folder.glob("*.npy")):
+                self._read(path)
+
+    def known(self, pairs: Iterable[Pair]) -> dict[Pair, Match]:
+        """The scores that are there."""
+        asked = {pair: _key(pair) for pair in pairs}
+        return {pair: self._scores[key] for pair, key in asked.items() if key in self._scores}
+
+    def add(self, scores: Mapping[Pair, Match]) -> None:
+        """Keep these too; a full disk costs the saving, not the score."""
+        new = {_key(pair): match for pair, match in scores.items()}
+        self._scores |= new
+        with suppress(OSError):
+            self._write(new)
+            if len(self._files) > _MOST_FILES:
+                self._merge()
+
+    def _read(self, path: Path) -> None:
+        try:
+            rows = _rows(path.read_bytes(), path.stem)
+        except FileNotFoundError:  # another run has merged it into a larger one
+            return
+        except ValueError:
+            path.unlink(missing_ok=True)
+            return
+        keys = rows["key"].tobytes()
+        numbers = (rows[name].tolist() for name in ("precision", "recall", "cut"))
+        for at, match in enumerate(zip(*numbers, strict=True)):
+            self._scores[keys[at * _KEY_BYTES : (at + 1) * _KEY_BYTES]] = Match(*match)
+        self._files.append(path)
+
+    def _write(self, scores: Mapping[bytes, Match]) -> None:
+        rows = np.array([(key, *match) for key, match in scores.items()], dtype=_ROW)
+        buffer = io.BytesIO()
+        np.save(buffer, rows, allow_pickle=False)
+        content = buffer.getvalue()
+        path = self.folder / f"{_name(content)}.npy"
+        self.folder.mkdir(parents=True, exist_ok=True)
+        draft = path.with_suffix(f".{getpid()}")
+        draft.write_bytes(content)
+        draft.replace(path)  # whole or not at all
+        self._files.append(path)
+
+    def _merge(self) -> None:
+        """One file for many."""
+        old, self._files = self._files, []
+        self._write(self._scores)
+        for path in set(old) - set(self._files):
+            path.unlink(missing_ok=True)
+
+
+def _rows(content: bytes, name: str) -> np.ndarray[Any, Any]:
+    if name != _name(content):
+        raise ValueError("damaged")
+    rows = read_array(io.BytesIO(content), allow_pickle=False)
+    if rows.dtype != _ROW:
+        raise ValueError("not ours")
+    return np.atleast_1d(rows)
+
+
+def _key(pair: Pair) -> bytes:
+    """The length of the first text keeps ("ab", "c") and ("a", "bc") apart."""
+    first, second = (text.encode("utf-8", "surrogatepass") for text in pair)
+    digest = blake2b(len(first).to_bytes(8, "little"), digest_size=_KEY_BYTES)
+    digest.update(first)
+    digest.update(second)
+    return digest.digest()
+
+
+def _name(content: bytes) -> str:
+    return blake2b(content, digest_size=_NAME_BYTES).hexdigest()

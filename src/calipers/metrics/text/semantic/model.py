@@ -1,0 +1,170 @@
+"""A language model: texts to tokens, tokens to vectors of length 1."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import transformers
+from numpy.typing import NDArray
+
+from calipers.support.errors import UsageError
+from calipers.metrics.text.semantic.finding import model_folder
+
+_UNLIMITED = 100_000  # tokenizers that know no limit name a number beyond all reason
+_LIMIT_OTHERWISE = 512
+_CHARACTERS_AT_ONCE = 1 << 20
+_LONGEST_REASON = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """A text as the model reads it."""
+
+    ids: NDArray[np.int64]
+    content: NDArray[np.int64]  # where in it the tokens are that are not special
+    cut: bool  # whether the text is longer than the model can read
+
+
+@dataclass(frozen=True)
+class Model:
+    """A network that is ready to run, and its tokenizer."""
+
+    network: Any
+    tokenizer: Any  # of the library tokenizers, set to cut what is too long
+    device: torch.device
+    padding: int
+
+    @property
+    def width(self) -> int:
+        """Numbers in a token's vector."""
+        return int(self.network.config.hidden_size)
+
+    def read(self, texts: Sequence[str]) -> list[Tokens]:
+        """The tokens of each text."""
+        return [
+            Tokens(
+                ids=np.array(encoding.ids, dtype=np.int64),
+                content=np.flatnonzero(np.array(encoding.special_tokens_mask) == 0),
+                cut=bool(encoding.overflowing),
+            )
+            for some in _some_at_a_time(texts)
+            for encoding in self.tokenizer.encode_batch(some)
+        ]
+
+    def vectors(self, batch: Sequence[Tokens]) -> list[torch.Tensor]:
+        """For each text the vectors of its tokens, special ones left out."""
+        longest = max(len(each.ids) for each in batch)
+        ids = np.full((len(batch), longest), self.padding)
+        mask = np.zeros_like(ids)
+        for row, each in enumerate(batch):
+            ids[row, : len(each.ids)] = each.ids
+            mask[row, : len(each.ids)] = 1
+        kept = np.concatenate([each.content + row * longest for row, each in enumerate(batch)])
+        with torch.inference_mode(), full_precision(self.device):
+            output = self.network(
+                input_ids=torch.from_numpy(ids).to(self.device),
+                attention_mask=torch.from_numpy(mask).to(self.device),
+            )
+            flat = output.last_hidden_state.flatten(0, 1)
+            flat = flat[torch.from_numpy(kept).to(self.device)]
+            flat = torch.nn.functional.normalize(flat, dim=-1)
+            return [part.clone() for part in flat.split([len(each.content) for each in batch])]
+
+
+def load(name: str, device: str | None = None) -> Model:
+    """The model so named: on the GPU where there is one, unless a device is named."""
+    folder = model_folder(name)
+    place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    try:
+        with _quiet():
+            model = _loaded(folder, place)
+        model.vectors(model.read(["ready?"]))
+    except Exception as error:  # files from outside: they can be wrong in many ways
+        what = next(iter(str(error).splitlines()), "") or type(error).__name__
+        raise UsageError(
+            f"the model {name} cannot be used: {what[:_LONGEST_REASON]}", fix="name another"
+        ) from error
+    return model
+
+
+def _loaded(folder: Path, device: torch.device) -> Model:
+    options = {"local_files_only": True, "trust_remote_code": False}
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder, use_fast=True, **options)
+    network = transformers.AutoModel.from_pretrained(folder, use_safetensors=True, **options)
+    if network.config.is_encoder_decoder:
+        network = network.get_encoder()
+    reader = tokenizer.backend_tokenizer
+    reader.no_padding()
+    reader.enable_truncation(_limit(tokenizer, network))
+    return Model(
+        network=network.float().eval().to(device),
+        tokenizer=reader,
+        device=device,
+        padding=tokenizer.pad_token_id or 0,
+    )
+
+
+def _limit(tokenizer: Any, network: Any) -> int:
+    """The most tokens, special ones included, that the model reads."""
+    known = [tokenizer.model_max_length]
+    if positions := getattr(network.config, "max_position_embeddings", None):
+        known.append(positions - _unused_positions(network))
+    return int(min((each for each in known if 0 < each < _UNLIMITED), default=_LIMIT_OTHERWISE))
+
+
+def _unused_positions(network: Any) -> int:
+    """RoBERTa and its kin count positions from behind that of padding."""
+    for name, part in network.named_modules():
+        if name.endswith("position_embeddings"):
+            padding = getattr(part, "padding_idx", None)
+            return 0 if padding is None else int(padding) + 1
+    return 0
+
+
+def _some_at_a_time(texts: Sequence[str]) -> Iterator[list[str]]:
+    """Texts by the megabyte: what tokenizers tell of a text takes a hundred times its room."""
+    some: list[str] = []
+    characters = 0
+    for text in texts:
+        some.append(text)
+        characters += len(text)
+        if characters >= _CHARACTERS_AT_ONCE:
+            yield some
+            some, characters = [], 0
+    if some:
+        yield some
+
+
+@contextmanager
+def full_precision(device: torch.device) -> Iterator[None]:
+    """No shortcuts of a GPU in 32-bit products, whatever else this process allows it."""
+    if device.type != "cuda":
+        yield
+        return
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("highest")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """No progress bar for files that lie here, no remarks on weights for other ends."""
+    log = transformers.utils.logging
+    level, bars = log.get_verbosity(), log.is_progress_bar_enabled()
+    log.set_verbosity_error()
+    log.disable_progress_bar()
+    try:
+        yield
+    finally:
+        log.set_verbosity(level)
+        if bars:
+            log.enable_progress_bar()

@@ -1,0 +1,282 @@
+"""How alike an answer and its reference are (P, tier 1), and whether that is enough."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+
+import narwhals as nw
+import polars as pl
+
+from calipers.metrics.declare.declaration import GROUP, Aggregate, Feature, Frame, Metric, Totals
+from calipers.metrics.declare.means import mean, sums
+from calipers.metrics.text.references import CHOSEN, chosen, weighted, without_semantic
+from calipers.metrics.text.semantic_similarity import CUT, FOUND, REASON, SEMANTIC, STAND_IN, semantic_scores
+from calipers.metrics.declare.settings import Settings
+from calipers.metrics.text.words import cosine, jaccard
+
+PROFILES = ("agents",)
+TEXTS = ("answer", "reference")
+
+_CHOSEN = pl.Struct(CHOSEN)
+_SEMANTIC = pl.Struct(FOUND)
+
+
+def _choose(settings: Settings) -> pl.Expr:
+    def of_batch(rows: pl.Series) -> pl.Series:
+        answers, references = (rows.struct.field(name) for name in TEXTS)
+        return chosen(answers, references, settings).to_struct(rows.name)
+
+    return pl.struct(TEXTS).map_batches(of_batch, return_dtype=_CHOSEN)
+
+
+chosen_reference = Feature(
+    name="_chosen_reference",
+    reads=TEXTS,
+    dtype=_CHOSEN,
+    expression=_choose,
+    stored=False,
+    listed=False,
+)
+
+
+def _scored(settings: Settings) -> pl.Expr:
+    """By the model, where the choice of a reference has not asked it already."""
+
+    def of_batch(rows: pl.Series) -> pl.Series:
+        found = rows.struct.field(chosen_reference.name).struct.unnest()
+        unknown = pl.col("index").is_not_null() & pl.all_horizontal(
+            pl.col(SEMANTIC, REASON).is_null()
+        )
+        at = found.select(unknown).to_series().arg_true()
+        answers = rows.struct.field("answer").gather(at)
+        scores = semantic_scores(answers, found["reference"].gather(at), settings)
+        columns = [found[name].scatter(at, scores[name]) for name in FOUND]
+        return pl.DataFrame(columns).to_struct(rows.name)
+
+    return pl.struct("answer", chosen_reference.name).map_batches(of_batch, return_dtype=_SEMANTIC)
+
+
+scored = Feature(
+    name="_semantic",
+    reads=("answer", chosen_reference),
+    dtype=_SEMANTIC,
+    expression=_scored,
+    stored=False,
+    listed=False,
+)
+
+
+def _part(name: str, *, of: Feature, part: str) -> Feature:
+    return Feature(
+        name=name,
+        reads=(of,),
+        dtype=CHOSEN[part],
+        expression=lambda _: pl.col(of.name).struct.field(part),
+        listed=not name.startswith("_"),
+    )
+
+
+def _alike(name: str, similarity: Callable[[pl.Series, pl.Series], pl.Series]) -> Feature:
+    """A similarity of the answer and the reference that was chosen."""
+
+    def of_batch(rows: pl.Series) -> pl.Series:
+        against = rows.struct.field(chosen_reference.name).struct.field("reference")
+        return similarity(rows.struct.field("answer"), against)
+
+    return Feature(
+        name=name,
+        reads=("answer", chosen_reference),
+        dtype=pl.Float64(),
+        expression=lambda _: pl.struct("answer", chosen_reference.name).map_batches(
+            of_batch, return_dtype=pl.Float64
+        ),
+    )
+
+
+best_reference = _part("best_reference", of=chosen_reference, part="index")
+cosine_similarity = _alike("cosine_similarity", cosine)
+jaccard_similarity = _alike("jaccard_similarity", jaccard)
+semantic_similarity = _part("semantic_similarity", of=scored, part=SEMANTIC)
+semantic_reason = _part("_semantic_reason", of=scored, part=REASON)
+semantic_cut = _part("_semantic_cut", of=scored, part=CUT)
+
+
+def _output_similarity(settings: Settings) -> pl.Expr:
+    others = (cosine_similarity.name, jaccard_similarity.name)
+    alike = weighted(semantic_similarity.name, *others)
+    if settings.missing == "renormalize":
+        return pl.coalesce(alike, without_semantic(*others))
+    return alike
+
+
+output_similarity = Feature(
+    name="output_similarity",
+    reads=(semantic_similarity, cosine_similarity, jaccard_similarity),
+    dtype=pl.Float64(),
+    expression=_output_similarity,
+)
+
+task_success = Feature(
+    name="task_success",
+    reads=(output_similarity,),
+    dtype=pl.Boolean(),
+    expression=lambda settings: pl.col("output_similarity") >= settings.success_threshold,
+)
+
+
+def _of_group(reasons: Frame) -> Frame:
+    return reasons.group_by(GROUP).agg(
+        nw.col("lacking_n").sum().alias("semantic__lacking"),
+        nw.col(semantic_reason.name).min().alias("semantic__reason"),
+    )
+
+
+WITHOUT_MODEL = Aggregate(
+    features=(semantic_reason,),
+    keys=(semantic_reason.name,),
+    where=lambda: ~nw.col(semantic_reason.name).is_null(),
+    totals={"lacking_n": nw.len().cast(nw.Int64)},
+    finish=(_of_group,),
+)
+"""How many rows have no semantic similarity since the model could not be had, and why."""
+
+
+CUT_SHORT = sums(semantic_cut)
+"""Of how many rows a text is longer than the model reads."""
+
+
+def no_model(totals: Totals) -> str | None:
+    """The reason, if there is one."""
+    reason = totals.get("semantic__reason")
+    return None if reason is None else str(reason)
+
+
+def _explained(metric: Metric, *, does_without: bool = False) -> Metric:
+    """The metric with the reason why it is null where the model could not be had."""
+
+    def refused(totals: Totals) -> str | None:
+        reason = None if totals.get(metric.rows) else no_model(totals)
+        if reason and does_without:
+            return f"semantic_similarity is null ({reason}); --missing renormalize does without it"
+        return reason
+
+    return replace(metric, also=(WITHOUT_MODEL, CUT_SHORT), refused=refused)
+
+
+def _to_best(feature: Feature) -> Aggregate:
+    """The feature's totals; `--per-sample` names the reference that its values are of."""
+    return Aggregate(features=(feature, best_reference), totals=sums(feature).totals)
+
+
+_NULLS = "a row without an answer or a reference is left out"
+_SEVERAL = "of several references the one with the highest output similarity"
+
+cosine_mean = mean(
+    cosine_similarity,
+    aggregate=_to_best(cosine_similarity),
+    name="cosine_similarity",
+    says="How far answer and reference use the same words and pairs of words, stop words aside.",
+    formula="mean(cos(tfidf(answer), tfidf(reference))), fitted on the pair: words and pairs of "
+    f"words without English stop words; {_SEVERAL}",
+    spec="P 1.1, cosine similarity",
+    profiles=PROFILES,
+    needs=TEXTS,
+    nulls=_NULLS,
+    range=(0, 1),
+    better="higher",
+)
+
+jaccard_mean = mean(
+    jaccard_similarity,
+    aggregate=_to_best(jaccard_similarity),
+    name="jaccard_similarity",
+    says="The share of all words in answer and reference that both have.",
+    formula=f"mean(|A ∩ B| / |A ∪ B|), A and B the sets of lower-cased words; {_SEVERAL}",
+    spec="P 1.2, Jaccard similarity",
+    profiles=PROFILES,
+    needs=TEXTS,
+    nulls=_NULLS,
+    range=(0, 1),
+    better="higher",
+)
+
+semantic_mean = _explained(
+    mean(
+        semantic_similarity,
+        aggregate=_to_best(semantic_similarity),
+        name="semantic_similarity",
+        says="How close answer and reference are in meaning, by a language model.",
+        formula=f"mean(BERTScore F1 of answer and reference); {_SEVERAL}",
+        spec="P 1.3, semantic similarity",
+        profiles=PROFILES,
+        needs=TEXTS,
+        nulls=f"{_NULLS}; null where the model cannot be had",
+        range=(0, 1),
+        better="higher",
+    )
+)
+
+output_mean = _explained(
+    mean(
+        output_similarity,
+        aggregate=_to_best(output_similarity),
+        name="output_similarity",
+        says="How alike answer and reference are: in meaning, vocabulary and words.",
+        formula="mean(0.5 · semantic + 0.3 · cosine + 0.2 · jaccard), all of one reference; with "
+        "--missing renormalize, 0.6 · cosine + 0.4 · jaccard where semantic is null",
+        spec="P 1.5, task success assessment",
+        profiles=PROFILES,
+        needs=TEXTS,
+        nulls=f"{_NULLS}, and one with a null part",
+        range=(0, 1),
+        better="higher",
+    ),
+    does_without=True,
+)
+
+success_rate = _explained(
+    mean(
+        task_success,
+        aggregate=_to_best(task_success),
+        name="task_success",
+        says="The share of answers that are as similar to the reference as asked for.",
+        formula="mean(output_similarity ≥ threshold), threshold = 0.8 or --success-threshold",
+        spec="P 1.5, task success assessment",
+        profiles=PROFILES,
+        needs=TEXTS,
+        nulls="a row without an output similarity is left out",
+        range=(0, 1),
+        better="higher",
+    ),
+    does_without=True,
+)
+
+
+def similarity_notices(groups: Iterable[Totals], settings: Settings) -> Iterator[str]:
+    """By which model meanings were compared, and what counted as success."""
+    groups = list(groups)
+    if _any(groups, "semantic_similarity__n"):
+        what = "the stand-in " if settings.semantic_model == STAND_IN else ""
+        how = ", which matches words, not meanings" if what else ""
+        yield f"semantic_similarity by {what}{settings.semantic_model}{how}"
+    if cut := int(sum(totals.get(f"{semantic_cut.name}__sum", 0) for totals in groups)):
+        yield (
+            f"{_records(cut)} with a text longer than {settings.semantic_model} reads: "
+            "semantic_similarity is by its beginning"
+        )
+    lacking = int(sum(totals.get("semantic__lacking", 0) for totals in groups))
+    if lacking and settings.missing == "renormalize" and _any(groups, "output_similarity__n"):
+        records = _records(lacking)
+        yield f"output_similarity of {records} without its semantic part, by cosine and Jaccard"
+    if settings.threshold_from is not None and _any(groups, "task_success__n"):
+        bar = f"{settings.success_threshold:.4g}"
+        yield f"task_success from {bar} on: {settings.threshold_from}"
+
+
+def _records(number: int) -> str:
+    return f"{number} record{'' if number == 1 else 's'}"
+
+
+def _any(groups: Iterable[Totals], total: str) -> bool:
+    return any(totals.get(total) for totals in groups)

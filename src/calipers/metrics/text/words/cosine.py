@@ -1,0 +1,63 @@
+"""Cosine similarity of TF-IDF vectors, fitted on each pair, as P's scikit-learn code has it.
+
+>>> cosine(pl.Series(["red wine"]), pl.Series(["red wine, white wine"])).round(4).to_list()
+[0.6687]
+
+Terms are tokens and pairs of neighbouring tokens, stop words left out before. With two texts the
+inverse document frequency takes two values only: ln(3/3) + 1 = 1 for a term of both texts and
+ln(3/2) + 1 for a term of one. So the cosine follows from sums of counts, without any vector:
+
+    Σ a·b / √((Σ a² + idf² Σ a'²) · (Σ b² + idf² Σ b'²))
+
+with a, b the counts of shared terms and a', b' of those that one text alone has.
+"""
+
+from __future__ import annotations
+
+from math import log
+
+import numpy as np
+import polars as pl
+
+from calipers.metrics.text.words.jaccard import jaccard
+from calipers.metrics.text.words.pairs import Counts, by_pairs, counted
+from calipers.metrics.text.words.pieces import Array, tokens
+from calipers.metrics.text.words.stop_words import ENGLISH_STOP_WORDS
+
+IDF_OF_ONE = log(3 / 2) + 1
+
+
+def cosine(first: pl.Series, second: pl.Series) -> pl.Series:
+    """The cosine of each pair; with no term left in a text, 1 if both have the same words, or 0."""
+    values = by_pairs(_cosines, first, second)
+    empty = values.is_infinite().fill_null(value=False).arg_true()
+    if not len(empty):
+        return values
+    same = jaccard(first.gather(empty), second.gather(empty)) == 1
+    return values.scatter(empty, same.cast(pl.Float64))
+
+
+def _cosines(texts: pl.Series, pairs: int) -> Array:
+    """Of a slice; infinite where a text has no term."""
+    found = tokens(texts, without=ENGLISH_STOP_WORDS)
+    bound = found.bound
+    behind = np.flatnonzero(found.texts[1:] == found.texts[:-1])
+    neighbours = found.numbers[behind] * bound + found.numbers[behind + 1]
+    counts = counted(
+        np.concatenate([found.numbers, bound + neighbours]),
+        np.concatenate([found.texts, found.texts[behind]]),
+        bound=bound + bound * bound,
+        pairs=pairs,
+    )
+    dot = counts.per_pair(counts.first * counts.second)
+    product = _squared_norm(counts, counts.first) * _squared_norm(counts, counts.second)
+    values = np.full(pairs, np.inf)
+    np.divide(dot, np.sqrt(product), out=values, where=product > 0)
+    np.minimum(values, 1, out=values, where=product > 0)
+    return values
+
+
+def _squared_norm(counts: Counts, of_text: Array) -> Array:
+    squares = of_text * of_text
+    shared = counts.per_pair(np.where(counts.shared, squares, 0))
+    return shared + IDF_OF_ONE**2 * (counts.per_pair(squares) - shared)

@@ -1,0 +1,1 @@
+"""Traces (P, tier 3): tool use and coordination."""

@@ -1,0 +1,143 @@
+"""Coordination of agents (P, tier 3): who talks to whom, how much of it is overhead, who works."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from math import inf
+
+import narwhals as nw
+import polars as pl
+
+from calipers.metrics.declare.declaration import Aggregate, Feature, Totals
+from calipers.metrics.declare.means import mean, sums
+from calipers.metrics.declare.settings import Settings
+from calipers.metrics.traces.trace import PROFILES, counted, part, trace
+from calipers.metrics.traces.graphs import highest_centrality
+
+COORDINATING = ("coordination", "status_update", "handoff")
+PRODUCTIVE = ("task_request", "result_delivery", "data_transfer")
+
+
+def _messages() -> pl.Expr:
+    return part("agent_interactions").list.len()
+
+
+def _messages_of(types: Iterable[str]) -> pl.Expr:
+    kind = pl.element().struct.field("type")
+    return part("agent_interactions").list.eval(kind.is_in(list(types))).list.sum()
+
+
+def _overhead(_: Settings) -> pl.Expr:
+    share = _messages_of(COORDINATING) / _messages()
+    return pl.when(_messages() > 0).then(share).when(_messages() == 0).then(0.0)
+
+
+communication_overhead = Feature(
+    name="communication_overhead", reads=(trace,), dtype=pl.Float64(), expression=_overhead
+)
+
+_all_messages = counted("_messages", _messages())
+_unknown_messages = counted(
+    "_unknown_messages", _messages() - _messages_of((*COORDINATING, *PRODUCTIVE))
+)
+
+coordination_centrality = Feature(
+    name="coordination_centrality",
+    reads=(trace,),
+    dtype=pl.Float64(),
+    expression=lambda _: part("agent_interactions").map_batches(
+        highest_centrality, return_dtype=pl.Float64
+    ),
+)
+
+
+task_distribution_balance = Feature(
+    name="task_distribution_balance",
+    reads=(trace,),
+    dtype=pl.Float64(),
+    expression=lambda _: part("balance"),
+)
+
+
+def _unknown_share(totals: Totals) -> float | None:
+    messages = totals.get("messages__sum")
+    return totals["messages__unknown"] / messages if messages else None
+
+
+overhead_mean = replace(
+    mean(
+        communication_overhead,
+        name="communication_overhead",
+        says="The share of messages that only coordinate.",
+        formula=f"mean(messages of type {', '.join(COORDINATING)} / all messages)",
+        spec="P 3.3",
+        profiles=PROFILES,
+        needs=("trace",),
+        nulls="a row whose trace has no `agent_interactions` is left out; without messages it is 0",
+        range=(0, 1),
+        better="lower",
+        empty="no record has a trace with agent_interactions",
+        aggregate=Aggregate(
+            features=(communication_overhead, _all_messages, _unknown_messages),
+            totals={
+                **sums(communication_overhead).totals,
+                "messages__sum": nw.col(_all_messages.name).sum(),
+                "messages__unknown": nw.col(_unknown_messages.name).sum(),
+            },
+        ),
+        extras={"messages": "messages__sum", "unknown_type_share": _unknown_share},
+    ),
+    optional="unless asked for",
+)
+
+centrality_mean = replace(
+    mean(
+        coordination_centrality,
+        name="coordination_centrality",
+        says="How much of the talk goes through one agent: the most central agent's centrality.",
+        formula="mean(max over agents of (betweenness + closeness + degree) / 3), "
+        "as networkx defines them on a DiGraph",
+        spec="P 3.4",
+        profiles=PROFILES,
+        needs=("trace",),
+        nulls="a row whose trace has no message that names an agent is left out",
+        range=(0, inf),
+        better=None,
+        empty="no record has a trace with messages between agents",
+    ),
+    optional="unless asked for",
+)
+
+balance_mean = replace(
+    mean(
+        task_distribution_balance,
+        name="task_distribution_balance",
+        says="How evenly tasks are spread over the agents: 1 is even, 0 as uneven as can be.",
+        formula="mean(max(0, 1 − standard deviation / mean of the agents' task counts)), "
+        "the deviation of a sample (n − 1)",
+        spec="P 3.5",
+        profiles=PROFILES,
+        needs=("trace",),
+        nulls="a row whose trace has no `agent_tasks` is left out; 1 with fewer than two agents "
+        "or no task",
+        range=(0, 1),
+        better="higher",
+        empty="no record has a trace with agent_tasks",
+    ),
+    optional="unless asked for",
+)
+
+
+def message_notices(groups: Iterable[Totals]) -> Iterator[str]:
+    """Messages of types that count neither as coordination nor as work."""
+    groups = list(groups)
+    messages, unknown = (
+        int(sum(totals.get(name, 0) or 0 for totals in groups))
+        for name in ("messages__sum", "messages__unknown")
+    )
+    if unknown:
+        yield (
+            f"{unknown} of {messages} messages are of no known type and count as no overhead; "
+            f"known: {', '.join((*COORDINATING, *PRODUCTIVE))}"
+        )

@@ -1,0 +1,163 @@
+"""Many traces at once: to columns of calls, messages, and the balance of tasks.
+
+Polars reads JSON lines straight into these columns, and so it does with texts from elsewhere. What
+it could take for something else (it writes a list out where a text should be) is odd: such rows are
+read one by one, which also says what is wrong with a trace of the wrong shape.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from math import inf
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from calipers.records.fields import BadValue
+from calipers.metrics.traces.graphs.balance import task_balance
+from calipers.records.trace_shape import Trace, read_trace
+
+_CALLS = pl.List(pl.Struct({"tool_name": pl.String(), "context": pl.String()}))
+_MESSAGES = pl.List(pl.Struct({"from": pl.String(), "to": pl.String(), "type": pl.String()}))
+
+DECODED = pl.Struct(
+    {"tool_calls": _CALLS, "agent_interactions": _MESSAGES, "balance": pl.Float64()}
+)
+"""Traces as the metrics read them; of the agents' tasks only the balance is wanted."""
+
+AS_READ = pl.Struct(
+    {"tool_calls": _CALLS, "agent_interactions": _MESSAGES, "agent_tasks": pl.String()}
+)
+"""Traces as Polars reads them: an object of any keys is left as its JSON text."""
+
+_OBJECT = r"^\s*\{"
+_MAYBE_UNESCAPED = r"(?s)^[\[{].*[\\\x00-\x1f]"
+_LENIENT = json.JSONDecoder(strict=False)  # line breaks in names, which Polars does not escape
+
+
+def decoded(traces: pl.Series, *, contexts: bool = True) -> pl.Series:
+    """The traces' parts, each null where its trace lacks it; BadValue for a trace of wrong shape.
+
+    Without `contexts` nobody asks for these, and they need not be exact.
+
+    >>> trace = '{"tool_calls": [{"tool_name": "search"}], "agent_tasks": {"a": 2, "b": 2}}'
+    >>> decoded(pl.Series([trace])).struct.field("balance").item()
+    1.0
+    """
+    if traces.dtype == AS_READ:
+        parts, odd = _parts(traces.struct.unnest(), traces.is_not_null(), contexts=contexts)
+        if odd.any():
+            raise BadValue("a trace that must be read as text")
+        return parts.alias(traces.name)
+    there = traces.is_not_null()
+    parts = _of_texts(traces.filter(there), contexts=contexts)
+    if there.all():
+        return parts.alias(traces.name)
+    places = pl.DataFrame({"row": there.arg_true(), "trace": parts})
+    rows = pl.DataFrame({"row": pl.int_range(len(traces), dtype=pl.UInt32, eager=True)})
+    joined = rows.join(places, on="row", how="left", maintain_order="left")
+    return joined["trace"].alias(traces.name)
+
+
+def _of_texts(texts: pl.Series, *, contexts: bool) -> pl.Series:
+    try:
+        frame = _read_lines(texts)
+    except pl.exceptions.PolarsError:
+        return _one_by_one(texts)
+    parts, odd = _parts(frame, texts.is_not_null(), contexts=contexts)
+    if not odd.any():
+        return parts
+    rows = pl.DataFrame({"trace": parts, "odd": odd})
+    rows = rows.with_columns(pl.when("odd").then(pl.col("odd").cum_sum() - 1).alias("place"))
+    exact = pl.lit(_one_by_one(texts.filter(odd)))
+    return rows.select(
+        pl.when("odd").then(exact.gather("place")).otherwise("trace").alias(texts.name)
+    ).to_series()
+
+
+def _read_lines(texts: pl.Series) -> pl.DataFrame:
+    """A row per text, if each is an object and so can stand on a line of its own."""
+    if not texts.str.contains(_OBJECT).all():
+        raise pl.exceptions.ComputeError("not an object a line")
+    if texts.str.contains("\n", literal=True).any():  # between tokens: a text has none unescaped
+        texts = texts.str.replace_all("\n", " ", literal=True)
+    lines = texts.str.join("\n").cast(pl.Binary).item()
+    frame = pl.read_ndjson(lines or b"", schema=dict(AS_READ))
+    if frame.height != len(texts):
+        raise pl.exceptions.ComputeError("not an object a line")
+    return frame
+
+
+def _parts(frame: pl.DataFrame, there: pl.Series, *, contexts: bool) -> tuple[pl.Series, pl.Series]:
+    """What Polars has read as the metrics read it, and which rows are odd."""
+    balance, odd_tasks = _balance(frame["agent_tasks"])
+    found = frame.select(
+        pl.when(there)
+        .then(pl.struct("tool_calls", "agent_interactions", balance).cast(DECODED))
+        .alias("trace"),
+        odd=pl.any_horizontal(
+            pl.col("tool_calls").list.eval(_odd_call(contexts=contexts)).list.any(),
+            pl.col("agent_interactions").list.eval(_odd_message()).list.any(),
+        ).fill_null(value=False),
+    )
+    return found["trace"], found["odd"] | odd_tasks
+
+
+def _odd_call(*, contexts: bool) -> pl.Expr:
+    tool, context = (pl.element().struct.field(key) for key in ("tool_name", "context"))
+    odd = tool.is_null() | _may_be_nested(tool)
+    # An object is written out, but its backslashes and line breaks are not escaped.
+    return odd | context.str.contains(_MAYBE_UNESCAPED) if contexts else odd
+
+
+def _odd_message() -> pl.Expr:
+    texts = (pl.element().struct.field(key) for key in ("from", "to", "type"))
+    return pl.any_horizontal(pl.element().is_null(), *map(_may_be_nested, texts))
+
+
+def _may_be_nested(text: pl.Expr) -> pl.Expr:
+    return text.str.starts_with("[") | text.str.starts_with("{")
+
+
+def _balance(texts: pl.Series) -> tuple[pl.Series, pl.Series]:
+    """The balance of the agents' tasks, and the rows whose counts are odd."""
+    there = texts.is_not_null()
+    counts = [_usual_counts(text) for text in texts.filter(there)]
+    balance, odd = np.full(len(texts), np.nan), np.zeros(len(texts), dtype=bool)
+    balance[there] = task_balance([each or () for each in counts])
+    odd[there] = [each is None for each in counts]
+    return pl.Series("balance", balance).fill_nan(None), pl.Series(odd)
+
+
+def _usual_counts(text: str) -> Sequence[float] | None:
+    try:
+        tasks = _LENIENT.decode(text)
+    except (ValueError, RecursionError):
+        return None
+    # As many values as marks of a key: none is written twice, none holds such a mark.
+    if not isinstance(tasks, dict) or len(tasks) != text.count('": '):
+        return None
+    counts = list(tasks.values())
+    usual = {*map(type, counts)} <= {int, float} and (
+        not counts or 0 <= min(counts) <= max(counts) < inf
+    )
+    return counts if usual else None
+
+
+def _one_by_one(texts: pl.Series) -> pl.Series:
+    return pl.Series(texts.name, [_as_row(read_trace(text)) for text in texts], dtype=DECODED)
+
+
+def _as_row(trace: Trace | None) -> dict[str, Any] | None:
+    if trace is None:
+        return None
+    calls, messages, tasks = trace.tool_calls, trace.agent_interactions, trace.agent_tasks
+    return {
+        "tool_calls": None if calls is None else [call._asdict() for call in calls],
+        "agent_interactions": None
+        if messages is None
+        else [{"from": each.sender, "to": each.receiver, "type": each.type} for each in messages],
+        "balance": None if tasks is None else float(task_balance([list(tasks.values())])[0]),
+    }

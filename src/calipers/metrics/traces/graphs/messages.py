@@ -1,0 +1,42 @@
+"""The graph of messages: a node per agent named in one, an edge from a sender to a receiver."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+
+from calipers.metrics.traces.graphs.graphs import Graphs, Ints
+from calipers.metrics.traces.graphs.nodes import numbered, spread_out
+
+
+def highest_centrality(messages: pl.Series) -> pl.Series:
+    """The mean of betweenness, closeness and degree of the agent with the highest; null for none.
+
+    >>> talk = [{"from": "lead", "to": who, "type": "handoff"} for who in ("coder", "tester")]
+    >>> highest_centrality(pl.Series([talk])).item()  # degree 1, nothing leads to or through it
+    0.3333333333333333
+    """
+    rows, items = spread_out(messages)
+    found = np.full(len(messages), np.nan)
+    if len(rows):
+        heads, tails, row_of_node = _ends(rows, items["from"], items["to"])
+        named = (heads >= 0) & (tails >= 0)
+        graphs = Graphs.of(row_of_node, len(messages), heads[named], tails[named])
+        combined = (graphs.betweenness() + graphs.closeness() + graphs.degree()) / 3.0
+        talking = np.flatnonzero(graphs.sizes)
+        if len(talking):
+            found[talking] = np.maximum.reduceat(combined, graphs.first[talking])
+    return pl.Series(messages.name, found).fill_nan(None)
+
+
+def _ends(rows: Ints, senders: pl.Series, receivers: pl.Series) -> tuple[Ints, Ints, Ints]:
+    """The nodes that messages are from and to, −1 for an agent not named, and each node's row."""
+    names, rows = pl.concat([senders, receivers]), np.concatenate([rows, rows])
+    if not names.null_count():
+        nodes, row_of_node = numbered(rows, names)
+    else:
+        named = names.is_not_null().to_numpy()
+        nodes = np.full(len(names), -1)
+        nodes[named], row_of_node = numbered(rows[named], names.drop_nulls())
+    heads, tails = np.split(nodes, 2)
+    return heads, tails, row_of_node

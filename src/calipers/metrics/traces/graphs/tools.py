@@ -1,0 +1,84 @@
+"""Which tool a call should have chosen, by a file of contexts and tools; the share of hits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from calipers.support.config.files import read_config, shown
+from calipers.support.errors import UsageError
+from calipers.metrics.traces.graphs.nodes import spread_out
+
+ANY_CONTEXT = "*"
+_EXAMPLE = 'for example "find the paper": search, and "*": think for every other context'
+
+
+@dataclass(frozen=True, slots=True)
+class OptimalTools:
+    """The optimal tool by context, and where that is from."""
+
+    source: str
+    by_context: Mapping[str, str] = field(hash=False)
+
+    def of(self, contexts: pl.Series) -> pl.Series:
+        """The optimal tool in each context; null where there is none.
+
+        That of the very context, else of the longest key that the context contains (of equally
+        long ones the first in the alphabet), else of `*`.
+        """
+        tools = pl.Series([self.by_context.get(ANY_CONTEXT)], dtype=pl.String)
+        tools = tools.new_from_index(0, len(contexts))
+        keys = sorted(self.by_context.keys() - {ANY_CONTEXT}, reverse=True)
+        for key in sorted(keys, key=len):  # a later one takes over
+            contained = contexts.str.contains(key, literal=True)
+            tools = tools.set(contained, self.by_context[key])
+        exact = contexts.replace_strict(self.by_context, default=None, return_dtype=pl.String)
+        return exact.fill_null(tools)
+
+
+def read_optimal_tools(path: str | Path) -> OptimalTools:
+    """The optimal tools in a YAML or JSON file: `{context: tool}`."""
+    return checked_tools(read_config(path, example=_EXAMPLE).value, source=str(path))
+
+
+def checked_tools(table: Any, *, source: str) -> OptimalTools:
+    """The optimal tools in a table as a file holds it; errors name the source and the context."""
+    if not isinstance(table, Mapping) or not table:
+        raise UsageError(f"{source}: no contexts and tools in it", fix=_EXAMPLE)
+    for context, tool in table.items():
+        for text in (context, tool):
+            if not isinstance(text, str):
+                raise UsageError(
+                    f"{source}: in the line of {shown(context)}: {shown(text)} is no text, "
+                    "as contexts and names of tools are",
+                    fix="put it in quotes",
+                )
+    return OptimalTools(source, dict(table))
+
+
+def tool_selection(calls: pl.Series, tools: OptimalTools) -> pl.DataFrame:
+    """Of each row the share of calls that chose the optimal tool, and how many calls have none.
+
+    >>> tools = checked_tools({"find": "search", "*": "think"}, source="tools.yaml")
+    >>> right = {"tool_name": "search", "context": "find a cat"}
+    >>> wrong = {"tool_name": "open", "context": ""}
+    >>> tool_selection(pl.Series([[right, wrong]]), tools)["share"].item()
+    0.5
+    """
+    rows, items = spread_out(calls)
+    right, unmapped = np.zeros((2, len(calls)), dtype=np.int64)
+    if len(rows):
+        contexts = items["context"].fill_null("")
+        distinct = contexts.unique()
+        optimal = contexts.replace_strict(distinct, tools.of(distinct))
+        is_right = (items["tool_name"] == optimal).fill_null(value=False).to_numpy()
+        right = np.bincount(rows[is_right], minlength=len(calls))
+        unmapped = np.bincount(rows[optimal.is_null().to_numpy()], minlength=len(calls))
+    total = np.maximum(calls.list.len().fill_null(0).to_numpy(), 1)
+    found = pl.DataFrame({"share": right / total, "unmapped": unmapped})
+    return found.with_columns(pl.when(calls.is_not_null()).then(pl.all()))

@@ -1,0 +1,132 @@
+"""Tool efficiency (P, tier 3): how straight the way was, how often the right tool was chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from functools import partial
+
+import narwhals as nw
+import polars as pl
+
+from calipers.metrics.declare.declaration import Aggregate, Feature, Totals
+from calipers.metrics.declare.means import mean, sums
+from calipers.metrics.declare.settings import Settings
+from calipers.metrics.traces.trace import PROFILES, counted, part, trace
+from calipers.metrics.traces.graphs import path_convergence as path_convergence_of
+from calipers.metrics.traces.graphs import tool_selection
+
+_SELECTED = pl.Struct({"share": pl.Float64(), "unmapped": pl.Int64()})
+
+
+def _path(settings: Settings) -> pl.Expr:
+    of_batch = partial(path_convergence_of, start=settings.start, goal=settings.goal)
+    return part("tool_calls").map_batches(of_batch, return_dtype=pl.Float64)
+
+
+path_convergence = Feature(
+    name="path_convergence", reads=(trace,), dtype=pl.Float64(), expression=_path
+)
+
+
+def _selection(settings: Settings) -> pl.Expr:
+    tools = settings.optimal_tools
+    if tools is None:
+        return pl.lit(None, _SELECTED)
+    return part("tool_calls").map_batches(
+        lambda calls: tool_selection(calls, tools).to_struct(calls.name), return_dtype=_SELECTED
+    )
+
+
+_selected = Feature(
+    name="_tool_selection",
+    reads=(trace,),
+    dtype=_SELECTED,
+    expression=_selection,
+    stored=False,
+    listed=False,
+)
+
+tool_selection_accuracy = Feature(
+    name="tool_selection_accuracy",
+    reads=(_selected,),
+    dtype=pl.Float64(),
+    expression=lambda _: pl.col(_selected.name).struct.field("share"),
+)
+
+_unmapped = Feature(
+    name="_unmapped_calls",
+    reads=(_selected,),
+    dtype=pl.Int64(),
+    expression=lambda _: pl.col(_selected.name).struct.field("unmapped"),
+    listed=False,
+)
+
+_calls = counted("_tool_calls", part("tool_calls").list.len())
+
+path_convergence_mean = replace(
+    mean(
+        path_convergence,
+        name="path_convergence",
+        says="How direct the way through the tools was: 1 with no step too many, 0 with no way.",
+        formula="mean(shortest path from start to goal / steps taken from the start's first call "
+        "to the goal's last)",
+        spec="P 3.1",
+        profiles=PROFILES,
+        needs=("trace",),
+        nulls="a row whose trace has no `tool_calls` is left out; without calls it is 0",
+        range=(0, 1),
+        better="higher",
+        empty="no record has a trace with tool_calls",
+    ),
+    optional="unless asked for",
+)
+
+
+def _no_tools(totals: Totals) -> str | None:
+    if totals.get("tool_selection_accuracy__n") or not totals.get("tool_calls__traces"):
+        return None
+    return "which tool each context calls for is not known: give a file with --optimal-tools"
+
+
+tool_selection_mean = replace(
+    mean(
+        tool_selection_accuracy,
+        name="tool_selection_accuracy",
+        says="The share of calls that chose the tool their context calls for (--optimal-tools).",
+        formula="mean(calls whose tool_name is the optimal tool of their context / calls)",
+        spec="P 3.2",
+        profiles=PROFILES,
+        needs=("trace",),
+        nulls="a row whose trace has no `tool_calls` is left out; without calls it is 0",
+        range=(0, 1),
+        better="higher",
+        empty="no record has a trace with tool_calls",
+        aggregate=Aggregate(
+            features=(tool_selection_accuracy, _calls, _unmapped),
+            totals={
+                **sums(tool_selection_accuracy).totals,
+                "tool_calls__traces": nw.col(_calls.name).count(),
+                "tool_calls__sum": nw.col(_calls.name).sum(),
+                "tool_calls__unmapped": nw.col(_unmapped.name).sum(),
+            },
+        ),
+        extras={"calls": "tool_calls__sum", "unmapped_calls": "tool_calls__unmapped"},
+    ),
+    refused=_no_tools,
+    optional="unless asked for",
+)
+
+
+def tool_notices(groups: Iterable[Totals], settings: Settings) -> Iterator[str]:
+    """Calls that count as wrong because the mapping says nothing about their context."""
+    groups = list(groups)
+    calls, unmapped = (
+        int(sum(totals.get(name, 0) or 0 for totals in groups))
+        for name in ("tool_calls__sum", "tool_calls__unmapped")
+    )
+    if unmapped and settings.optimal_tools:
+        yield (
+            f"{unmapped} of {calls} calls count as a wrong choice of tool: "
+            f"{settings.optimal_tools.source} names none for their context, and has no '*'"
+        )

@@ -1,0 +1,137 @@
+"""What every reader hands over: columns of checked records, and the rows that could not be read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+import polars as pl
+
+from calipers.support.errors import DataError
+from calipers.records.fields import Field, Kind, field_named
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The fields to read, and what the data calls those that it names differently."""
+
+    fields: tuple[str, ...]
+    renames: Mapping[str, str] = field(default_factory=dict)
+    as_is: tuple[str, ...] = ()  # nested fields that who wants them looks into
+    keys: tuple[str, ...] = ()  # fields by which rows are told apart
+
+    def theirs(self, name: str) -> str:
+        """What the data calls the field `name`."""
+        return self.renames.get(name, name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BadRow:
+    """A row that was left out, where it stands, and why."""
+
+    source: str
+    row: int
+    problem: str
+    content: str
+
+    def error(self) -> DataError:
+        """The same as an error, for those who want to stop at the first."""
+        return DataError(
+            f"{self.source}:{self.row}: {self.problem}",
+            fix="mend the row, read another field (--map FIELD=NAME), "
+            "or leave bad rows out (--on-bad skip)",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Some rows of a source: a column per wanted field, in the record's types."""
+
+    frame: pl.DataFrame
+    bad: tuple[BadRow, ...] = ()
+    numbers: Sequence[int] = ()  # where each row of the frame stands in its source
+
+
+class Chunk(Protocol):
+    """A piece of a source, cheap to hand out; the work is done in whichever thread reads it.
+
+    `lazy` is the fast way and may be wrong about unusual rows: `trusts` is asked with the check
+    columns that `lazy` gave. Where it says no, or where the fast way or what is computed from it
+    fails, `exact` decides.
+    """
+
+    @property
+    def done(self) -> float:
+        """The share of the source that is behind us after this chunk."""
+        ...
+
+    def lazy(self) -> pl.LazyFrame:
+        """The wanted fields, and columns named `_check_…`."""
+        ...
+
+    def trusts(self, checks: pl.DataFrame) -> bool:
+        """Say whether the rows are what `lazy` made of them."""
+        ...
+
+    def exact(self) -> Batch:
+        """The rows as they are, and those that cannot be read."""
+        ...
+
+
+CHECK = "_check_"
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """A chunk whose rows are already at hand; a `thorough` decoding looks into nested fields."""
+
+    decode: Callable[..., Batch]
+    done: float
+
+    def lazy(self) -> pl.LazyFrame:
+        """The rows, unless some are bad."""
+        batch = self.decode()
+        if batch.bad:
+            raise UnusualRows
+        return batch.frame.lazy()
+
+    def trusts(self, checks: pl.DataFrame) -> bool:
+        """All but nested fields were checked; what reads those finds out."""
+        del checks
+        return True
+
+    def exact(self) -> Batch:
+        """The rows and the bad ones among them."""
+        return self.decode(thorough=True)
+
+
+class UnusualRows(Exception):  # noqa: N818 (not an error: the exact way is taken instead)
+    """The fast way does not fit these rows."""
+
+
+@runtime_checkable
+class Source(Protocol):
+    """Anything that records come from."""
+
+    name: str
+    path: str | None  # the local file to hash, if it is one
+
+    def columns(self) -> list[str]:
+        """The names the data has, as far as known before reading it all."""
+        ...
+
+    def chunks(self, wanted: Wanted) -> Iterator[Chunk]:
+        """The source in pieces, in order."""
+        ...
+
+
+def column_type(name: str, scalars: Mapping[str, pl.DataType]) -> pl.DataType:
+    """The type of a column: fixed by the record, or seen in the data for fields of any scalar."""
+    declared: Field = field_named(name)
+    if declared.kind is Kind.SCALAR:
+        return scalars.get(name, pl.String())
+    return declared.dtype

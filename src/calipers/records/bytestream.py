@@ -1,0 +1,274 @@
+"""Bytes to blocks that end at a line's end, in order: of plain files, gzip, zstd and pipes.
+
+Lines end at a line feed only: real strings hold U+2028 and more that `splitlines` breaks at.
+Memory is bounded: by the size of a block, by its rows, and by `limits` for a line and for what
+compressed data expands to.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import IO, Any, cast
+
+import numpy as np
+import zstandard
+
+from calipers.support.errors import DataError
+from calipers.records.limits import BLOCK_BYTES, Limits, current_limits
+
+_PEEK = 1 << 16
+_PIECE = 1 << 20
+_MOST_ROWS = 100_000  # of a block: the features of a row take up to a kilobyte
+_ZSTD_PIECE = 1 << 11  # zstd expands 4 bytes to 128 kB at most: this is 64 MB at a time
+_GZIP_MAGIC = b"\x1f\x8b"
+_ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+_SHOWN = 200  # characters of what a decompressor says
+
+UNREADABLE = (EOFError, OSError, zlib.error, zstandard.ZstdError)
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Some whole lines, and how many lines came before them."""
+
+    data: bytes
+    first: int
+
+
+def is_compressed(head: bytes) -> bool:
+    """Say whether the bytes begin as gzip or zstd do, whatever the file is called."""
+    return head.startswith((_GZIP_MAGIC, _ZSTD_MAGIC))
+
+
+def file_blocks(
+    path: Path, limits: Limits | None = None, size: int = BLOCK_BYTES
+) -> Iterator[tuple[Block, float]]:
+    """Yield the file's lines in blocks, each with the share of the file that is behind it."""
+    limits = limits or current_limits()
+    refuse_bomb(path, limits)
+    total = max(path.stat().st_size, 1)
+    with path.open("rb") as file:
+        stream = decompressed(file, str(path), limits)
+        for block in stream_blocks(stream, str(path), limits, size):
+            yield block, min(1.0, file.tell() / total)
+
+
+def stream_blocks(
+    stream: IO[bytes], name: str, limits: Limits | None = None, size: int = BLOCK_BYTES
+) -> Iterator[Block]:
+    """Yield a stream's lines in blocks; raise DataError at a torn archive or an endless line."""
+    limits = limits or current_limits()
+    size = min(size, limits.record_bytes)  # no line within what is read at once is too long
+    first = held = 0
+    rest: list[bytes | memoryview] = []  # the start of a line whose end has not been read
+    while data := _read(stream, size, name):
+        cut = data.rfind(b"\n") + 1
+        held += data.find(b"\n") + 1 or len(data)
+        if held > limits.record_bytes:
+            raise limits.record_too_large(f"{name}:{first + 1}")
+        if not cut:
+            rest.append(data)
+            continue
+        block = b"".join((*rest, memoryview(data)[:cut]))
+        limits.check_record(block[:held], f"{name}:{first + 1}")
+        rows = block.count(b"\n")
+        if rows <= _MOST_ROWS:
+            yield Block(block, first)
+        else:
+            yield from _cut_by_rows(block, first)
+        first += rows
+        rest, held = [data[cut:]], len(data) - cut
+    if last := b"".join(rest):
+        limits.check_record(last, f"{name}:{first + 1}")
+        yield Block(last, first)
+
+
+def _cut_by_rows(data: bytes, first: int) -> Iterator[Block]:
+    """Yield blocks of few enough rows, where lines are very short."""
+    ends = np.flatnonzero(np.frombuffer(data, np.uint8) == ord("\n"))
+    start = 0
+    for number, end in enumerate([*ends[_MOST_ROWS - 1 : -1 : _MOST_ROWS], ends[-1]]):
+        yield Block(data[start : end + 1], first + number * _MOST_ROWS)
+        start = int(end) + 1
+
+
+def read_lines(stream: IO[bytes], name: str, limits: Limits | None = None) -> Iterator[bytes]:
+    """Yield the lines of a stream; raise DataError at one that is too long."""
+    limits = limits or current_limits()
+    number = 0
+    while line := stream.readline(limits.record_bytes + 1):
+        number += 1
+        limits.check_record(line, f"{name}:{number}")
+        yield line
+
+
+def read_document(stream: IO[bytes], name: str, limits: Limits | None = None) -> bytes:
+    """Return all bytes of a JSON document, which is held in memory; raise where it is too large."""
+    limits = limits or current_limits()
+    parts: list[bytes] = []
+    size = 0
+    while data := stream.read(_PIECE):
+        parts.append(data)
+        size += len(data)
+        if size > limits.document_bytes:
+            raise limits.document_too_large(name)
+    document = b"".join(parts)
+    limits.check_values(document, name)
+    return document
+
+
+def refuse_bomb(path: Path, limits: Limits | None = None) -> None:
+    """Raise DataError, before any work, where a compressed file expands implausibly from the start.
+
+    What is damaged is left to whoever reads it.
+    """
+    state = path.stat()
+    _look_at_start(path, limits or current_limits(), state.st_mtime_ns, state.st_size)
+
+
+@lru_cache(maxsize=1_000)
+def _look_at_start(path: Path, limits: Limits, *_: int) -> None:
+    with path.open("rb") as file:
+        if not is_compressed(file.read(4)):
+            return
+        file.seek(0)
+        stream = decompressed(file, str(path), limits)
+        expanded = 0
+        try:
+            while data := stream.read(_PIECE):
+                expanded += len(data)
+                consumed = file.tell() - 2 * _PEEK  # at least: some is read ahead
+                if expanded < limits.max_expansion * consumed:
+                    return
+        except UNREADABLE:
+            return
+
+
+def decompressed(stream: IO[bytes], name: str, limits: Limits | None = None) -> IO[bytes]:
+    """Return the stream as it was before gzip or zstd; plain streams pass through.
+
+    Reading raises DataError where the data expands implausibly.
+    """
+    head, stream = _peek(stream)
+    if not is_compressed(head):
+        return stream
+    packed = _Counted(stream)
+    source = io.BufferedReader(packed, _PEEK)
+    unpacked: Any
+    if head.startswith(_GZIP_MAGIC):
+        unpacked = gzip.GzipFile(fileobj=source)
+    else:
+        unpacked = _ZstdFrames(source)
+    return io.BufferedReader(_Checked(unpacked, packed, name, limits or current_limits()), _PEEK)
+
+
+class _Counted(io.RawIOBase):
+    """A stream that counts what is read from it."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._stream: Any = stream
+        self.count = 0
+
+    def readable(self) -> bool:
+        """Say that it can be read from."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Fill the buffer; 0 at the end."""
+        count = self._stream.readinto(buffer) or 0
+        self.count += count
+        return count
+
+
+class _Checked(io.RawIOBase):
+    """Unpacked data, checked on its way against the size of what it came from."""
+
+    def __init__(self, unpacked: Any, packed: _Counted, name: str, limits: Limits) -> None:
+        self._unpacked, self._packed = unpacked, packed
+        self._name, self._limits = name, limits
+        self._count = 0
+
+    def readable(self) -> bool:
+        """Say that it can be read from."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Fill the buffer; 0 at the end. Raise DataError where the data expands implausibly."""
+        count: int = self._unpacked.readinto(buffer)
+        self._count += count
+        self._limits.check_expansion(self._packed.count, self._count, self._name)
+        return count
+
+
+class _ZstdFrames(io.RawIOBase):
+    """The frames of a zstd stream. Unlike zstandard's own reader it minds one that is cut short."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._stream = stream
+        self._unpacker = zstandard.ZstdDecompressor()
+        self._frame = self._unpacker.decompressobj()
+        self._is_whole = True  # nothing of a frame has been read, or all of it
+        self._packed = b""
+        self._ready = memoryview(b"")
+
+    def readable(self) -> bool:
+        """Say that it can be read from."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Fill the buffer; 0 at the end."""
+        while not self._ready and self._fetch():
+            self._unpack()
+        count = min(len(buffer), len(self._ready))
+        buffer[:count] = self._ready[:count]
+        self._ready = self._ready[count:]
+        return count
+
+    def _fetch(self) -> bool:
+        self._packed = self._packed or self._stream.read(_ZSTD_PIECE)
+        if not self._packed and not self._is_whole:
+            raise EOFError("it ends inside a frame")
+        return bool(self._packed)
+
+    def _unpack(self) -> None:
+        self._ready = memoryview(self._frame.decompress(self._packed))
+        self._is_whole, self._packed = self._frame.eof, self._frame.unused_data
+        if self._is_whole:
+            self._frame = self._unpacker.decompressobj()
+
+
+def _peek(stream: IO[bytes]) -> tuple[bytes, IO[bytes]]:
+    if stream.seekable():
+        head = stream.read(4)
+        stream.seek(-len(head), os.SEEK_CUR)
+        return head, stream
+    piped = cast("io.BufferedReader", stream)
+    return piped.peek(4)[:4], stream
+
+
+def _read(stream: IO[bytes], size: int, name: str) -> bytes:
+    try:
+        return stream.read(size)
+    except UNREADABLE as error:
+        raise cut_short(name, error) from error
+
+
+def cut_short(name: str, error: Exception) -> DataError:
+    """Return what to say of a file that cannot be unpacked to its end."""
+    return DataError(
+        f"{name}: the compressed data is damaged or cut short ({brief(error)})",
+        fix="get the file again, or decompress what is left of it by hand",
+    )
+
+
+def brief(error: Exception) -> str:
+    """Return the first line of what a library says, cut: some put the data itself into it."""
+    said = (str(error) or type(error).__name__).splitlines()[0]
+    return said if len(said) <= _SHOWN else f"{said[: _SHOWN - 1]}…"

@@ -1,0 +1,236 @@
+"""Typed columns to the record's types, and which of their values a field refuses."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import polars as pl
+
+from calipers.records.fields import FIELDS, USUAL_NAMES, BadValue, Field, Kind, Number, field_named
+from calipers.records.batch import BadRow, Batch, Wanted
+from calipers.records.completing import SYNONYMS, derived_in
+from calipers.records.completing_columns import complete_column
+from calipers.records.rows import Reader, exact_reader
+
+_TRUE, _FALSE = ("true", "1"), ("false", "0")
+_NO_TEXT = (pl.Binary, pl.Object, pl.Duration)
+_EXACT_WHOLE = 2**53  # from here on doubles skip whole numbers
+
+
+def conformed(
+    frame: pl.DataFrame,
+    wanted: Wanted,
+    source: str,
+    first_row: int,
+    *,
+    parse: bool = False,
+    thorough: bool = False,
+) -> Batch:
+    """The wanted columns in the record's types; rows that a field refuses are set apart.
+
+    With `parse`, numbers and booleans are read from text, as in CSV where all is text. Only a
+    `thorough` reading looks into nested fields.
+    """
+    columns: list[pl.Series] = []
+    problems: dict[int, str] = {}
+    derived = derived_in(wanted)
+    for name in wanted.fields:
+        field, theirs = field_named(name), wanted.theirs(name)
+        if theirs not in frame.columns:
+            column = _nulls(name, frame.height, field.dtype)
+            if name in derived:
+                column = _completed(column, frame, problems, parse=parse)
+                if thorough and field.kind is Kind.NESTED:
+                    _look_inside(column, exact_reader(name, wanted), problems, theirs)
+            columns.append(column)
+            continue
+        given = _without_blanks(frame[theirs], field) if parse else frame[theirs]
+        if field.kind is Kind.NAMES:
+            column, bad = _names(given, field)
+        else:
+            column, bad = _parsed(given, field) if parse else _typed(given, field)
+        for index in bad.arg_true():
+            why = _why_refused(given[index], field, parse=parse)
+            problems.setdefault(index, f"{theirs}: {why}")
+        if name in derived:
+            column = _completed(column.alias(name), frame, problems, parse=parse)
+        columns.append(column.alias(name))
+        if thorough and field.kind is Kind.NESTED:
+            _look_inside(column, exact_reader(name, wanted), problems, theirs)
+    clean = pl.DataFrame(columns) if columns else pl.DataFrame(height=frame.height)
+    numbers = range(first_row, first_row + frame.height)
+    if not problems:
+        return Batch(clean, numbers=numbers)
+    keep = pl.Series(range(frame.height)).is_in(list(problems)).not_()
+    rows = (
+        BadRow(
+            source=source,
+            row=first_row + index,
+            problem=problems[index],
+            content=json.dumps(frame.row(index, named=True), default=str),
+        )
+        for index in sorted(problems)
+    )
+    kept = [number for number in numbers if number - first_row not in problems]
+    return Batch(clean.filter(keep), tuple(rows), kept)
+
+
+def _completed(
+    column: pl.Series, frame: pl.DataFrame, problems: dict[int, str], *, parse: bool
+) -> pl.Series:
+    """Fill in what rows give in another way; only rows without the field are looked at."""
+    name = column.name
+    if name not in SYNONYMS:
+        column, wrong = complete_column(column, frame)
+        for index, why in wrong.items():
+            problems.setdefault(index, why)
+        return column
+    if (other := SYNONYMS[name]) not in frame.columns:
+        return column
+    field, lacking = FIELDS[name], column.is_null()
+    given = _without_blanks(frame[other], field) if parse else frame[other]
+    values, bad = _parsed(given, field) if parse else _typed(given, field)
+    for index in (bad & lacking).arg_true():
+        problems.setdefault(index, f"{other}: {_why_refused(given[index], field, parse=parse)}")
+    return column.zip_with(~lacking, values.alias(name))
+
+
+def _look_inside(texts: pl.Series, reader: Reader, problems: dict[int, str], theirs: str) -> None:
+    """Add what is wrong inside nested values to the problems of their rows."""
+    for index in texts.is_not_null().arg_true():
+        try:
+            reader.read(texts[index])
+        except BadValue as problem:
+            problems.setdefault(index, f"{theirs}: {problem}")
+
+
+def _without_blanks(cells: pl.Series, field: Field) -> pl.Series:
+    """Cells of CSV; an empty one that is quoted is a text, and where no text can be, a null."""
+    if field.kind not in (Kind.NUMBER, Kind.BOOLEAN, Kind.NAMES, Kind.NESTED):
+        return cells
+    return cells.set(cells.str.strip_chars() == "", None)
+
+
+def _typed(column: pl.Series, field: Field) -> tuple[pl.Series, pl.Series]:
+    dtype = column.dtype
+    if dtype.is_float():
+        column = column.fill_nan(None)
+    everything = column.is_not_null()
+    nothing = everything & column.is_null()
+    if field.kind is Kind.NUMBER:
+        if dtype.is_numeric() or dtype == pl.Null:
+            return _within(column.cast(pl.Float64), field)
+        return _nulls(column.name, len(column), pl.Float64()), everything
+    if field.kind is Kind.BOOLEAN:
+        if dtype in (pl.Boolean, pl.Null):
+            return column.cast(pl.Boolean), nothing
+        return _nulls(column.name, len(column), pl.Boolean()), everything
+    if field.kind is Kind.SCALAR and (dtype.is_numeric() or dtype == pl.Boolean):
+        return (column, nothing) if dtype == pl.Boolean else _floats(column)
+    texts = _texts(column, field)
+    return texts, everything & texts.is_null()
+
+
+def _floats(column: pl.Series) -> tuple[pl.Series, pl.Series]:
+    """Doubles, as JSON numbers are, so that files of both kinds fall into the same groups."""
+    floats = column.cast(pl.Float64)
+    if column.dtype.is_integer() and (floats.abs() >= _EXACT_WHOLE).any():
+        return column, column.is_null() & column.is_not_null()
+    return floats, floats.is_infinite().fill_null(value=False)
+
+
+def _texts(column: pl.Series, field: Field) -> pl.Series:
+    """The column as text; null where it holds what the field does not take."""
+    if column.dtype.is_float():
+        return column.cast(pl.String).set(column.is_infinite(), None)
+    if field.kind is Kind.TEXTS and column.dtype.is_nested():
+        return pl.Series(column.name, [_read(value, field) for value in column], dtype=pl.String)
+    takes_nested = field.kind in (Kind.ANY, Kind.NESTED) or field.name not in FIELDS
+    if takes_nested and (column.dtype.is_nested() or column.dtype == pl.Object):
+        texts = [
+            None if value is None else json.dumps(_plain(value), default=str) for value in column
+        ]
+        return pl.Series(column.name, texts, dtype=pl.String)
+    if not (column.dtype.is_nested() or column.dtype in _NO_TEXT):
+        return column.cast(pl.String)
+    return _nulls(column.name, len(column), pl.String())
+
+
+def _read(value: Any, field: Field) -> str | None:
+    try:
+        text: str | None = field.read(_plain(value))
+    except BadValue:
+        return None
+    return text
+
+
+def _parsed(column: pl.Series, field: Field) -> tuple[pl.Series, pl.Series]:
+    """A column of text cells."""
+    if field.kind is Kind.NUMBER:
+        numbers = column.str.strip_chars().cast(pl.Float64, strict=False)
+        unread = column.is_not_null() & numbers.is_null()
+        numbers, outside = _within(numbers.fill_nan(None), field)
+        return numbers, unread | outside
+    if field.kind is Kind.BOOLEAN:
+        words = column.str.strip_chars().str.to_lowercase()
+        flags = words.replace_strict(
+            {**dict.fromkeys(_TRUE, True), **dict.fromkeys(_FALSE, False)},
+            default=None,
+            return_dtype=pl.Boolean,
+        )
+        return flags, column.is_not_null() & flags.is_null()
+    return column, column.is_null() & column.is_not_null()
+
+
+def _names(column: pl.Series, field: Field) -> tuple[pl.Series, pl.Series]:
+    """Lists of texts as JSON; a column that holds anything unusual is read value by value."""
+    nothing = column.is_null() & column.is_not_null()
+    if column.dtype == pl.List(pl.String) and not column.list.contains(None).any():
+        rows = column.alias("names").to_frame().select(pl.struct("names").struct.json_encode())
+        texts = rows.to_series().str.slice(len('{"names":')).str.head(-1)
+        return texts.set(column.is_null(), None), nothing
+    if column.dtype == pl.String and column.str.contains(USUAL_NAMES).all():
+        return column, nothing
+    texts = pl.Series(column.name, [_as_names(value, field) for value in column], dtype=pl.String)
+    return texts, column.is_not_null() & texts.is_null()
+
+
+def _as_names(value: Any, field: Field) -> str | None:
+    try:
+        names: str | None = field.read(_plain(value))
+    except BadValue:
+        return None
+    return names
+
+
+def _within(numbers: pl.Series, field: Field) -> tuple[pl.Series, pl.Series]:
+    outside = numbers.to_frame(field.name).select(field.outside(pl.col(field.name))).to_series()
+    return numbers, outside.fill_null(value=False)
+
+
+def _nulls(name: str, height: int, dtype: pl.DataType) -> pl.Series:
+    return pl.Series(name, [None], dtype=dtype).new_from_index(0, height)
+
+
+def _plain(value: Any) -> Any:
+    return value.to_list() if isinstance(value, pl.Series) else value
+
+
+def _why_refused(value: Any, field: Field, *, parse: bool) -> str:
+    value = _plain(value)
+    if parse and field.kind is Kind.NUMBER:
+        value = _as_number(value)
+    try:
+        field.read(value)
+    except BadValue as problem:
+        return str(problem)
+    return f"{value!r} is not {field.kind.value}"
+
+
+def _as_number(text: str) -> str:
+    try:
+        return text if math.isnan(float(text)) else Number(text.strip())
+    except ValueError:
+        return text

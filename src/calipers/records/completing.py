@@ -1,0 +1,182 @@
+"""Fields that a record gives in another way: under another name, in parts, or by two times.
+
+`input_tokens` and `output_tokens` are read as `prompt_tokens` and `completion_tokens`;
+`tool_calls`, `agent_interactions` and `agent_tasks` at top level as a trace; `start_time` and
+`end_time`, there or in the trace, as `duration_seconds`. What a record says itself goes first.
+
+>>> complete_row({"input_tokens": 5, "start_time": 1.5, "end_time": 4}, DERIVED)["duration_seconds"]
+2.5
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Collection, Iterable, Mapping
+from datetime import date
+from typing import Any
+
+import polars as pl
+
+from calipers.records.fields import FIELDS, BadValue, Number
+from calipers.records.batch import Wanted
+
+SYNONYMS = {"prompt_tokens": "input_tokens", "completion_tokens": "output_tokens"}
+TIMES = ("start_time", "end_time")
+TRACE_PARTS = ("tool_calls", "agent_interactions", "agent_tasks")
+DURATION, TRACE = "duration_seconds", "trace"
+DERIVED = (*SYNONYMS, TRACE, DURATION)
+
+_INPUTS: Mapping[str, tuple[str, ...]] = {
+    **{name: (other,) for name, other in SYNONYMS.items()},
+    TRACE: TRACE_PARTS,
+    DURATION: (*TIMES, TRACE),
+}
+_NUMBER = r"^-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?$"
+_ISO = (
+    r"^(?P<date>[0-9]{4}-[0-9]{2}-[0-9]{2})[Tt ](?P<hours>[01][0-9]|2[0-3]):(?P<minutes>[0-5][0-9])"
+    r"(?::(?P<seconds>(?:[0-5][0-9]|60)(?:\.[0-9]{1,9})?))? ?"
+    r"(?:[Zz]|(?P<sign>[+-])(?P<off_hours>[01][0-9]|2[0-3]):?(?P<off_minutes>[0-5][0-9]))?$"
+)
+_IN_PYTHON = re.compile(_ISO)
+_UNIX_DAY = date(1970, 1, 1).toordinal()
+_LATEST = 1e14  # seconds: what is more is no time
+
+
+def derived_in(wanted: Wanted) -> tuple[str, ...]:
+    """Return the wanted fields that may be given in another way; a renamed one is not."""
+    return tuple(name for name in DERIVED if name in wanted.fields and name not in wanted.renames)
+
+
+def inputs_of(wanted: Wanted) -> tuple[str, ...]:
+    """Return the names, beside those wanted, under which a record may give wanted fields."""
+    return tuple(dict.fromkeys(each for name in derived_in(wanted) for each in _INPUTS[name]))
+
+
+def derivable_from(columns: Collection[str]) -> tuple[str, ...]:
+    """Return the fields that columns of these names give in another way."""
+    found = [name for name in (*SYNONYMS, TRACE) if not set(_INPUTS[name]).isdisjoint(columns)]
+    return (*found, *((DURATION,) if set(TIMES) <= set(columns) else ()))
+
+
+def complete_row(row: Mapping[str, Any], names: Iterable[str]) -> Mapping[str, Any]:
+    """Return a row with those fields that it gives in another way; BadValue for what is wrong."""
+    found: dict[str, Any] = {}
+    for name in names:
+        if _is_null(row.get(name)) and not row.keys().isdisjoint(_INPUTS[name]):
+            value = _derived(row, name)
+            if value is not None:
+                found[name] = value
+    return {**row, **found} if found else row
+
+
+def _derived(row: Mapping[str, Any], name: str) -> Any:
+    if name in SYNONYMS:
+        value = row.get(SYNONYMS[name])
+        try:
+            FIELDS[name].read(value)
+        except BadValue as problem:
+            raise BadValue(f"{SYNONYMS[name]}: {problem}") from None
+        return value
+    if name == TRACE:
+        parts = {part: row[part] for part in TRACE_PARTS if not _is_null(row.get(part))}
+        return {part: _parsed(part, value) for part, value in parts.items()} or None
+    return _duration(row)
+
+
+def _parsed(part: str, value: Any) -> Any:
+    """Return a part of a trace, which tables hold as JSON text."""
+    if not isinstance(value, str) or isinstance(value, Number):
+        return value
+    try:
+        return json.loads(value)
+    except (ValueError, RecursionError):
+        raise BadValue(f"{part} is not JSON") from None
+
+
+def _duration(row: Mapping[str, Any]) -> float | None:
+    """Return the seconds between the two times of a row, or else of its trace."""
+    for within in (row, _object(row.get(TRACE))):
+        start, end = (seconds_of(within.get(name), name) for name in TIMES)
+        if start is not None and end is not None:
+            if end < start:
+                raise BadValue("end_time is before start_time")
+            return end - start
+    return None
+
+
+def _object(trace: Any) -> Mapping[str, Any]:
+    if isinstance(trace, str) and not isinstance(trace, Number):
+        try:
+            trace = json.loads(trace)
+        except (ValueError, RecursionError):
+            return {}  # who reads the trace says so
+    return trace if isinstance(trace, Mapping) else {}
+
+
+def seconds_of(value: Any, name: str) -> float | None:
+    """Return a time as seconds since 1970; BadValue for what is neither a number nor ISO 8601."""
+    if _is_null(value):
+        return None
+    number = _as_number(value)
+    if number is not None and abs(number) <= _LATEST:
+        return number
+    match = _IN_PYTHON.match(value.strip(" ")) if isinstance(value, str) else None
+    if match is None:
+        raise BadValue(f"{name}: {str(value)[:60]} is not a time (seconds, or ISO 8601)")
+    try:
+        days = date.fromisoformat(match["date"]).toordinal() - _UNIX_DAY
+    except ValueError:
+        raise BadValue(f"{name}: {str(value)[:60]} is no day of the calendar") from None
+    minutes = int(match["hours"]) * 60 + int(match["minutes"])
+    if match["sign"]:
+        shift = int(match["off_hours"]) * 60 + int(match["off_minutes"])
+        minutes -= shift if match["sign"] == "+" else -shift
+    return float(days * 86400 + minutes * 60) + float(match["seconds"] or 0)
+
+
+def _as_number(value: Any) -> float | None:
+    if isinstance(value, str):
+        text = value.strip(" ")
+        return float(text) if re.match(_NUMBER, text) else None
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        try:
+            return float(value)
+        except OverflowError:
+            return math.inf
+    return None
+
+
+def _is_null(value: Any) -> bool:
+    return value is None or (isinstance(value, float) and math.isnan(value))
+
+
+def seconds_in(text: pl.Expr) -> pl.Expr:
+    """Return texts as seconds since 1970, as `seconds_of` does; null where they are no times."""
+    text = text.str.strip_chars(" ")
+    number = pl.when(text.str.contains(_NUMBER)).then(text).cast(pl.Float64, strict=False)
+    parts = text.str.extract_groups(_ISO)
+
+    def whole(name: str) -> pl.Expr:
+        return parts.struct.field(name).cast(pl.Int64, strict=False)
+
+    days = parts.struct.field("date").str.to_date("%Y-%m-%d", strict=False).dt.epoch("d")
+    shift = (whole("off_hours") * 60 + whole("off_minutes")).fill_null(0)
+    shift = pl.when(parts.struct.field("sign") == "-").then(-shift).otherwise(shift)
+    minutes = whole("hours") * 60 + whole("minutes") - shift
+    seconds = parts.struct.field("seconds").cast(pl.Float64, strict=False).fill_null(0.0)
+    told = (days.cast(pl.Int64) * 86400 + minutes * 60).cast(pl.Float64) + seconds
+    return pl.when(number.abs() <= _LATEST).then(number).otherwise(told)
+
+
+def trace_text(parts: Iterable[str]) -> pl.Expr:
+    """Return the JSON text of a trace of these columns of JSON text; null where all are null."""
+    keys = [
+        pl.when(pl.col(part).is_not_null()).then(pl.format(f'"{part}": {{}}', part))
+        for part in parts
+    ]
+    inside = pl.concat_str(keys, separator=", ", ignore_nulls=True)
+    return pl.when(pl.any_horizontal(each.is_not_null() for each in keys)).then(
+        pl.concat_str(pl.lit("{"), inside, pl.lit("}"))
+    )

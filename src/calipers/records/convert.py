@@ -1,0 +1,113 @@
+"""Any log as one table of records: what `convert` writes and `read` gives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from calipers.support.errors import UsageError
+from calipers.records.fields import FIELDS, BadValue
+from calipers.records.sinks import check_table_place, open_sinks
+from calipers.records import CHECK, Batch, Chunk, Source, UnusualRows, Wanted, open_sources
+from calipers.records.completing import derivable_from
+from calipers.records.jsonl import JsonLines
+from calipers.records.logs import log_notices
+from calipers.records.tables import Rows
+
+Progress = Callable[[float], None]
+
+_READ_AS_STRUCT = "trace"  # the fast way does not give its text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Converted:
+    """What was written."""
+
+    path: Path
+    records: int
+    skipped: int
+    columns: tuple[str, ...]
+    notices: tuple[str, ...]
+
+
+def convert_data(
+    data: Any,
+    output: Path,
+    *,
+    renames: Mapping[str, str],
+    skip_bad: bool = False,
+    bad_rows: Path | None = None,
+    progress: Progress = lambda _: None,
+) -> Converted:
+    """Write the records in `data` to a .parquet or .jsonl file, all their fields kept."""
+    check_table_place(output, "-o")
+    if bad_rows is not None and not skip_bad:
+        raise UsageError("--bad-rows needs --on-bad skip", fix="add --on-bad skip")
+    sources = open_whole(data)
+    columns = list(dict.fromkeys(name for each in sources for name in _fields(each, renames)))
+    records = skipped = 0
+    with open_sinks(
+        samples=output, bad_rows=bad_rows, skip_bad=skip_bad, progress=progress
+    ) as sinks:
+        for place, source in enumerate(sources):
+            for batch, done in batches(source, renames):
+                sinks.bad_rows(batch.bad)
+                missing = [name for name in columns if name not in batch.frame.columns]
+                sinks.samples(
+                    batch.frame.with_columns(_nulls(name) for name in missing).select(columns)
+                )
+                records += batch.frame.height
+                skipped += len(batch.bad)
+                sinks.progress((place + done) / len(sources))
+    return Converted(
+        path=output,
+        records=records,
+        skipped=skipped,
+        columns=tuple(columns),
+        notices=tuple(log_notices(sources)),
+    )
+
+
+def open_whole(data: Any) -> list[Source]:
+    """The sources of `data`, which know all their fields, also those that come late."""
+    sources = open_sources(data)
+    for source in sources:
+        if isinstance(source, JsonLines | Rows):
+            source.look_through()
+    return sources
+
+
+def _nulls(name: str) -> pl.Expr:
+    dtype = FIELDS[name].dtype if name in FIELDS else pl.Null()
+    return pl.lit(None, dtype=dtype).alias(name)
+
+
+def batches(source: Source, renames: Mapping[str, str]) -> Iterator[tuple[Batch, float]]:
+    """The source's records with all their fields, and the share of it that is behind."""
+    wanted = Wanted(_fields(source, renames), renames)
+    exact = _READ_AS_STRUCT in wanted.fields or not wanted.fields  # so that bad rows are named
+    for chunk in source.chunks(wanted):
+        yield (chunk.exact() if exact else _read(chunk)), chunk.done
+
+
+def _fields(source: Source, renames: Mapping[str, str]) -> tuple[str, ...]:
+    """Those of the contract first, then the source's own."""
+    columns = source.columns()
+    others = [name for name in columns if name not in renames.values()]
+    derived = {name for name in derivable_from(columns) if name not in renames}
+    known = (name for name in FIELDS if name in columns or name in derived)
+    return tuple(dict.fromkeys((*renames, *known, *others)))
+
+
+def _read(chunk: Chunk) -> Batch:
+    """The fast way where its checks hold, else row by row."""
+    try:
+        records = chunk.lazy().collect(engine="in-memory")
+    except (pl.exceptions.PolarsError, UnusualRows, BadValue):
+        return chunk.exact()
+    checks = [name for name in records.columns if name.startswith(CHECK)]
+    return Batch(records.drop(checks)) if chunk.trusts(records.select(checks)) else chunk.exact()

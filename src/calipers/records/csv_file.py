@@ -1,0 +1,176 @@
+"""CSV with a header, in blocks of whole rows.
+
+An empty cell is a null, the cells take the record's types.
+
+The blocks are cut here, not by Polars: it unpacks a compressed file in memory as a whole, and its
+streaming reader takes memory with the square of the columns.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterator
+from functools import cached_property, partial
+from itertools import chain
+from pathlib import Path
+
+import polars as pl
+
+from calipers.support.errors import DataError
+from calipers.records.batch import Batch, Decoded, Wanted
+from calipers.records.bytestream import UNREADABLE, brief, cut_short, decompressed, refuse_bomb
+from calipers.records.columns import conformed
+from calipers.records.limits import BLOCK_BYTES, current_limits
+
+MOST_COLUMNS = 50_000
+_CHUNK_ROWS = 50_000
+_BOM = b"\xef\xbb\xbf"
+_NOT_UTF8 = re.compile("[\udc80-\udcff]")  # how `surrogateescape` shows the bytes
+_LONGEST_CELL = 2**31 - 1
+
+
+class Csv:
+    """A CSV file, plain or compressed."""
+
+    def __init__(self, path: Path) -> None:
+        self.path: str | None = str(path)
+        self.name = str(path)
+        self.limits = current_limits()
+
+    def columns(self) -> list[str]:
+        """Return the names in the header; a name that is there twice gets a suffix."""
+        return self._table(b"", 1).columns
+
+    def chunks(self, wanted: Wanted) -> Iterator[Decoded]:
+        """Yield the rows in slices, blank ones left out."""
+        row = 1
+        blocks = self._blocks()
+        first = ((data.lstrip(b"\r\n")[len(self._header) :], done) for data, done in [next(blocks)])
+        for data, done in chain(first, blocks):
+            frame = _without_blank_rows(self._table(data, row))
+            for part in frame.iter_slices(_CHUNK_ROWS):
+                yield Decoded(partial(self._decode, part, row, wanted), done)
+                row += part.height
+
+    def _decode(
+        self, frame: pl.DataFrame, first_row: int, wanted: Wanted, *, thorough: bool = False
+    ) -> Batch:
+        return conformed(frame, wanted, self.name, first_row, parse=True, thorough=thorough)
+
+    @cached_property
+    def _header(self) -> bytes:
+        """The first line that is not blank, with its end if it has one."""
+        data, _ = next(self._blocks())
+        data = data.lstrip(b"\r\n")
+        end = _first_row_end(data)
+        if (count := data.count(b",", 0, end) + 1) > MOST_COLUMNS:
+            raise DataError(
+                f"{self.name}: {count:,} columns, more than {MOST_COLUMNS:,}",
+                fix="keep the columns that are needed",
+            )
+        return data[:end]
+
+    def _blocks(self) -> Iterator[tuple[bytes, float]]:
+        """Yield whole rows, as bytes, and the share of the file that is behind them."""
+        assert self.path is not None
+        path = Path(self.path)
+        refuse_bomb(path, self.limits)
+        total = max(path.stat().st_size, 1)
+        held, at_start = b"", True
+        with path.open("rb") as file:
+            stream = decompressed(file, self.name, self.limits)
+            try:
+                while data := stream.read(BLOCK_BYTES):
+                    held = data.removeprefix(_BOM) if at_start else held + data
+                    at_start = False
+                    if end := _last_row_end(held):
+                        yield held[:end], min(1.0, file.tell() / total)
+                        held = held[end:]
+                    if len(held) > self.limits.record_bytes:
+                        hint = ": a quote that never ends?"
+                        raise self.limits.record_too_large(self.name, hint=hint)
+            except UNREADABLE as error:
+                raise cut_short(self.name, error) from error
+        yield held, 1.0
+
+    def _table(self, rows: bytes, first_row: int) -> pl.DataFrame:
+        header = self._header
+        data = header + rows if header.endswith(b"\n") else header + b"\n" + rows
+        if not data.strip():
+            return pl.DataFrame()
+        try:
+            return pl.read_csv(data, infer_schema=False, raise_if_empty=False)
+        except (pl.exceptions.PolarsError, OSError) as error:
+            bad = _first_bad_row(data)
+            if bad is None:
+                raise DataError(
+                    f"{self.name}: cannot be read: {brief(error)}",
+                    fix="check that the file is whole and of the format that its name says",
+                ) from error
+            raise DataError(
+                f"{self.name}:{first_row - 1 + bad[0]}: {bad[1]}",
+                fix="write UTF-8, and quote cells with commas, quotes or line breaks (RFC 4180)",
+            ) from error
+
+
+def _without_blank_rows(frame: pl.DataFrame) -> pl.DataFrame:
+    """Return the rows with a value in any cell; mostly the first column tells."""
+    blank = pl.Series([True]).new_from_index(0, frame.height)
+    for column in frame.iter_columns():
+        if not blank.any():
+            return frame
+        blank &= column.is_null()
+    return frame.filter(~blank) if frame.width else frame
+
+
+def _first_row_end(data: bytes) -> int:
+    """Return where the first row ends: at a line's end outside quotes, or where the data does."""
+    at = quotes = 0
+    while end := data.find(b"\n", at) + 1:
+        quotes += data.count(b'"', at, end)
+        if quotes % 2 == 0:
+            return end
+        at = data.find(b'"', end)  # inside quotes only a quote counts
+        if at < 0:
+            break
+    return len(data)
+
+
+def _last_row_end(data: bytes) -> int:
+    """Return where the last row that is whole ends; 0 where none is."""
+    quotes = data.count(b'"')
+    at = len(data)
+    while (end := data.rfind(b"\n", 0, at)) >= 0:
+        quotes -= data.count(b'"', end, at)
+        if quotes % 2 == 0:
+            return end + 1
+        at = data.rfind(b'"', 0, end)  # inside quotes: they began before
+        if at < 0:
+            return 0
+        quotes -= data.count(b'"', at, end)
+    return 0
+
+
+def _first_bad_row(data: bytes) -> tuple[int, str] | None:
+    """Return the number of the first row behind the header that is no CSV, and what is wrong."""
+    longest = csv.field_size_limit(_LONGEST_CELL)
+    number = 0
+    try:
+        with io.TextIOWrapper(
+            io.BytesIO(data), "utf-8-sig", errors="surrogateescape", newline=""
+        ) as text:
+            rows = (cells for cells in csv.reader(text, strict=True) if any(cells))
+            names = next(rows, [])
+            for number, cells in enumerate(rows, start=1):
+                if len(cells) > len(names):
+                    return number, f"{len(cells)} cells where the header has {len(names)}"
+                for name, cell in zip(names, cells, strict=False):
+                    if _NOT_UTF8.search(cell):
+                        return number, f"{name[:60]}: invalid UTF-8"
+    except csv.Error as error:
+        return number + 1, f"not CSV: {error}"
+    finally:
+        csv.field_size_limit(longest)
+    return None

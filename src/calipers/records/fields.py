@@ -1,0 +1,250 @@
+"""The record: one row per task × system × run, every field optional.
+
+This page alone says which fields there are, what type each has, and which values are refused; what
+a trace holds inside is said in `traces/shape.py`.
+Readers ask `Field.read` for one value, or `conform` for a whole table of typed columns.
+
+>>> FIELDS["prob_correct"].read(1.5)
+Traceback (most recent call last):
+calipers.records.fields.BadValue: 1.5 is outside [0, 1]
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+_SHOWN = 60  # characters of a bad value in a message
+
+# A list of texts as JSON, none of them escaped: what needs no second look.
+USUAL_NAMES = r'^\[(?:"[^"\\\x00-\x1f]*"(?:, ?"[^"\\\x00-\x1f]*")*)?\]$'
+
+
+class BadValue(ValueError):  # noqa: N818 (reads as a sentence: "raise BadValue")
+    """A value that its field cannot hold; the text says why."""
+
+
+class Number(str):
+    """A JSON number as it was written: text fields keep the spelling, number fields the value."""
+
+    __slots__ = ()
+
+
+class Kind(Enum):
+    """How a field is typed."""
+
+    TEXT = "text"  # a JSON number or boolean is read as its JSON text
+    NUMBER = "number"
+    BOOLEAN = "true or false"
+    SCALAR = "text, number or boolean"  # typed as the data has it
+    NAMES = "a list of texts"  # kept as JSON text, and may come as such
+    NESTED = "list or object"  # kept as JSON text, and may come as such
+    TEXTS = "a text or a list of texts"  # a list is kept as JSON text
+    ANY = "anything"  # a text as it is, the rest as JSON text
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One column of the record."""
+
+    name: str
+    kind: Kind
+    low: float = -math.inf
+    high: float = math.inf
+
+    def read(self, value: Any) -> Any:
+        """Give `value` as this field holds it, None for a null, or raise BadValue."""
+        if isinstance(value, np.generic):
+            value = value.item()
+        if value is None or (isinstance(value, float) and math.isnan(value)):
+            return None
+        if self.kind is Kind.NUMBER:
+            return self._number(value)
+        if self.kind is Kind.BOOLEAN:
+            if isinstance(value, bool):
+                return value
+            raise BadValue(f"{_shown(value)} is not true or false")
+        return _names(value) if self.kind is Kind.NAMES else self._text(value)
+
+    def _text(self, value: Any) -> str:
+        if self.kind in (Kind.ANY, Kind.NESTED) and isinstance(value, str):
+            return str(value) if self.kind is Kind.ANY else _json_text(value)
+        if self.kind is Kind.TEXTS and isinstance(value, list | tuple):
+            return _list_of_texts(value)
+        if self.kind in (Kind.ANY, Kind.NESTED):
+            return _json(value)
+        return _text(value, self.kind)
+
+    def _number(self, value: Any) -> float:
+        if isinstance(value, Number) or (
+            isinstance(value, int | float) and not isinstance(value, bool)
+        ):
+            try:
+                number = float(value)
+            except OverflowError:  # a whole number of hundreds of digits
+                number = math.inf
+            if not math.isfinite(number):
+                raise BadValue(f"{_shown(value)} is not a finite number")
+            if not self.low <= number <= self.high:
+                raise BadValue(f"{_shown(value)} is {self.limits}")
+            return number
+        raise BadValue(f"{_shown(value)} is not a number")
+
+    @property
+    def limits(self) -> str:
+        """The range in words, as the second half of a sentence."""
+        return "negative" if math.isinf(self.high) else f"outside [{self.low:g}, {self.high:g}]"
+
+    @property
+    def dtype(self) -> pl.DataType:
+        """The Polars type of the column."""
+        if self.kind is Kind.NUMBER:
+            return pl.Float64()
+        return pl.Boolean() if self.kind is Kind.BOOLEAN else pl.String()
+
+    def outside(self, value: pl.Expr) -> pl.Expr:
+        """Mark the rows whose number this field refuses."""
+        return value.is_infinite() | (value < self.low) | (value > self.high)
+
+
+def _text(value: Any, kind: Kind = Kind.TEXT) -> str:
+    if isinstance(value, Number | bool | int | float):
+        text = _json(value)
+        if text in ("Infinity", "-Infinity"):
+            raise BadValue(f"{text} is not a finite number")
+        return text
+    if isinstance(value, str):
+        return value
+    wanted = kind.value if kind is Kind.TEXTS else "a text"
+    raise BadValue(f"{_shown(value)} is {_json_type(value)}, not {wanted}")
+
+
+def _list_of_texts(values: Sequence[Any]) -> str:
+    if not values:
+        raise BadValue("an empty list, not a text or a list of texts")
+    for value in values:
+        if isinstance(value, Number) or not isinstance(value, str):
+            raise BadValue(f"{_shown(value)} in the list is not a text")
+    return _json(values)
+
+
+def _names(value: Any) -> str:
+    names = value
+    if isinstance(value, str) and not isinstance(value, Number):
+        try:
+            names = json.loads(value)
+        except (ValueError, RecursionError):
+            names = None
+    if not isinstance(names, list | tuple) or not all(map(_is_text, names)):
+        raise BadValue(f"{_shown(value)} is not {Kind.NAMES.value}")
+    # A lone surrogate is legal in JSON and in no UTF-8 column.
+    return json.dumps(list(names), ensure_ascii=False).encode("utf-8", "replace").decode("utf-8")
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and not isinstance(value, Number)
+
+
+def _json_type(value: Any) -> str:
+    return "a list" if isinstance(value, list | tuple) else "an object"
+
+
+def _json(value: Any) -> str:
+    """JSON text, its numbers as they were written."""
+    try:
+        return _encoded(value)
+    except RecursionError:
+        raise BadValue("nested too deep") from None
+
+
+def json_text(value: Any) -> str:
+    """Return a value as JSON text, its numbers as they were written."""
+    return _json(value)
+
+
+def _json_text(text: str) -> str:
+    """A text that is JSON itself, as tables hold what is nested."""
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        raise BadValue(f"{_shown(text)} is not JSON") from None
+    return str(text)
+
+
+def _encoded(value: Any) -> str:
+    if isinstance(value, Number):
+        return str(value)
+    if isinstance(value, Mapping):
+        pairs = (f"{json.dumps(str(key))}: {_encoded(part)}" for key, part in value.items())
+        return f"{{{', '.join(pairs)}}}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_encoded, value))}]"
+    if isinstance(value, float) and math.isnan(value):
+        return "null"
+    return json.dumps(value, default=str)
+
+
+def _shown(value: Any) -> str:
+    # Of a list of millions, the first elements are enough to see what it is.
+    text = _json(value[:_SHOWN] if isinstance(value, list | tuple) else value)
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
+
+
+_TEXTS = "id model tier category capability input target answer cot finish_reason"
+_AT_LEAST_ZERO = (
+    "prompt_tokens completion_tokens cache_read_tokens cache_write_tokens reasoning_tokens "
+    "cost_usd latency_ms duration_seconds"
+)
+_SCALARS = "run predicted actual start_time end_time"
+_NAMES = "expected_behaviors observed_behaviors violations"
+_NESTED = "tags judgments trace usage messages checks"
+
+FIELDS: dict[str, Field] = {
+    field.name: field
+    for field in (
+        *(Field(name, Kind.TEXT) for name in _TEXTS.split()),
+        *(Field(name, Kind.NUMBER, low=0) for name in _AT_LEAST_ZERO.split()),
+        *(Field(name, Kind.NUMBER, low=0, high=1) for name in ("prob_correct", "impl_rate")),
+        *(Field(name, Kind.BOOLEAN) for name in ("correct", "passed")),
+        *(Field(name, Kind.SCALAR) for name in _SCALARS.split()),
+        *(Field(name, Kind.NAMES) for name in _NAMES.split()),
+        *(Field(name, Kind.NESTED) for name in _NESTED.split()),
+        Field("reference", Kind.TEXTS),
+        Field("error", Kind.ANY),
+    )
+}
+
+
+TRUNCATED_REASONS = ("length", "max_tokens", "max_output_tokens", "model_length")
+"""The finish_reason of a reply that was cut off: first in OpenAI's word, which is ours."""
+
+_FINISHED = {
+    **dict.fromkeys(TRUNCATED_REASONS, "length"),
+    **dict.fromkeys(("end_turn", "stop_sequence", "eos"), "stop"),
+    **dict.fromkeys(("tool_use", "tool_call", "function_call"), "tool_calls"),
+    **dict.fromkeys(("safety", "refusal", "contentfilter"), "content_filter"),
+}
+
+
+def name_finish_reason(reason: Any) -> str | None:
+    """Return why a reply ended in OpenAI's word; None for what is no reason.
+
+    >>> name_finish_reason("MAX_TOKENS"), name_finish_reason("end_turn"), name_finish_reason("odd")
+    ('length', 'stop', 'odd')
+    """
+    if not isinstance(reason, str) or not reason.strip():
+        return None
+    word = reason.strip().lower()
+    return _FINISHED.get(word, word)
+
+
+def field_named(name: str) -> Field:
+    """The field of that name; one that the contract does not know holds any scalar."""
+    return FIELDS.get(name) or Field(name, Kind.SCALAR)

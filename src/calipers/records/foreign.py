@@ -1,0 +1,147 @@
+"""Files of tools that are not read: named, with the way to records that are."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any
+
+from calipers.support.errors import DataError
+from calipers.records.fields import FIELDS
+
+_DEEPEVAL = "--map answer={answer} --map target={target} --map passed=success"
+_AS_LINES = "write a line per test case, jq -c '.{key}[]' FILE > records.jsonl, and score it with "
+_SUGGESTED = 6  # fields to map at most
+_CLOSE = 0.8
+
+
+@dataclass(frozen=True, slots=True)
+class Foreign:
+    """A tool's file, told by its keys: all of `has`, and any of `any_of`."""
+
+    what: str
+    fix: str
+    has: frozenset[str]
+    any_of: frozenset[str] = frozenset()
+
+    def fits(self, keys: Collection[str]) -> bool:
+        """Say whether an object with these keys is of this kind."""
+        return self.has.issubset(keys) and (not self.any_of or not self.any_of.isdisjoint(keys))
+
+
+def _foreign(what: str, has: str, fix: str, any_of: str = "") -> Foreign:
+    return Foreign(what, fix, frozenset(has.split()), frozenset(any_of.split()))
+
+
+# One JSON document, or a row that holds another tool's trace: no rows of records as they are.
+_DOCUMENTS = (
+    _foreign(
+        "results of DeepEval",
+        "testCases",
+        _AS_LINES.format(key="testCases")
+        + _DEEPEVAL.format(answer="actualOutput", target="expectedOutput"),
+        "testFile testPassed testFailed metricsScores conversationalTestCases runDuration",
+    ),
+    _foreign(
+        "results of DeepEval",
+        "test_results",
+        _AS_LINES.format(key="test_results")
+        + _DEEPEVAL.format(answer="actual_output", target="expected_output"),
+        "confident_link test_run_id",
+    ),
+    _foreign(
+        "traces of MLflow",
+        "spans",
+        "write request and response as input and answer, a line per trace: "
+        "mlflow.search_traces(...)[['trace_id', 'request', 'response']]",
+        "trace_metadata request_metadata client_request_id assessments execution_time_ms",
+    ),
+    _foreign(
+        "run states of HELM",
+        "adapter_spec request_states",
+        "write a line per request state, with input, answer and target",
+    ),
+)
+_TABLE = _foreign(
+    "a table of MLflow or pandas (columns and data apart)",
+    "columns data",
+    "write a line per row: pandas.read_json(FILE, orient='split')"
+    ".to_json('records.jsonl', orient='records', lines=True)",
+)
+# Rows that --map can make records of.
+_ROWS = (
+    _foreign("a table of MLflow", "inputs outputs", "", "targets ground_truth predictions"),
+    _foreign("a table of MLflow", "inputs predictions", ""),
+    _foreign("runs of LangSmith", "inputs outputs run_type", ""),
+    _foreign("a table of Ragas", "user_input response", "", "retrieved_contexts reference"),
+    _foreign("a table of Ragas", "question contexts", "", "ground_truth ground_truths"),
+    _foreign("test cases of DeepEval", "input", "", "actual_output actualOutput"),
+    _foreign("traces of Langfuse", "projectId", "", "htmlPath observations traceId"),
+    _foreign("spans of Braintrust", "root_span_id span_attributes", ""),
+    _foreign("calls of Weave", "op_name trace_id", ""),
+    _foreign("spans of Phoenix", "context.span_id", ""),
+    _foreign("replies of the OpenAI Batch API", "custom_id response", ""),
+)
+_SYNONYMS = {
+    "answer": "output outputs response prediction predictions completion actualoutput generated "
+    "generatedtext modeloutput result generation reply hypothesis modelanswer finalanswer",
+    "target": "expected expectedoutput groundtruth groundtruths label gold goldanswer "
+    "correctanswer referenceanswer truth solution targets",
+    "input": "question prompt query userinput inputs request instruction problem",
+    "correct": "iscorrect exactmatch ismatch acc accuracy",
+    "passed": "success pass ispass ok",
+    "prob_correct": "confidence probability prob",
+    "cot": "reasoning rationale thought thoughts chainofthought explanation",
+    "model": "modelname modelid engine system",
+    "latency_ms": "latency durationms responsetimems executiontimems elapsedms",
+    "prompt_tokens": "inputtokens tokensin prompttokencount",
+    "completion_tokens": "outputtokens tokensout completiontokencount",
+    "cost_usd": "cost totalcost price",
+    "category": "topic subject tasktype domain",
+    "id": "taskid questionid exampleid sampleid uid customid traceid runid requestid",
+}
+
+
+def refuse_foreign(first: Any, where: str) -> None:
+    """Raise DataError where the first JSON value of a file is of a tool that is not read."""
+    found = first if isinstance(first, Mapping) else _first_object(first)
+    for each in _DOCUMENTS:
+        if each.fits(found.keys()):
+            raise DataError(f"{where}: {each.what}, which are not read as they are", fix=each.fix)
+    data = found.get("data")
+    if _TABLE.fits(found.keys()) and isinstance(data, list) and isinstance(found["columns"], list):
+        raise DataError(f"{where}: {_TABLE.what}, which is not read as it is", fix=_TABLE.fix)
+    if isinstance(found.get("info"), Mapping) and isinstance(data, Mapping) and "spans" in data:
+        raise DataError(f"{where}: a trace of MLflow, which is not read", fix=_DOCUMENTS[2].fix)
+
+
+def tool_of(columns: Collection[str]) -> str | None:
+    """Return which tool's rows have these columns, in words, if one is known."""
+    return next((each.what for each in _ROWS if each.fits(columns)), None)
+
+
+def suggested_maps(columns: Sequence[str]) -> list[str]:
+    """Return `--map` options for columns that are called like a field of the record, or nearly."""
+    by_name = {name: field for field, names in _SYNONYMS.items() for name in names.split()}
+    found: dict[str, str] = {}
+    for column in columns:
+        name = re.sub(r"[^a-z0-9]", "", column.lower())
+        field = by_name.get(name) or next(
+            iter(get_close_matches(column.lower(), FIELDS, n=1, cutoff=_CLOSE)), None
+        )
+        if field is not None and column not in FIELDS:
+            found.setdefault(field, column)
+    order = [*_SYNONYMS, *FIELDS]
+    ordered = sorted(found.items(), key=lambda each: order.index(each[0]))
+    return [f"--map {field}={_quoted(column)}" for field, column in ordered[:_SUGGESTED]]
+
+
+def _first_object(value: Any) -> Mapping[str, Any]:
+    first = value[0] if isinstance(value, list) and value else None
+    return first if isinstance(first, Mapping) else {}
+
+
+def _quoted(name: str) -> str:
+    return name if re.fullmatch(r"[\w.-]+", name) else f"'{name}'"

@@ -1,0 +1,164 @@
+"""JSON values that are no lines: the elements of an array, or objects one after another.
+
+Each becomes a line of its own, in the very spelling that it has. The text is read piece by piece,
+so that memory holds a few of them, however many there are.
+"""
+
+from __future__ import annotations
+
+import codecs
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+from calipers.support.errors import DataError
+from calipers.records.bytestream import UNREADABLE, Block, cut_short, decompressed, refuse_bomb
+from calipers.records.jsonl import MadeLines
+from calipers.records.limits import BLOCK_BYTES, Limits
+
+_BATCH = 10_000
+_PIECE = 1 << 20
+_NEAR_END = 16  # characters: a literal or an escape that is cut has no more
+_SPACE = re.compile(r"[ \t\r\n]*")
+_LINE_ENDS = str.maketrans("\r\n", "  ")  # inside a JSON text they stand between its parts only
+# The numbers' values are of no interest here, only where each ends: nothing is made of them.
+_DECODE = json.JSONDecoder(parse_int=bool, parse_float=bool, parse_constant=bool).raw_decode
+
+
+class JsonArray(MadeLines):
+    """The array in a `.json` file; rows are its elements."""
+
+    _kind = "a JSON array"
+
+    def _blocks(self) -> Iterator[tuple[Block, float]]:
+        assert self.path is not None
+        path = Path(self.path)
+        refuse_bomb(path, self.limits)
+        total = max(path.stat().st_size, 1)
+        first = 0
+        with path.open("rb") as file:
+            stream = decompressed(file, self.name, self.limits)
+            for lines in _batches(self._values(_Text(stream, self.name, self.limits, self._kind))):
+                block = Block("".join(lines).encode("utf-8", "replace"), first)
+                yield block, min(1.0, file.tell() / total)
+                first += len(lines)
+
+    def _values(self, text: _Text) -> Iterator[str]:
+        """Yield each element as it is written."""
+        text.skip()  # the bracket
+        more = text.next() != "]"
+        while more:
+            yield text.value()
+            more = text.next() == ","
+            if more:
+                text.skip()
+            elif text.next() != "]":
+                raise text.broken("no comma between two elements, or no end")
+        text.skip()
+        if text.next():
+            raise text.broken("more behind the end of the array")
+
+
+class JsonObjects(JsonArray):
+    """Objects one after another, each on several lines; rows are the objects."""
+
+    _kind = "JSON"
+
+    def _values(self, text: _Text) -> Iterator[str]:
+        while text.next():
+            yield text.value()
+
+
+def _batches(values: Iterator[str]) -> Iterator[list[str]]:
+    """Yield some lines at a time: not too many, and not too large."""
+    lines: list[str] = []
+    size = 0
+    for value in values:
+        lines.append(f"{value}\n")
+        size += len(value)
+        if len(lines) == _BATCH or size > BLOCK_BYTES:
+            yield lines
+            lines, size = [], 0
+    if lines:
+        yield lines
+
+
+class _Text:
+    """What is left of a JSON text, of which more is read when it is needed."""
+
+    def __init__(self, stream: IO[bytes], name: str, limits: Limits, kind: str) -> None:
+        self._stream, self._name, self._limits = stream, name, limits
+        self._kind = kind
+        self._decoder = codecs.getincrementaldecoder("utf-8-sig")()
+        self._text, self._place = "", 0
+        self._line = 1
+        self._is_whole = False
+
+    def next(self) -> str:
+        """Return the next character that is no space, without taking it; empty at the end."""
+        while True:
+            found = _SPACE.match(self._text, self._place)
+            assert found is not None
+            self._place = found.end()
+            if self._place < len(self._text) or not self._read():
+                return self._text[self._place : self._place + 1]
+
+    def skip(self) -> None:
+        """Take the next character that is no space."""
+        self.next()
+        self._place += 1
+
+    def value(self) -> str:
+        """Take the next value and return it as it is written, on one line."""
+        self.next()
+        while True:
+            try:
+                _, end = _DECODE(self._text, self._place)
+            except (ValueError, RecursionError) as error:
+                if not (self._is_cut(error) and self._read()):
+                    raise self.broken(_problem(error)) from error
+                continue
+            if end < len(self._text) or not self._read():  # a number may go on
+                value = self._text[self._place : end].translate(_LINE_ENDS)
+                self._place = end
+                return value
+
+    def broken(self, problem: str) -> DataError:
+        """Return what to say of a text that is no JSON."""
+        line = self._line + self._text.count("\n", 0, self._place)
+        return DataError(
+            f"{self._name}:{line}: not {self._kind}: {problem}",
+            fix="check that the file is whole; or write a line per record",
+        )
+
+    def _is_cut(self, error: Exception) -> bool:
+        if not isinstance(error, json.JSONDecodeError):
+            return False
+        return error.msg.startswith("Unterminated") or error.pos > len(self._text) - _NEAR_END
+
+    def _read(self) -> bool:
+        """Read on, as much again as is held; say whether there was anything."""
+        if self._is_whole:
+            return False
+        self._line += self._text.count("\n", 0, self._place)
+        self._text, self._place = self._text[self._place :], 0
+        if len(self._text) > self._limits.record_bytes:
+            raise self._limits.record_too_large(f"{self._name}:{self._line}")
+        self._limits.check_values(self._text, f"{self._name}:{self._line}")
+        try:
+            data = self._stream.read(max(_PIECE, len(self._text)))
+            self._is_whole = not data
+            self._text += self._decoder.decode(data, final=self._is_whole)
+        except UNREADABLE as error:
+            raise cut_short(self._name, error) from error
+        except UnicodeDecodeError as error:
+            raise DataError(f"{self._name}: invalid UTF-8", fix="write it in UTF-8") from error
+        return True
+
+
+def _problem(error: Exception) -> str:
+    if isinstance(error, RecursionError):
+        return "nested too deep"
+    return error.msg if isinstance(error, json.JSONDecodeError) else str(error)

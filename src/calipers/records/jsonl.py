@@ -1,0 +1,330 @@
+"""JSON lines, fast and exact.
+
+Polars parses a block in one call. Where that call fails, or would bend a value (a number such as
+`1e3` in a text field must keep its spelling), the block is read again row by row.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from functools import cache, cached_property, partial
+from math import nan
+from pathlib import Path
+from threading import RLock
+from typing import IO, Any
+
+import polars as pl
+from pydantic_core import from_json
+
+from calipers.support.errors import DataError
+from calipers.records.fields import USUAL_NAMES, BadValue, Field, Kind, Number, field_named
+from calipers.records.batch import CHECK, Batch, Chunk, UnusualRows, Wanted, column_type
+from calipers.records.bytestream import Block, decompressed, file_blocks, stream_blocks
+from calipers.records.completing import TRACE, TRACE_PARTS, inputs_of
+from calipers.records.completing_lines import MAYBE_UNESCAPED, completed_lines
+from calipers.records.limits import Limits, current_limits
+from calipers.records.rows import Numbered, checked, scalar_types, telling_rows
+from calipers.metrics.traces.graphs.decode import AS_READ
+
+_SNIFF_ROWS = 200
+_MAYBE_NOT_TEXT = r"^(?:-?[0-9]+(?:\.[0-9]+)?$|[\[{])"  # as Polars would write it
+_BOM = b"\xef\xbb\xbf"
+_LONG_TEXTS = ("input", "cot")
+_UNIQUE = "id"  # as many categories as rows would cost more than a look at each
+_WIDE_WHOLE = "Static("  # what a whole number beyond 64 bits becomes in a categorical column
+_NESTED = (Kind.NESTED, Kind.ANY)
+_UNESCAPED = re.compile(rb"\\(?:[\\bft]|u00[01]|u005[cC])")
+# Half of a surrogate pair is legal in JSON and in no UTF-8 column: Polars writes NUL for it.
+_HALF_PAIR = re.compile(rb"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])")
+# An escape in a key of an object, which Polars loses as it writes the object as text.
+_ESCAPED_KEY = re.compile(rb'\\["nr/](?:[^"\\]|\\.){0,999}"\s*:')
+# The start of an array of objects; a line such as `[INFO] started` is just a bad row.
+_ARRAY = re.compile(rb"\s*\[\s*(?:\{|$)")
+_LONG_LINE = RLock()
+_STRETCH = 1 << 20
+_MARKS = (b",", b"[", b"{")  # there is one before every value but the first
+_DENSE = 1_000_000  # values in a block with a long line
+
+
+@dataclass(frozen=True)
+class JsonLinesChunk:
+    """Some whole lines; holds no file of its own, so that a cluster's workers can use it too."""
+
+    block: Block
+    source: str
+    wanted: Wanted
+    scalars: Mapping[str, pl.DataType]
+    strings: frozenset[str] = frozenset()  # text fields that hold nothing but JSON strings so far
+    done: float = 0.0
+
+    @property
+    def _data(self) -> bytes:
+        return self.block.data
+
+    def lazy(self) -> pl.LazyFrame:
+        """What Polars reads in one call."""
+        with self._alone():
+            return self._read()
+
+    def _alone(self) -> AbstractContextManager[Any]:
+        """Return a lock for a block of a very long line: several at once may fill the memory."""
+        return _LONG_LINE if _has_long_line(self._data) else nullcontext()
+
+    def _read(self) -> pl.LazyFrame:
+        if not self._data or self._data.isspace():
+            return self.exact().frame.lazy()
+        if _has_long_line(self._data) and sum(map(self._data.count, _MARKS)) > _DENSE:
+            raise UnusualRows  # a line of many small values: Polars would take a gigabyte for it
+        if self._has_nested() and _ESCAPED_KEY.search(self._data):
+            raise UnusualRows
+        inputs = self._inputs()
+        types = {name: self._type(name) for name in self.wanted.fields}
+        # Polars refuses all but strings in a categorical column: that spares a check. Categories
+        # of its own go with the block.
+        schema = {
+            self.wanted.theirs(name): (
+                pl.Categorical(pl.Categories.random()) if name in self.strings else dtype
+            )
+            for name, dtype in types.items()
+        }
+        columns, checks = {}, {}
+        for name, dtype in types.items():
+            column = pl.col(self.wanted.theirs(name))
+            columns[name] = column.cast(dtype)
+            if name in self.strings:
+                checks[f"{CHECK}{name}"] = _odd_string(column.unique().cast(dtype)).any()
+            elif (check := _check(field_named(name), column, dtype)) is not None:
+                checks[f"{CHECK}{name}"] = check.any()
+        if not inputs:
+            return pl.read_ndjson(self._data, schema=schema).lazy().select(**columns, **checks)
+        return completed_lines(self._data, self.wanted, inputs, schema, columns, checks)
+
+    def _inputs(self) -> list[str]:
+        """Return the names in the data under which rows may give wanted fields in another way."""
+        named = (each for each in inputs_of(self.wanted) if each != TRACE)
+        return [name for name in named if f'"{name}"'.encode() in self._data]
+
+    def _type(self, name: str) -> pl.DataType:
+        # As a text, a trace would be parsed, written out, and parsed once more to be measured.
+        return AS_READ if name == "trace" else column_type(name, self.scalars)
+
+    def trusts(self, checks: pl.DataFrame) -> bool:
+        """Not with a value that its field may refuse, nor where Polars bent one into a text."""
+        for column in checks.iter_columns():
+            name = column.name.removeprefix(CHECK)
+            if column.any() and self._is_bent(name):
+                return False
+        return True
+
+    def _is_bent(self, name: str) -> bool:
+        """Say whether a value of the field that looks unusual is not what was written."""
+        kind = field_named(name).kind
+        if kind in (Kind.NUMBER, Kind.NAMES):
+            return True
+        bent = _UNESCAPED if kind in _NESTED else _bent(self.wanted.theirs(name))
+        return bool(bent.search(self._data) or _HALF_PAIR.search(self._data))
+
+    def _has_nested(self) -> bool:
+        fields = [name for name in self.wanted.fields if field_named(name).kind is Kind.NESTED]
+        nested = [*fields, *(TRACE_PARTS if TRACE in fields else ())]
+        return any(json.dumps(self.wanted.theirs(name)).encode() in self._data for name in nested)
+
+    def exact(self) -> Batch:
+        """Row by row."""
+        with self._alone():
+            rows = numbered_rows(self._data, self.block.first + 1)
+            return checked(rows, self.wanted, self.source, self.scalars)
+
+
+def _has_long_line(data: bytes) -> bool:
+    """Say whether there is a line of megabytes: one of two fills a stretch of one."""
+    starts = range(0, len(data) - _STRETCH + 1, _STRETCH)
+    return any(data.find(b"\n", start, start + _STRETCH) < 0 for start in starts)
+
+
+def _check(field: Field, column: pl.Expr, dtype: pl.DataType) -> pl.Expr | None:
+    """Mark the rows that need a second look."""
+    if field.kind is Kind.NUMBER:
+        return field.outside(column)
+    if field.kind is Kind.NAMES:
+        return ~column.str.contains(USUAL_NAMES)
+    if dtype != pl.String or field.kind is Kind.BOOLEAN:
+        return None
+    if field.kind in _NESTED:
+        return column.str.contains(MAYBE_UNESCAPED)
+    maybe_bent = column.str.contains(_MAYBE_NOT_TEXT)
+    return maybe_bent if field.name in _LONG_TEXTS else maybe_bent | _has_nul(column)
+
+
+def _odd_string(text: pl.Expr) -> pl.Expr:
+    """Of texts that are known to be JSON strings."""
+    return text.str.starts_with(_WIDE_WHOLE) | _has_nul(text)
+
+
+def _has_nul(text: pl.Expr) -> pl.Expr:
+    return text.str.contains("\0", literal=True)
+
+
+@cache
+def _bent(key: str) -> re.Pattern[bytes]:
+    """The key with a value that Polars would respell: a list or a number of many sorts."""
+    spellings = {json.dumps(key), json.dumps(key, ensure_ascii=False)}
+    keys = "|".join(re.escape(spelling) for spelling in sorted(spellings)).encode()
+    return re.compile(rb"(?:%b)\s*:\s*(?:-?\d+[.eE]|-0|-?\d{19}|[\[{])" % keys)
+
+
+def numbered_rows(data: bytes, first_line: int) -> Iterator[Numbered]:
+    """Each line with its number: its fields, or what is wrong with it. Blank lines are passed."""
+    if first_line == 1:
+        data = data.removeprefix(_BOM)
+    for number, line in enumerate(data.split(b"\n"), start=first_line):
+        if line.strip():
+            yield number, *load_row(line)
+
+
+def load_row(line: bytes) -> tuple[str, Mapping[str, Any] | BadValue]:
+    """Return a line's text, and its fields with numbers as written, or what is wrong with it."""
+    try:
+        text = line.decode()
+    except UnicodeDecodeError as error:
+        shown = line.decode(errors="replace")
+        return shown, BadValue(f"invalid UTF-8 at byte {error.start + 1} of the line")
+    try:
+        row = _LOADS(text)
+    except json.JSONDecodeError as error:
+        return text, BadValue(f"not JSON: {error.msg.removesuffix(' at')} at column {error.colno}")
+    except RecursionError:
+        return text, BadValue("not JSON: nested too deep")
+    if isinstance(row, dict):
+        return text, row
+    return text, BadValue("a JSON value, not an object with fields")
+
+
+def _objects(data: bytes) -> Iterator[Mapping[str, Any]]:
+    """The lines that are JSON objects, not looked at closely."""
+    for line in data.split(b"\n"):
+        try:
+            row = from_json(line)
+        except ValueError:
+            continue
+        if isinstance(row, dict):
+            yield row
+
+
+def _first_wins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Of a key written twice the first counts, as in the fast path."""
+    row = dict(pairs)
+    return row if len(row) == len(pairs) else dict(reversed(pairs))
+
+
+def _constant(name: str) -> Number | float:
+    return nan if name == "NaN" else Number(name)
+
+
+_LOADS = partial(
+    json.loads,
+    parse_float=Number,
+    parse_int=Number,
+    parse_constant=_constant,
+    object_pairs_hook=_first_wins,
+)
+
+
+def _only_strings(rows: Sequence[Mapping[str, Any]], key: str) -> bool:
+    values = [row[key] for row in rows if row.get(key) is not None]
+    return bool(values) and all(type(value) is str for value in values)
+
+
+class JsonLines:
+    """A file of JSON lines, plain or compressed."""
+
+    def __init__(self, path: Path, name: str | None = None) -> None:
+        self.path: str | None = str(path)
+        self.name = name or str(path)
+        self.limits: Limits = current_limits()
+
+    def columns(self) -> list[str]:
+        """The keys seen in the first rows."""
+        return list(dict.fromkeys(key for row in self._head for key in row))
+
+    def look_through(self) -> None:
+        """Read it all once for the fields and types that only later rows have."""
+        rows = (row for block, _ in self._blocks() for row in _objects(block.data))
+        self._head = [*self._head, *telling_rows(rows)]
+
+    def chunks(self, wanted: Wanted) -> Iterator[Chunk]:
+        """The file in blocks of whole lines."""
+        scalars = scalar_types(self._head, wanted)
+        strings = frozenset(
+            name
+            for name in wanted.fields
+            if field_named(name).kind is Kind.TEXT
+            and name not in (*_LONG_TEXTS, _UNIQUE)
+            and _only_strings(self._head, wanted.theirs(name))
+        )
+        for block, done in self._blocks():
+            yield JsonLinesChunk(block, self.name, wanted, scalars, strings, done)
+
+    def scalar_types(self, wanted: Wanted) -> dict[str, pl.DataType]:
+        """The types that fields of any scalar have in the first rows."""
+        return scalar_types(self._head, wanted)
+
+    def _blocks(self) -> Iterator[tuple[Block, float]]:
+        assert self.path is not None
+        return file_blocks(Path(self.path), self.limits)
+
+    @cached_property
+    def _head(self) -> list[Mapping[str, Any]]:
+        """The first rows, parsed once for all that are told by them."""
+        block, _ = next(iter(self._blocks()), (Block(b"", 0), 1.0))
+        data = block.data
+        if _ARRAY.match(data.removeprefix(_BOM)):
+            raise DataError(
+                f"{self.name}: a JSON array, not JSON lines (one object per line)",
+                fix="write a line per record: jq -c '.[]' FILE > records.jsonl",
+            )
+        head = b"\n".join(data.split(b"\n", _SNIFF_ROWS)[:_SNIFF_ROWS])
+        rows = (row for _, _, row in numbered_rows(head, 1))
+        return [_outlined(row) for row in rows if not isinstance(row, BadValue)]
+
+
+def _outlined(row: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the row without what is inside its lists and objects, to be kept."""
+    return {name: [] if isinstance(each, list | dict) else each for name, each in row.items()}
+
+
+class MadeLines(JsonLines):
+    """JSON lines that are made of a file which holds the records in another shape."""
+
+    def as_lines(self, wanted: Wanted) -> Iterator[str]:
+        """The lines themselves, for workers elsewhere."""
+        del wanted
+        for block, _ in self._blocks():
+            yield from block.data.decode().removesuffix("\n").split("\n")
+
+
+class PipedJsonLines(JsonLines):
+    """JSON lines that arrive on standard input or a pipe; read once, never kept."""
+
+    def __init__(self, stream: IO[bytes], name: str, *, is_ours: bool = False) -> None:
+        self.path = None
+        self.name = name
+        self.limits = current_limits()
+        self._ours = stream if is_ours else None  # to be closed
+        self._stream = stream_blocks(decompressed(stream, name), name)
+        self._first = next(self._stream, None)
+
+    def look_through(self) -> None:
+        """Not what can be read only once."""
+
+    def _blocks(self) -> Iterator[tuple[Block, float]]:
+        if self._first is not None:
+            yield self._first, 0.0
+        for block in self._stream:
+            yield block, 0.0
+        if self._ours is not None:
+            self._ours.close()

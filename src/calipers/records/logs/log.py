@@ -1,0 +1,100 @@
+"""A log of another tool as a source: turned into our records, and read as their JSON lines."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from calipers.support.errors import DataError
+from calipers.records.batch import Chunk, Wanted
+from calipers.records.bytestream import UNREADABLE, Block, cut_short
+from calipers.records.jsonl import MadeLines
+from calipers.records.limits import BLOCK_BYTES
+
+Record = dict[str, Any]
+Found = tuple[Record | None, float]  # None for one left out; the share of the log behind it
+
+_BATCH = 1_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogFormat:
+    """One tool's logs: how to tell them, and how to read them."""
+
+    name: str
+    fits: Callable[[Any], bool]  # the JSON of a whole file, or of its first line
+    records: Callable[[Path, Collection[str]], Iterable[Found]]  # with what tells rows apart
+    left_out: str = ""  # which records are, and what to do about it
+    unfinished: Callable[[Path], bool] = lambda _: False  # a run that was stopped
+
+
+class Log(MadeLines):
+    """A log of a known format; rows are numbered as it gives records."""
+
+    def __init__(self, path: Path, of: LogFormat) -> None:
+        super().__init__(path)
+        self.format = of
+        self.left_out = 0  # known when it has been read
+        self._keys: Collection[str] = ()
+
+    def chunks(self, wanted: Wanted) -> Iterator[Chunk]:
+        """The records in blocks of JSON lines."""
+        self._keys = [wanted.theirs(name) for name in wanted.keys]
+        return super().chunks(wanted)
+
+    def as_lines(self, wanted: Wanted) -> Iterator[str]:
+        """The records as JSON lines, for workers elsewhere."""
+        self._keys = [wanted.theirs(name) for name in wanted.keys]
+        return super().as_lines(wanted)
+
+    def _blocks(self) -> Iterator[tuple[Block, float]]:
+        assert self.path is not None
+        found = iter(self.format.records(Path(self.path), self._keys))
+        first = self.left_out = 0
+        while some := self._next(found):
+            lines = [line for line, _ in some if line is not None]
+            yield Block(b"".join(lines), first), some[-1][1]
+            first += len(lines)
+            self.left_out += len(some) - len(lines)
+
+    def _next(self, found: Iterator[Found]) -> list[tuple[bytes | None, float]]:
+        """Return the next lines, None for a record that is left out: not too many or too large."""
+        some: list[tuple[bytes | None, float]] = []
+        size = 0
+        try:
+            while len(some) < _BATCH and size < BLOCK_BYTES and (each := next(found, None)):
+                record, done = each
+                line = None if record is None else f"{_line(record)}\n".encode("utf-8", "replace")
+                some.append((line, done))
+                size += len(line or b"")
+        except RecursionError as error:
+            raise DataError(
+                f"{self.path}: nested too deeply to be read", fix="leave this log out"
+            ) from error
+        except UNREADABLE as error:
+            raise cut_short(self.name, error) from error
+        return some
+
+
+def log_notices(sources: Iterable[Any]) -> Iterator[str]:
+    """Yield which sources are not plain records, and what of them was left out."""
+    sources = list(sources)
+    yield from (source.notice for source in sources if getattr(source, "notice", None))
+    logs = [source for source in sources if isinstance(source, Log)]
+    for of in dict.fromkeys(log.format for log in logs):
+        same = [log for log in logs if log.format is of]
+        what = f"{same[0].name}: a log" if len(same) == 1 else f"{len(same)} files: logs"
+        yield f"{what} of {of.name}, read as records"
+        if stopped := [log.name for log in same if log.path and of.unfinished(Path(log.path))]:
+            more = f" and {len(stopped) - 1} more" if stopped[1:] else ""
+            yield f"{stopped[0]}{more}: the run did not finish, samples may be missing"
+        if left_out := sum(log.left_out for log in same):
+            yield f"{left_out} {of.left_out}"
+
+
+def _line(record: Record) -> str:
+    given = {name: value for name, value in record.items() if value is not None}
+    return json.dumps(given, ensure_ascii=False)

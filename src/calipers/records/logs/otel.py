@@ -1,0 +1,301 @@
+"""Traces of OpenTelemetry (GenAI) and OpenInference: a trace is a record.
+
+Its tokens are those of the model calls, counted once: a span whose children count their own adds
+nothing. `gen_ai.usage.input_tokens` has the cached ones in it, which records count apart.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from calipers.support.errors import DataError
+from calipers.records.fields import name_finish_reason
+from calipers.records.bytestream import decompressed, read_document
+from calipers.records.logs.log import Found, LogFormat, Record
+from calipers.records.logs.parts import (
+    last_text,
+    listed,
+    number,
+    parsed,
+    score_fields,
+    text,
+    truth,
+    usage_fields,
+    values,
+    whole_number,
+)
+from calipers.records.logs.spans import Span, is_spans, spans_in
+
+_OPERATION = "gen_ai.operation.name"
+_KIND = "openinference.span.kind"
+_EVALUATION = "gen_ai.evaluation.result"
+_NOT_CALLS = ("invoke_agent", "create_agent", "execute_tool")
+_MODELS = (
+    "gen_ai.response.model",
+    "gen_ai.request.model",
+    "llm.model_name",
+    "ai.model.id",
+)
+_INPUT_TOKENS = (
+    "gen_ai.usage.input_tokens",
+    "gen_ai.usage.prompt_tokens",
+    "llm.token_count.prompt",
+)
+_OUTPUT_TOKENS = (
+    "gen_ai.usage.output_tokens",
+    "gen_ai.usage.completion_tokens",
+    "llm.token_count.completion",
+)
+_TOKENS = (*_INPUT_TOKENS, *_OUTPUT_TOKENS)
+_CACHE_READ = (
+    "gen_ai.usage.cache_read.input_tokens",
+    "gen_ai.usage.cache_read_input_tokens",
+    "llm.token_count.prompt_details.cache_read",
+)
+_CACHE_WRITE = (
+    "gen_ai.usage.cache_creation.input_tokens",
+    "gen_ai.usage.cache_creation_input_tokens",
+    "llm.token_count.prompt_details.cache_write",
+)
+_REASONING = (
+    "gen_ai.usage.reasoning.output_tokens",
+    "gen_ai.usage.details.reasoning_tokens",
+    "llm.token_count.completion_details.reasoning",
+)
+_FINISHED = ("gen_ai.response.finish_reasons", "ai.response.finishReason")
+_TOOLS = ("gen_ai.tool.name", "tool.name", "ai.toolCall.name")
+_AGENTS = ("gen_ai.agent.name", "agent.name")
+_SAID = ("gen_ai.output.messages", "gen_ai.completion", "ai.response.text", "output.value")
+_ASKED = ("gen_ai.input.messages", "gen_ai.prompt", "ai.prompt", "input.value")
+
+
+def _records(path: Path, _: Collection[str]) -> Iterator[Found]:
+    traces: dict[str, list[Span]] = defaultdict(list)
+    for span in _spans(path):
+        traces[span.trace].append(span)
+    for place, (trace, spans) in enumerate(traces.items(), start=1):
+        yield _Trace(trace, spans).record(), place / len(traces)
+
+
+def _spans(path: Path) -> Iterator[Span]:
+    """One JSON, or one after another."""
+    with path.open("rb") as file:
+        data = read_document(decompressed(file, str(path)), str(path))
+    try:
+        yield from spans_in(parsed(data, str(path)))
+    except DataError:
+        for value in values(data, str(path)):
+            yield from spans_in(value)
+
+
+class _Trace:
+    """The spans of one trace, and who is whose child."""
+
+    def __init__(self, trace: str, spans: Sequence[Span]) -> None:
+        self._id = trace
+        self._spans = sorted(spans, key=lambda span: span.start or 0.0)
+        self._by_id = {span.id: span for span in spans}
+
+    def record(self) -> Record:
+        # Where spans are each other's parents there is no root: the first is taken for it.
+        roots = [each for each in self._spans if each.parent not in self._by_id] or self._spans[:1]
+        root = roots[0]
+        calls = self._calls()
+        models = Counter(text(_of(span, _MODELS)) for span in calls)
+        seconds = self._seconds(roots)
+        asked = [root, *calls]
+        said = [root, *reversed(calls)]
+        return {
+            "id": self._id,
+            "model": models.most_common(1)[0][0] if models else None,
+            "input": next(filter(None, (_text(_of(span, _ASKED), "user") for span in asked)), None),
+            "answer": next(
+                filter(None, (_text(_of(span, _SAID), "assistant") for span in said)), None
+            ),
+            "finish_reason": _finish_reason(calls),
+            **self._usage(calls),
+            "latency_ms": None if seconds is None else seconds * 1000,
+            "duration_seconds": seconds,
+            "trace": self._trace(),
+            **self._judged(),
+            "error": next((span.message or "error" for span in roots if span.failed), None),
+            "name": root.name,
+            "conversation": text(_of(root, ("gen_ai.conversation.id", "session.id"))),
+            "model_calls": len(calls),
+            **_own_fields(root),
+        }
+
+    def _calls(self) -> list[Span]:
+        """The calls of models: of spans that count tokens, those inside which none does.
+
+        An agent counts where nothing else in the trace does: its calls may hang elsewhere.
+        """
+        counting = [each for each in self._spans if _of(each, _TOKENS) is not None]
+        models = [each for each in counting if each.attributes.get(_OPERATION) not in _NOT_CALLS]
+        counting = models or counting
+        outer = {above.id for each in counting for above in self._above(each)}
+        return [each for each in counting if each.id not in outer]
+
+    def _above(self, span: Span) -> Iterator[Span]:
+        """The span's parent, and so on."""
+        seen = {span.id}
+        while span.parent in self._by_id and span.parent not in seen:
+            span = self._by_id[span.parent]
+            seen.add(span.id)
+            yield span
+
+    def _seconds(self, roots: Sequence[Span]) -> float | None:
+        """From the first root's start to the last one's end."""
+        timed = [
+            (span.start, span.seconds)
+            for span in roots
+            if span.start is not None and span.seconds is not None
+        ]
+        if not timed:
+            return None
+        return max(start + seconds for start, seconds in timed) - min(start for start, _ in timed)
+
+    def _usage(self, calls: Sequence[Span]) -> dict[str, Any]:
+        counts: dict[str, dict[str, float | None]] = {}
+        for span in calls:
+            used = counts.setdefault(text(_of(span, _MODELS)) or "unknown", {})
+            for name, value in _tokens(span).items():
+                if value is not None:
+                    used[name] = (used.get(name) or 0) + value
+        return usage_fields(counts)
+
+    def _trace(self) -> dict[str, Any] | None:
+        """The tools that were called, who called whom, and how often each agent was at work."""
+        tools = [span for span in self._spans if _is_tool(span)]
+        agents = {span.id: name for span in self._spans if (name := _agent(span))}
+        calls = [
+            {
+                "tool_name": text(_of(span, _TOOLS)) or span.name,
+                "agent_id": self._agent_above(span, agents),
+                "success": not span.failed,
+                "duration": span.seconds,
+                "timestamp": span.start,
+            }
+            for span in tools
+        ]
+        asked = [
+            {"from": caller, "to": agents[span.id], "type": "task_request"}
+            for span in self._spans
+            if span.id in agents
+            and (caller := self._agent_above(span, agents)) not in (None, agents[span.id])
+        ]
+        if not calls and not agents:
+            return None
+        parts = {
+            "tool_calls": [
+                {name: value for name, value in call.items() if value is not None} for call in calls
+            ],
+            "agent_interactions": asked,
+            "agent_tasks": dict(Counter(agents.values())),
+        }
+        return {name: part for name, part in parts.items() if part}
+
+    def _agent_above(self, span: Span, agents: Mapping[str, str]) -> str | None:
+        return next((agents[each.id] for each in self._above(span) if each.id in agents), None)
+
+    def _judged(self) -> dict[str, Any]:
+        """What evaluations said: their scores, and whether the run passed where one label says."""
+        found = [
+            attributes
+            for span in self._spans
+            for name, attributes in span.events
+            if name == _EVALUATION
+        ]
+        scores = {
+            text(each.get("gen_ai.evaluation.name")) or "evaluation": number(
+                each.get("gen_ai.evaluation.score.value")
+            )
+            for each in found
+        }
+        labels = {truth(each.get("gen_ai.evaluation.score.label")) for each in found} - {None}
+        passed = labels.pop() if len(labels) == 1 else False if labels else None
+        return {"passed": passed, **score_fields(scores)}
+
+
+def _of(span: Span, names: Sequence[str]) -> Any:
+    return next(
+        (span.attributes[name] for name in names if span.attributes.get(name) is not None), None
+    )
+
+
+def _finish_reason(calls: Sequence[Span]) -> str | None:
+    """Return why the last call ended, one of a list of reasons which may be JSON text."""
+    found = [_of(span, _FINISHED) for span in calls]
+    last = next((each for each in reversed(found) if each is not None), None)
+    if isinstance(last, str) and last.startswith("["):
+        with contextlib.suppress(ValueError, RecursionError):
+            last = json.loads(last)
+    return name_finish_reason(last[0] if isinstance(last, list) and last else last)
+
+
+def _own_fields(root: Span) -> dict[str, Any]:
+    """What `calipers run` says of a call in the span that it writes."""
+    names = {name: f"calipers.{name}" for name in ("id", "model", "tier", "run")}
+    found = {name: root.attributes.get(theirs) for name, theirs in names.items()}
+    return {name: value for name, value in found.items() if isinstance(value, str | int)}
+
+
+def _is_tool(span: Span) -> bool:
+    kind = str(span.attributes.get(_KIND) or "").upper()
+    return (
+        span.attributes.get(_OPERATION) == "execute_tool"
+        or kind == "TOOL"
+        or "ai.toolCall.name" in span.attributes
+    )
+
+
+def _agent(span: Span) -> str | None:
+    """The agent's name, where the span is one's work."""
+    if span.attributes.get(_OPERATION) == "invoke_agent":
+        return text(_of(span, _AGENTS)) or span.name
+    if str(span.attributes.get(_KIND) or "").upper() == "AGENT":
+        return text(_of(span, _AGENTS)) or span.name
+    return None
+
+
+def _tokens(span: Span) -> dict[str, float | None]:
+    read, written = _count(span, _CACHE_READ), _count(span, _CACHE_WRITE)
+    prompt = _count(span, _INPUT_TOKENS)
+    return {
+        "prompt_tokens": None if prompt is None else max(0, prompt - (read or 0) - (written or 0)),
+        "completion_tokens": _count(span, _OUTPUT_TOKENS),
+        "cache_read_tokens": read,
+        "cache_write_tokens": written,
+        "reasoning_tokens": _count(span, _REASONING),
+    }
+
+
+def _count(span: Span, names: Sequence[str]) -> float | None:
+    return whole_number(_of(span, names))
+
+
+def _text(value: Any, role: str) -> str | None:
+    """A text, or the last message of a role in a list of messages, which may be JSON text."""
+    if isinstance(value, str) and value.lstrip()[:1] in ("[", "{"):
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError):
+            return str(value)
+    if isinstance(value, dict):
+        value = value.get("messages", value.get("prompt", value.get("content", value)))
+    if isinstance(value, list):
+        messages = [
+            {**each, "content": each.get("parts", each.get("content"))}
+            for each in listed(value)
+            if isinstance(each, dict)
+        ]
+        return last_text(messages, role) or text(value)
+    return text(value)
+
+
+OPENTELEMETRY = LogFormat(name="OpenTelemetry", fits=is_spans, records=_records)

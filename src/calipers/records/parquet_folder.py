@@ -1,0 +1,75 @@
+"""A folder of Parquet parts: the parts may differ in columns and types, bad rows name the part."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cached_property, partial
+from itertools import accumulate
+from pathlib import Path
+
+import polars as pl
+
+from calipers.records.batch import BadRow, Batch, Chunk, Decoded, Wanted
+from calipers.records.tables import Parquet, Table
+
+
+def parquet_parts(folder: Path) -> list[Path]:
+    """The Parquet files in a folder, but not those that writers hide: `_delta_log`, `.staging`."""
+    return sorted(
+        path
+        for path in folder.rglob("*.parquet")
+        if path.is_file()
+        and not any(
+            name.startswith((".", "_")) and "=" not in name
+            for name in path.relative_to(folder).parts
+        )
+    )
+
+
+class ParquetFolder:
+    """Parts of one schema are read as one table; `key=value` folders become columns."""
+
+    path: str | None = None
+
+    def __init__(self, path: Path) -> None:
+        self.name = str(path)
+        alike: dict[tuple[object, ...], list[Path]] = {}
+        for part in parquet_parts(path):
+            alike.setdefault(tuple(Parquet(part).schema().items()), []).append(part)
+        self._tables = [_AlikeParts(parts, self.name) for parts in alike.values()]
+
+    def columns(self) -> list[str]:
+        """The columns of all parts."""
+        return list(dict.fromkeys(name for table in self._tables for name in table.columns()))
+
+    def chunks(self, wanted: Wanted) -> Iterator[Chunk]:
+        """All parts in slices of rows."""
+        for number, table in enumerate(self._tables):
+            for chunk in table.chunks(wanted):
+                decode = partial(table.located, chunk)
+                yield Decoded(decode, (number + chunk.done) / len(self._tables))
+
+
+class _AlikeParts(Table):
+    """Parts of the same columns and types, one behind the other."""
+
+    def __init__(self, parts: list[Path], name: str) -> None:
+        self._parts = parts
+        super().__init__(pl.scan_parquet(parts, glob=False, hive_partitioning=True), name)
+
+    def located(self, chunk: Decoded, *, thorough: bool = False) -> Batch:
+        """The batch, its bad rows with the part they are in and their row there."""
+        batch = chunk.decode(thorough=thorough)
+        return replace(batch, bad=tuple(map(self._in_part, batch.bad)))
+
+    def _in_part(self, bad: BadRow) -> BadRow:
+        number = bisect_left(self._ends, bad.row)
+        before = self._ends[number - 1] if number else 0
+        return replace(bad, source=str(self._parts[number]), row=bad.row - before)
+
+    @cached_property
+    def _ends(self) -> list[int]:
+        """The row with which each part ends."""
+        return list(accumulate(Parquet(part).height() for part in self._parts))

@@ -1,0 +1,164 @@
+"""Rows as Python values to checked columns: slow, exact, and the authority on what is wrong.
+
+The fast readers hand a block over to this page whenever anything in it is unusual, so that every
+message names the row and the field, and no value is bent by a faster parser.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import isnan
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from calipers.records.judgment_shape import read_judgments
+from calipers.metrics.cost.prices import read_usage
+from calipers.records.fields import FIELDS, BadValue, Field, Kind, Number, field_named
+from calipers.records.batch import BadRow, Batch, Wanted, column_type
+from calipers.records.completing import complete_row, derived_in
+from calipers.records.trace_shape import read_trace
+
+Numbered = tuple[int, str, "Mapping[str, Any] | BadValue"]
+
+
+def checked(
+    rows: Iterable[Numbered], wanted: Wanted, source: str, scalars: Mapping[str, pl.DataType]
+) -> Batch:
+    """Numbered rows (row, its text, its fields or what is wrong with it) as a batch."""
+    readers = [
+        (name, wanted.theirs(name), exact_reader(name, wanted, scalars)) for name in wanted.fields
+    ]
+    derived = derived_in(wanted)
+    columns: dict[str, list[Any]] = {name: [] for name in wanted.fields}
+    bad: list[BadRow] = []
+    numbers: list[int] = []
+    for number, text, row in rows:
+        try:
+            if isinstance(row, BadValue):
+                raise row
+            whole = complete_row(row, derived)
+            values = [_value(whole, theirs, reader) for _, theirs, reader in readers]
+        except BadValue as problem:
+            bad.append(BadRow(source=source, row=number, problem=str(problem), content=text))
+            continue
+        numbers.append(number)
+        for (name, _, _), value in zip(readers, values, strict=True):
+            columns[name].append(value)
+    schema = {name: column_type(name, scalars) for name in wanted.fields}
+    return Batch(pl.DataFrame(columns, schema=schema), tuple(bad), numbers)
+
+
+class _ScalarReader:
+    """A field of any scalar, once the first rows have shown which type it has."""
+
+    def __init__(self, name: str, dtype: pl.DataType) -> None:
+        text = Kind.TEXT if name in FIELDS else Kind.ANY  # fields of the user's own may be nested
+        kinds = {pl.Boolean(): Kind.BOOLEAN, pl.Float64(): Kind.NUMBER, pl.String(): text}
+        self._dtype = dtype
+        self._field = Field(name, kinds[dtype])
+
+    def read(self, value: Any) -> Any:
+        try:
+            return self._field.read(value)
+        except BadValue:
+            if _SCALAR_TYPES[_scalar_kind(value)] == self._dtype:
+                raise
+            shown = str(value) if isinstance(value, Number) else repr(value)
+            raise BadValue(f"{shown} is of another type than in the rows before") from None
+
+
+@dataclass(frozen=True)
+class _InsideReader:
+    """A nested field, looked into."""
+
+    name: str
+
+    def read(self, value: Any) -> Any:
+        text = FIELDS[self.name].read(value)
+        if text is not None:
+            _INSIDE[self.name](value)
+        return text
+
+
+_INSIDE: Mapping[str, Callable[[Any], object]] = {
+    "judgments": read_judgments,
+    "trace": read_trace,
+    "usage": read_usage,
+}
+
+
+def check_field(name: str, value: Any) -> None:
+    """Refuse, as a reader of records does, what a field of the record cannot hold: BadValue."""
+    if name in FIELDS:
+        (_InsideReader(name) if name in _INSIDE else FIELDS[name]).read(value)
+
+
+Reader = Field | _ScalarReader | _InsideReader
+
+
+def exact_reader(
+    name: str, wanted: Wanted, scalars: Mapping[str, pl.DataType] | None = None
+) -> Reader:
+    """What reads one value of a field, or says why it is refused."""
+    if name in _INSIDE and name not in wanted.as_is:
+        return _InsideReader(name)
+    if scalars and name in scalars:
+        return _ScalarReader(name, scalars[name])
+    return field_named(name)
+
+
+def _value(row: Mapping[str, Any], theirs: str, reader: Reader) -> Any:
+    try:
+        value = reader.read(row.get(theirs))
+    except BadValue as problem:
+        raise BadValue(f"{theirs}: {problem}") from None
+    if isinstance(value, str) and not value.isascii():
+        # A lone surrogate is legal in JSON and in no UTF-8 column.
+        return value.encode("utf-8", "replace").decode("utf-8")
+    return value
+
+
+def scalar_types(rows: Sequence[Mapping[str, Any]], wanted: Wanted) -> dict[str, pl.DataType]:
+    """The type that each wanted field of any scalar has in these rows: boolean, number, or text."""
+    types: dict[str, pl.DataType] = {}
+    for name in wanted.fields:
+        if field_named(name).kind is Kind.SCALAR:
+            values = (row.get(wanted.theirs(name)) for row in rows)
+            kinds = {_scalar_kind(value) for value in values if not _is_null(value)}
+            types[name] = _SCALAR_TYPES[kinds.pop()] if len(kinds) == 1 else pl.String()
+    return types
+
+
+def telling_rows(rows: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    """Those that show a field, or a type of one, that no row before did."""
+    seen: set[tuple[str, type]] = set()
+    for row in rows:
+        shown = {(name, _scalar_kind(each)) for name, each in row.items() if not _is_null(each)}
+        if not shown <= seen:
+            seen |= shown
+            yield row
+
+
+def _is_null(value: Any) -> bool:
+    return value is None or (isinstance(value, float) and isnan(value))
+
+
+def scalar_type(value: Any) -> type | None:
+    """Return bool, float or str, as a column of any scalar tells values apart; None for a null."""
+    return None if _is_null(value) else _scalar_kind(value)
+
+
+def _scalar_kind(value: Any) -> type:
+    if isinstance(value, bool | np.bool_):
+        return bool
+    return float if isinstance(value, Number | int | float | np.number) else str
+
+
+_SCALAR_TYPES: dict[type, pl.DataType] = {
+    bool: pl.Boolean(),
+    float: pl.Float64(),
+    str: pl.String(),
+}

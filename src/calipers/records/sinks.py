@@ -1,0 +1,181 @@
+"""What an engine finds on the way: per-sample values and bad rows, in files that fill up.
+
+Both are written beside their place and moved there when whole, so that a run that fails leaves no
+half file behind.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import IO
+
+import polars as pl
+
+from calipers.support.errors import UsageError
+from calipers.support.json_lines import write_lines
+from calipers.records import BadRow
+from calipers.support.whole_files import whole
+
+TABLE_SUFFIXES = (".parquet", ".jsonl")
+
+TakeTasks = Callable[[pl.DataFrame], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watch:
+    """Somebody who sees every row on its way: fields to keep, columns to see, what to do."""
+
+    kept: tuple[str, ...]
+    columns: Mapping[str, str]
+    take: Callable[[pl.DataFrame], None]
+
+
+class FileSinks:
+    """Per-sample values and bad rows, each to its file if one is named."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        samples: Path | None,
+        tasks: TakeTasks | None,
+        bad_rows: IO[str] | None,
+        skip_bad: bool,
+        progress: Callable[[float], None],
+        watch: Watch | None = None,
+    ) -> None:
+        self.wants_samples = samples is not None or watch is not None
+        self._watch = watch
+        self.wants_tasks = tasks is not None
+        self._tasks = tasks
+        self._folder = folder
+        self._parts = 0
+        self._schemas: list[pl.Schema] = []
+        self._bad_rows = bad_rows
+        self._skip_bad = skip_bad
+        self._progress = progress
+
+    def samples(self, rows: pl.DataFrame) -> None:
+        """Keep a part; the parts become one file at the end. Somebody who watches keeps none."""
+        if self._watch is not None:
+            self._watch.take(rows)
+            return
+        rows.write_parquet(self._folder / f"{self._parts:08}.parquet", compression="lz4")
+        self._parts += 1
+        if rows.schema not in self._schemas:
+            self._schemas.append(rows.schema)
+
+    def tasks(self, totals: pl.DataFrame) -> None:
+        """Pass them on to who wants them."""
+        if self._tasks is not None:
+            self._tasks(totals)
+
+    def bad_rows(self, rows: Sequence[BadRow]) -> None:
+        """Stop at the first bad row, or write them down and go on."""
+        if rows and not self._skip_bad:
+            raise rows[0].error()
+        if self._bad_rows is not None:
+            self._bad_rows.writelines(
+                json.dumps(asdict(row), ensure_ascii=False) + "\n" for row in rows
+            )
+
+    def progress(self, share: float) -> None:
+        """Pass it on."""
+        self._progress(share)
+
+    def join_samples(self, path: Path) -> None:
+        """One file of all parts."""
+        if not self._parts:
+            pl.DataFrame().write_ndjson(path) if path.suffix == ".jsonl" else (
+                pl.DataFrame().write_parquet(path)
+            )
+            return
+        self._unify()
+        parts = pl.scan_parquet(self._folder / "*.parquet")
+        if path.suffix == ".jsonl":
+            write_lines(parts, path)
+        else:
+            parts.sink_parquet(path)
+
+    def _unify(self) -> None:
+        """Give all parts the same types: a field may be text in one source only."""
+        if len(self._schemas) == 1:
+            return
+        empty = (pl.DataFrame(schema=schema) for schema in self._schemas)
+        common = pl.concat(empty, how="vertical_relaxed").schema
+        for number in range(self._parts):
+            path = self._folder / f"{number:08}.parquet"
+            pl.read_parquet(path).cast(common).write_parquet(path, compression="lz4")
+
+
+@contextmanager
+def open_sinks(
+    *,
+    samples: Path | None,
+    tasks: TakeTasks | None = None,
+    bad_rows: Path | None,
+    skip_bad: bool,
+    progress: Callable[[float], None],
+    watch: Watch | None = None,
+) -> Iterator[FileSinks]:
+    """Sinks whose files are complete when the block ends, and untouched when it fails."""
+    if samples is not None:
+        check_table_place(samples, "--per-sample")
+    if bad_rows is not None:
+        _check_place(bad_rows)
+    with tempfile.TemporaryDirectory(prefix="calipers-") as name:
+        folder = Path(name)
+        with _partial(bad_rows) as bad_file:
+            sinks = FileSinks(
+                folder,
+                samples=samples,
+                tasks=tasks,
+                bad_rows=bad_file,
+                skip_bad=skip_bad,
+                progress=progress,
+                watch=watch,
+            )
+            yield sinks
+        if samples is not None:
+            with whole(samples) as beside:
+                sinks.join_samples(beside)
+
+
+@contextmanager
+def _partial(path: Path | None) -> Iterator[IO[str] | None]:
+    if path is None:
+        yield None
+        return
+    with whole(path) as beside, beside.open("w", encoding="utf-8") as file:
+        yield file
+
+
+def check_table_place(path: Path, option: str) -> None:
+    """Refuse a place where no table can be written before any work is done."""
+    _check_place(path)
+    if path.suffix not in TABLE_SUFFIXES:
+        raise UsageError(
+            f"{option} {path}: unknown format",
+            fix=f"name a file that ends in {' or '.join(TABLE_SUFFIXES)}",
+        )
+
+
+def check_folder(path: Path, option: str) -> None:
+    """Refuse a folder that cannot be written to, or made, before any work is done."""
+    there = next(each for each in (path, *path.absolute().parents) if each.exists())
+    if not there.is_dir() or not os.access(there, os.W_OK):
+        why = "cannot be written to" if there.is_dir() else "is no folder"
+        raise UsageError(f"{option} {path}: {there} {why}", fix="name another folder")
+
+
+def _check_place(path: Path) -> None:
+    if not path.parent.is_dir():
+        raise UsageError(f"{path}: the folder {path.parent} does not exist", fix="create it first")
+    if path.is_dir():
+        raise UsageError(f"{path}: a folder, not a file", fix="name a file in it")

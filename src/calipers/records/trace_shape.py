@@ -1,0 +1,177 @@
+"""What a trace must look like; a wrong part is named by its place inside the trace.
+
+>>> read_trace({"tool_calls": [{"tool_name": "search"}, {"context": "look it up"}]})
+Traceback (most recent call last):
+calipers.records.fields.BadValue: tool_calls[1].tool_name is missing
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from calipers.records.fields import BadValue, Number
+
+_SHOWN = 60  # characters of a name or a number in a message
+_EXACT_WHOLE = 2**63
+
+
+class Call(NamedTuple):
+    """One call of a tool."""
+
+    tool_name: str
+    context: str | None
+
+
+class Message(NamedTuple):
+    """One message; whom it is from, or to, may be unknown."""
+
+    sender: str | None
+    receiver: str | None
+    type: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """What one run did; None for a part that its trace lacks. Other keys of a trace are ignored."""
+
+    tool_calls: tuple[Call, ...] | None
+    agent_interactions: tuple[Message, ...] | None
+    agent_tasks: Mapping[str, float] | None
+
+
+def read_trace(value: Any) -> Trace | None:
+    """A trace from an object or its JSON text; None for a null; BadValue says what is wrong."""
+    try:
+        if isinstance(value, str) and not isinstance(value, Number):
+            value = _parsed(value)
+        return None if _is_null(value) else _trace(_object(value, ""))
+    except RecursionError:
+        raise BadValue("nested too deep") from None
+
+
+def _trace(found: Mapping[str, Any]) -> Trace:
+    calls, messages = _objects(found, "tool_calls"), _objects(found, "agent_interactions")
+    return Trace(
+        None if calls is None else tuple(_call(*each) for each in calls),
+        None if messages is None else tuple(_message(*each) for each in messages),
+        _tasks(found.get("agent_tasks")),
+    )
+
+
+def _first_wins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Of a key written twice the first counts, as everywhere in records."""
+    found = dict(pairs)
+    return found if len(found) == len(pairs) else dict(reversed(pairs))
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return json.loads(text, object_pairs_hook=_first_wins)
+    except ValueError as error:
+        problem = error.msg.removesuffix(" at") if isinstance(error, json.JSONDecodeError) else ""
+        raise BadValue(f"not JSON: {problem or error}") from None
+
+
+def _call(call: Mapping[str, Any], place: str) -> Call:
+    if "tool_name" not in call and isinstance(call.get("function"), Mapping):  # as OpenAI's
+        function = call["function"]
+        call = {"tool_name": function.get("name"), "context": function.get("arguments")}
+    name = _text(call.get("tool_name"), f"{place}.tool_name")
+    if name is None:
+        raise BadValue(f"{place}.tool_name is {'null' if 'tool_name' in call else 'missing'}")
+    return Call(name, _context(call.get("context"), f"{place}.context"))
+
+
+def _context(value: Any, place: str) -> str | None:
+    """What a call was made for or with: a text, or anything else as its JSON text."""
+    if isinstance(value, Mapping | list | tuple):
+        return json.dumps(value, ensure_ascii=False, default=str)
+    return _text(value, place)
+
+
+def _message(message: Mapping[str, Any], place: str) -> Message:
+    return Message(*(_text(message.get(key), f"{place}.{key}") for key in ("from", "to", "type")))
+
+
+def _tasks(tasks: Any) -> dict[str, float] | None:
+    if _is_null(tasks):
+        return None
+    return {
+        str(agent): _count(count, f"agent_tasks[{_cut(json.dumps(str(agent)))}]")
+        for agent, count in _object(tasks, "agent_tasks").items()
+        if count is not None  # tables of objects fill up with nulls what other rows have
+    }
+
+
+def _count(value: Any, place: str) -> float:
+    number = _number(value)
+    if number is None:
+        raise BadValue(f"{place} is {_kind(value)}, not a number")
+    if not math.isfinite(number):
+        raise BadValue(f"{place} is {_kind(value)}, not a finite number")
+    if number < 0:
+        raise BadValue(f"{place} is {_kind(value)}, negative")
+    return number
+
+
+def _objects(trace: Mapping[str, Any], key: str) -> Iterator[tuple[Mapping[str, Any], str]] | None:
+    """The objects of a list, each with its place."""
+    value = trace.get(key)
+    if _is_null(value):
+        return None
+    if not isinstance(value, list | tuple):
+        raise BadValue(f"{key} is {_kind(value)}, not a list")
+    places = (f"{key}[{index}]" for index in range(len(value)))
+    return ((_object(each, place), place) for each, place in zip(value, places, strict=True))
+
+
+def _object(value: Any, place: str) -> Mapping[str, Any]:
+    if isinstance(value, Mapping):
+        return value
+    raise BadValue(f"{place} is {_kind(value)}, not an object".removeprefix(" is "))
+
+
+def _text(value: Any, place: str) -> str | None:
+    """A text; a number or a boolean is read as its JSON text."""
+    if _is_null(value):
+        return None
+    if isinstance(value, str) and not isinstance(value, Number):
+        return value
+    if isinstance(value, bool):
+        return json.dumps(value)
+    number = _number(value)
+    if number is None or not math.isfinite(number):
+        raise BadValue(f"{place} is {_kind(value)}, not a text")
+    whole = number.is_integer() and abs(number) < _EXACT_WHOLE
+    return str(int(value)) if isinstance(value, int) else str(int(number) if whole else number)
+
+
+def _number(value: Any) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, Number | int | float):
+        return None
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
+
+
+def _is_null(value: Any) -> bool:
+    return value is None or (isinstance(value, float) and math.isnan(value))
+
+
+def _kind(value: Any) -> str:
+    if value is None or isinstance(value, bool | int | float):
+        return _cut(json.dumps(value))
+    if isinstance(value, Number):
+        return _cut(value)
+    if isinstance(value, str):
+        return "a text"
+    return "a list" if isinstance(value, list | tuple) else "an object"
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"

@@ -1,0 +1,123 @@
+"""What one run used of several models, in any of the shapes that tools write.
+
+A mapping from model to counts, a list of counts each with its `model`, or the counts of the
+record's own model, as a provider's reply has them:
+
+>>> read_usage('{"small": {"input_tokens": 10, "output_tokens": 2}, "large": {"costUSD": 0.25}}')[1]
+{'model': 'large', 'cost_usd': 0.25}
+>>> read_usage('{"prompt_tokens": 10, "completion_tokens": 2, "total_tokens": 12}')
+[{'prompt_tokens': 10.0, 'completion_tokens': 2.0}]
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import polars as pl
+
+from calipers.metrics.cost.prices.costs import USED, priced
+from calipers.metrics.cost.prices.table import Prices
+from calipers.records.fields import FIELDS, BadValue
+
+_NAMES = {  # ours, then those of Anthropic, OpenAI, Claude Code and Inspect
+    "prompt_tokens": ("input_tokens", "inputTokens"),
+    "completion_tokens": ("output_tokens", "outputTokens"),
+    "cache_read_tokens": (
+        "cache_read_input_tokens",
+        "cacheReadInputTokens",
+        "input_tokens_cache_read",
+    ),
+    "cache_write_tokens": (
+        "cache_creation_input_tokens",
+        "cacheCreationInputTokens",
+        "input_tokens_cache_write",
+    ),
+    "cost_usd": ("costUSD", "total_cost_usd", "total_cost"),
+}
+_DETAILS = (  # of OpenAI's: those of the cache are among those of the prompt
+    ("prompt_tokens_details", "cached_tokens"),
+    ("input_tokens_details", "cached_tokens"),
+)
+_OF_ONE_CALL = {"total_tokens", *_NAMES, *(name for names in _NAMES.values() for name in names)}
+_ROW = "_row"
+
+Call = dict[str, Any]
+
+
+def read_usage(usage: Any) -> list[Call]:
+    """The calls in a record's `usage`, or its JSON, under our own names; BadValue says why not."""
+    try:
+        found = json.loads(usage) if isinstance(usage, str) else usage
+    except (ValueError, RecursionError):
+        raise BadValue("not a mapping from model to its tokens") from None
+    return list(calls_in(found))
+
+
+def calls_in(found: Any) -> Iterator[Call]:
+    """Each model's counts in a decoded usage; without `model` where it does not say whose."""
+    if isinstance(found, Mapping) and not _OF_ONE_CALL.isdisjoint(found):
+        yield call_counts(found)
+        return
+    if isinstance(found, Mapping):
+        entries: Iterable[tuple[Any, Any]] = found.items()
+    elif isinstance(found, list):
+        entries = (
+            (each.get("model") if isinstance(each, Mapping) else None, each) for each in found
+        )
+    else:
+        raise BadValue("not a mapping from model to its tokens")
+    for model, counts in entries:
+        if not isinstance(model, str) or not isinstance(counts, Mapping):
+            raise BadValue("an entry that is no model with its tokens")
+        yield {"model": model, **call_counts(counts)}
+
+
+def call_counts(counts: Mapping[str, Any]) -> dict[str, float]:
+    """Tokens and cost of one call, under the record's own names."""
+    found: dict[str, float] = {}
+    for ours, theirs in _NAMES.items():
+        for name in (ours, *theirs):
+            if counts.get(name) is not None:
+                try:
+                    found[ours] = FIELDS[ours].read(counts[name])
+                except BadValue as problem:
+                    raise BadValue(f"{name}: {problem}") from None
+                break
+    if "cache_read_tokens" not in found and (cached := _cached(counts)):
+        found["cache_read_tokens"] = cached
+        if "prompt_tokens" in found:
+            found["prompt_tokens"] = max(0.0, found["prompt_tokens"] - cached)
+    return found
+
+
+def _cached(counts: Mapping[str, Any]) -> float | None:
+    for group, name in _DETAILS:
+        details = counts.get(group)
+        if isinstance(details, Mapping) and details.get(name) is not None:
+            try:
+                found: float | None = FIELDS["cache_read_tokens"].read(details[name])
+            except BadValue as problem:
+                raise BadValue(f"{group}.{name}: {problem}") from None
+            return found
+    return None
+
+
+def priced_together(calls: Iterable[tuple[int, Call]], prices: Prices | None) -> pl.DataFrame:
+    """The cost of all calls of a row, by its number: null with the model where one has no price."""
+    schema = {_ROW: pl.UInt32(), **{name: _type(name) for name in USED}}
+    table = pl.DataFrame([{_ROW: row, **call} for row, call in calls], schema=schema)
+    each = table.select(_ROW, "model").hstack(priced(table.drop(_ROW), prices))
+    unknown = pl.col("cost_usd").is_null()
+    return each.group_by(_ROW, maintain_order=True).agg(
+        pl.when(~unknown.any()).then(pl.col("cost_usd").sum()).alias("cost_usd"),
+        pl.col("by_file").any(),
+        pl.col("by_list").any(),
+        pl.col("cache_unpriced").any(),
+        pl.col("model").filter(unknown).min().alias("unpriced"),
+    )
+
+
+def _type(name: str) -> pl.DataType:
+    return FIELDS[name].dtype

@@ -1,0 +1,185 @@
+"""Composite scores: a histogram per group, with its median and the grades."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import altair as alt
+
+from calipers.metrics.cost.tiers import TIER
+from calipers.reports.charts.groups import (
+    by_fields,
+    listed,
+    name_of,
+    panel_title,
+    series_of,
+)
+from calipers.reports.charts.style import FAINT, INK, PALETTE, Drawing, chart_of, titled
+from calipers.scores.tiering import GRADES
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from calipers.scores.results import Group, Histogram, Score
+
+_SCORE = "composite_score"
+_MOST_PANELS = 36
+_MOST_SIDE_BY_SIDE = 4
+_WIDTH, _HEIGHT = 200, 110
+_GAP = 0.002  # between bars
+_HOW_TO_READ = "Share of runs per 0.05 of the score. The line is the median; letters are grades."
+_HEADROOM = 1.22  # above the highest bar, for the letters
+
+
+def composite_by_tier(score: Score) -> Drawing | str:
+    """A picture per tier: how its runs' composite scores are distributed; or why there is none."""
+    groups = [group for group in score.groups if group.histograms.get(_SCORE)]
+    if not groups:
+        return "no run has a composite score, which needs passed and impl_rate"
+    shown, columns = _layout(groups)
+    top = _HEADROOM * max(max(_shares(_histogram(group))) for group in shown)
+    last_row = len(shown) - columns
+    panels = [
+        _panel(group, top, first=place % columns == 0, last=place >= last_row)
+        for place, group in enumerate(shown)
+    ]
+    without = [name_of(group, with_series=True) for group in score.groups if group not in groups]
+    notes = [_HOW_TO_READ]
+    notes += [f"Without a composite score: {listed(without)}."] if without else []
+    if len(shown) < len(groups):
+        notes.append(f"The first {len(shown)} of {len(groups)} groups.")
+    grid = alt.concat(*panels, columns=columns, spacing={"row": 22, "column": 18})
+    return titled(grid, f"Composite score of runs{by_fields(score.groups)}", notes)
+
+
+def _layout(groups: Sequence[Group]) -> tuple[list[Group], int]:
+    """The panels in order, and how many of them in a row.
+
+    A row per tier and a column per series where every series has every tier.
+    """
+    series = list(dict.fromkeys(series_of(group) for group in groups))
+    tiers = list(dict.fromkeys(str(group.by.get(TIER)) for group in groups))
+    whole = len(series) * len(tiers) == len(groups)
+    if 1 < len(series) <= _MOST_SIDE_BY_SIDE and whole:
+        rows = sorted(groups, key=lambda group: tiers.index(str(group.by[TIER])))
+        most = _MOST_PANELS // len(series) * len(series)
+        return rows[:most], len(series)
+    shown = list(groups[:_MOST_PANELS])
+    if len(shown) <= _MOST_SIDE_BY_SIDE:
+        return shown, len(shown)
+    return shown, min((4, 3), key=lambda columns: -len(shown) % columns)
+
+
+def _histogram(group: Group) -> Histogram:
+    found = group.histograms[_SCORE]
+    assert found is not None
+    return found
+
+
+def _shares(histogram: Histogram) -> list[float]:
+    runs = sum(histogram.counts)
+    return [count / runs for count in histogram.counts]
+
+
+def _panel(group: Group, top: float, *, first: bool, last: bool) -> Drawing:
+    """One group's histogram; only the outer panels name their axes."""
+    histogram = _histogram(group)
+    bars = [
+        {
+            "from": low,
+            "to": high,
+            "left": low + _GAP,
+            "right": high - _GAP,
+            "share": share,
+            "zero": 0,
+            "runs": count,
+        }
+        for low, high, share, count in zip(
+            histogram.edges,
+            histogram.edges[1:],
+            _shares(histogram),
+            histogram.counts,
+            strict=False,
+        )
+    ]
+    x = alt.X(
+        "left:Q",
+        scale=alt.Scale(domain=[0, 1], nice=False),
+        axis=alt.Axis(
+            values=[0, 0.2, 0.4, 0.6, 0.8, 1],
+            tickCount=6,
+            format=".1f",
+            grid=False,
+            labelFlush=False,
+            title="composite score" if last else None,
+        ),
+    )
+    y = alt.Y(
+        "share:Q",
+        scale=alt.Scale(domain=[0, top], nice=False),
+        axis=alt.Axis(
+            format=".0%",
+            tickCount=3,
+            grid=False,
+            title="share of runs" if first else None,
+        ),
+    )
+    histogram_bars = (
+        chart_of(bars)
+        .mark_rect(color=PALETTE[0])
+        .encode(
+            x=x,
+            x2="right:Q",
+            y=y,
+            y2="zero:Q",
+            tooltip=[
+                alt.Tooltip("from:Q", title="from"),
+                alt.Tooltip("to:Q", title="to"),
+                alt.Tooltip("runs:Q", title="runs"),
+                alt.Tooltip("share:Q", title="share", format=".1%"),
+            ],
+        )
+    )
+    bounds, letters = _grades(top)
+    return alt.layer(bounds, histogram_bars, *_median(group, top), letters).properties(
+        width=_WIDTH, height=_HEIGHT, title=_title(group, sum(histogram.counts))
+    )
+
+
+def _title(group: Group, runs: int) -> alt.TitleParams:
+    median = _median_of(group)
+    graded = f"{group.grade}, median {median:.3f}, " if median is not None else ""
+    return panel_title(group, f"{graded}{runs:,} run{'' if runs == 1 else 's'}", 36)
+
+
+def _grades(top: float) -> tuple[alt.Chart, alt.Chart]:
+    """A faint line where one grade ends and the next begins, and their letters."""
+    ends = [0.0, *(least for least, _ in reversed(GRADES)), 1.0]
+    letters = ["F", *(letter for _, letter in reversed(GRADES))]
+    bounds = [{"at": end} for end in ends[1:-1]]
+    middles = [
+        {"at": (low + high) / 2, "letter": letter, "top": top}
+        for low, high, letter in zip(ends, ends[1:], letters, strict=False)
+    ]
+    lines = chart_of(bounds).mark_rule(color=FAINT, strokeDash=[2, 2]).encode(x="at:Q")
+    names = (
+        chart_of(middles)
+        .mark_text(color="#999999", fontSize=10, baseline="top", dy=1)
+        .encode(x="at:Q", y="top:Q", text="letter:N")
+    )
+    return lines, names
+
+
+def _median_of(group: Group) -> float | None:
+    found = (group.statistics or {}).get(_SCORE)
+    return None if found is None else found["median"]
+
+
+def _median(group: Group, top: float) -> list[alt.Chart]:
+    """A line up to the letters."""
+    median = _median_of(group)
+    if median is None:
+        return []
+    ends = {"median": median, "zero": 0, "most": top / _HEADROOM * 1.04}
+    line = chart_of([ends]).mark_rule(color=INK, strokeWidth=1.5)
+    return [line.encode(x="median:Q", y="zero:Q", y2="most:Q")]

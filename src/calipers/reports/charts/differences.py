@@ -1,0 +1,111 @@
+"""What a comparison found: the difference of each share, with its interval, about zero."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import isfinite
+from typing import TYPE_CHECKING, Any
+
+import altair as alt
+
+from calipers.metrics import metric_named
+from calipers.reports.charts.groups import short, told_apart
+from calipers.reports.charts.style import GREY, PALETTE, Drawing, chart_of, titled
+from calipers.reports.figures import printable
+
+if TYPE_CHECKING:
+    from calipers.comparisons.results import Compared, MetricComparison, Pair
+
+_WIDTH, _LINE, _ENDS = 520, 22, 18
+_MOST = 40
+_NAME_PIXELS = 230
+_BETTER, _WORSE, _NEITHER = "better", "worse", "neither"
+_COLOURS = {_BETTER: PALETTE[2], _WORSE: PALETTE[1], _NEITHER: GREY}
+
+
+def differences(compared: Compared) -> Drawing | str:
+    """A line per share and pair of runs: candidate − base; or why there is no picture."""
+    several = len(compared.pairs) > 1
+    rows = [
+        _row(pair, name, each, several=several)
+        for pair in compared.pairs
+        for name, each in pair.metrics.items()
+        if _drawable(name, each)
+    ][:_MOST]
+    if not rows:
+        return "no metric that is a share has a difference"
+    names = told_apart([str(row["name"]) for row in rows])
+    rows = [row | {"name": name} for row, name in zip(rows, names, strict=True)]
+    one = compared.pairs[0]
+    what = "Differences" if several else f"{_run(one.candidate)} − {_run(one.base)}"
+    return titled(_drawn(rows), what, _notes(compared))
+
+
+def _drawable(name: str, each: MetricComparison) -> bool:
+    share = metric_named(name).range == (0, 1)
+    return share and each.difference is not None and isfinite(each.difference)
+
+
+def _run(name: str) -> str:
+    return short(printable(name), 40)
+
+
+def _row(pair: Pair, name: str, each: MetricComparison, *, several: bool) -> dict[str, Any]:
+    difference = each.difference
+    assert difference is not None
+    low = difference if each.low is None else each.low
+    high = difference if each.high is None else each.high
+    return {
+        "name": f"{name}, {short(printable(pair.candidate), 24)}" if several else name,
+        "difference": difference,
+        "low": low,
+        "high": high,
+        "verdict": _verdict(name, low, high, known=each.low is not None),
+        "p": "unknown" if each.p_value is None else f"{each.p_value:.3g}",
+        "pairs": each.n_pairs or 0,
+    }
+
+
+def _verdict(name: str, low: float, high: float, *, known: bool) -> str:
+    """On which side of zero the whole interval lies, by what is good."""
+    better = metric_named(name).better
+    if not known or better is None or low <= 0 <= high:
+        return _NEITHER
+    return _BETTER if (low > 0) == (better == "higher") else _WORSE
+
+
+def _drawn(rows: Sequence[dict[str, Any]]) -> Drawing:
+    ends = [0.0, *(row[end] for row in rows for end in ("low", "high"))]
+    room = 0.05 * ((max(ends) - min(ends)) or 1.0)
+    scale = alt.Scale(domain=[min(ends) - room, max(ends) + room], nice=False)
+    axis = alt.Axis(title="difference, candidate − base", format="+.2~f", tickCount=6)
+    names = alt.Y(
+        "name:N",
+        sort=None,
+        scale=alt.Scale(domain=[row["name"] for row in rows]),
+        axis=alt.Axis(title=None, labelLimit=_NAME_PIXELS, ticks=False, domain=False),
+    )
+    legend = alt.Legend(title=None, orient="bottom")
+    domain = alt.Scale(domain=list(_COLOURS), range=list(_COLOURS.values()))
+    colour = alt.Color("verdict:N", scale=domain, legend=legend)
+    hover = [
+        alt.Tooltip("name:N", title="metric"),
+        alt.Tooltip("difference:Q", format="+.4f"),
+        alt.Tooltip("low:Q", title="from", format="+.4f"),
+        alt.Tooltip("high:Q", title="to", format="+.4f"),
+        alt.Tooltip("p:N", title="p"),
+        alt.Tooltip("pairs:Q", format=","),
+    ]
+    base = chart_of(rows).encode(y=names, color=colour)
+    zero = chart_of([{"zero": 0}]).mark_rule(color=GREY, strokeDash=[4, 3])
+    bars = base.mark_rule(strokeWidth=3, opacity=0.5)
+    points = base.mark_point(filled=True, size=60, opacity=1)
+    return alt.layer(
+        zero.encode(x=alt.X("zero:Q", scale=scale, axis=axis)),
+        bars.encode(x=alt.X("low:Q", scale=scale, axis=axis), x2="high:Q"),
+        points.encode(x=alt.X("difference:Q", scale=scale, axis=axis), tooltip=hover),
+    ).properties(width=_WIDTH, height=_LINE * len(rows) + _ENDS)
+
+
+def _notes(compared: Compared) -> Iterator[str]:
+    yield f"Bars are {100 * compared.confidence:g}% intervals. Only shares are drawn."

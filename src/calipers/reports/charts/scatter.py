@@ -1,0 +1,158 @@
+"""Points in the plane with error bars, names beside them, and a front in steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+from typing import Any
+
+import altair as alt
+
+from calipers.reports.charts.labels import Box, placed
+from calipers.reports.charts.plane import Axis
+from calipers.reports.charts.style import GREY, INK, PALETTE, PAPER, Drawing, chart_of
+
+MOST_NAMED = 40  # points; of more, only those on the front have their names beside them
+
+_SHAPES = (
+    "circle",
+    "square",
+    "triangle-up",
+    "diamond",
+    "triangle-down",
+    "cross",
+    "triangle-right",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """Where a group lies, how far its error bars reach, and what it is called."""
+
+    name: str
+    full_name: str
+    series: str  # its colour; empty where all have one
+    x: float
+    x_low: float
+    x_high: float
+    y: float
+    y_low: float
+    y_high: float
+    note: str  # further words on hovering
+    on_front: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scatter:
+    """The points, those of the front first and in their order, and the axes they lie on."""
+
+    points: Sequence[Point]
+    across: Axis
+    up: Axis
+    x_axis: alt.Axis
+    y_axis: alt.Axis
+    tooltip: Sequence[alt.Tooltip]
+
+    def drawn(self) -> Drawing:
+        """Error bars, the front, lines to names, points, names: each over those before."""
+        front = [point for point in self.points if point.on_front]
+        others = [point for point in self.points if not point.on_front]
+        leaders, *names = self._names()
+        layers = [*self._bars(), self._steps(front), leaders]
+        layers.append(self._dots(others, filled=False, fill=PAPER, strokeWidth=1.8))
+        layers.append(self._dots(front, filled=True))
+        return alt.layer(*layers, *names).properties(
+            width=self.across.length, height=self.up.length
+        )
+
+    def _x(self, field: str) -> alt.X:
+        return alt.X(f"{field}:Q", scale=self.across.scale(), axis=self.x_axis)
+
+    def _y(self, field: str) -> alt.Y:
+        return alt.Y(f"{field}:Q", scale=self.up.scale(), axis=self.y_axis)
+
+    def _bars(self) -> Iterator[alt.Chart]:
+        colour, _ = self._by_series()
+        rows = [
+            asdict(point)
+            | {"from_x": max(point.x_low, self.across.low)}
+            | {"to_x": min(point.x_high, self.across.high)}
+            for point in self.points
+        ]
+        bars = chart_of(rows).encode(color=colour).mark_rule(strokeWidth=1.2, opacity=0.45)
+        yield bars.encode(x=self._x("from_x"), x2="to_x:Q", y=self._y("y"))
+        yield bars.encode(x=self._x("x"), y=self._y("y_low"), y2="y_high:Q")
+
+    def _steps(self, front: Sequence[Point]) -> alt.Chart:
+        line: alt.Chart = chart_of(map(asdict, front)).mark_line(
+            interpolate="step-after", color=INK, strokeWidth=1.2, strokeDash=[5, 3]
+        )
+        return line.encode(x=self._x("x"), y=self._y("y"))
+
+    def _dots(self, points: Sequence[Point], **look: Any) -> alt.Chart:
+        colour, shape = self._by_series()
+        dots: alt.Chart = chart_of(map(asdict, points)).mark_point(size=80, opacity=1, **look)
+        return dots.encode(
+            x=self._x("x"), y=self._y("y"), color=colour, shape=shape, tooltip=list(self.tooltip)
+        )
+
+    def _by_series(self) -> tuple[Any, Any]:
+        """Colour and shape by series, or one for all."""
+        names = sorted({point.series for point in self.points})
+        if len(names) == 1:
+            return alt.value(PALETTE[0]), alt.value(_SHAPES[0])
+        colours, shapes = list(PALETTE[: len(names)]), list(_SHAPES[: len(names)])
+        legend = alt.Legend(title=None, orient="bottom", symbolSize=90, symbolOpacity=1, columns=3)
+        return (
+            alt.Color("series:N", scale=alt.Scale(domain=names, range=colours), legend=legend),
+            alt.Shape("series:N", scale=alt.Scale(domain=names, range=shapes), legend=legend),
+        )
+
+    def _names(self) -> list[alt.Chart]:
+        """Lines to the names that found no room beside their points, a halo, and the names."""
+        few = len(self.points) <= MOST_NAMED
+        named = [point for point in self.points if point.on_front or few]
+        labels = placed(
+            [point.name for point in named],
+            [self._pixel(point.x, point.y) for point in named],
+            list(self._lines()),
+            width=self.across.length,
+            height=self.up.length,
+        )
+        rows = [
+            {"text": label.text, "led": label.led, "x": point.x, "y": point.y}
+            | self._values("at", label.x, label.y)
+            | self._values("end", *label.end)
+            for label, point in zip(labels, named, strict=True)
+        ]
+        leaders = chart_of(row for row in rows if row["led"]).mark_rule(color=GREY, strokeWidth=0.6)
+        texts = chart_of(rows).encode(x=self._x("at_x"), y=self._y("at_y"), text="text:N")
+        return [
+            leaders.encode(x=self._x("end_x"), x2="x:Q", y=self._y("end_y"), y2="y:Q"),
+            texts.mark_text(fontSize=11, color=PAPER, stroke=PAPER, strokeWidth=3),
+            texts.mark_text(fontSize=11, color=INK),
+        ]
+
+    def _pixel(self, x: float, y: float) -> tuple[float, float]:
+        return self.across.pixel(x), self.up.length - self.up.pixel(y)
+
+    def _values(self, name: str, x: float, y: float) -> dict[str, float]:
+        """The numbers at a pixel."""
+        return {
+            f"{name}_x": self.across.value(x),
+            f"{name}_y": self.up.value(self.up.length - y),
+        }
+
+    def _lines(self) -> Iterator[Box]:
+        """The error bars and the steps of the front as thin boxes."""
+        for point in self.points:
+            left, top = self._pixel(point.x_low, point.y_high)
+            right, bottom = self._pixel(point.x_high, point.y_low)
+            x, y = self._pixel(point.x, point.y)
+            yield Box(left, y - 1, right, y + 1)
+            yield Box(x - 1, top, x + 1, bottom)
+        front = [self._pixel(point.x, point.y) for point in self.points if point.on_front]
+        for (x, y), (next_x, next_y) in pairwise(front):
+            yield Box(x, y - 2, next_x, y + 2)
+            yield Box(next_x - 2, next_y, next_x + 2, y)

@@ -1,0 +1,78 @@
+"""How every chart looks: fonts, colours that colour-blind people can tell apart, a light ground."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from textwrap import wrap
+from typing import Any, cast
+
+import altair as alt
+
+from calipers.reports.colours import FAINT, GREY, INK, PALETTE, PAPER
+
+__all__ = [
+    "FAINT",
+    "FONT",
+    "GREY",
+    "INK",
+    "PALETTE",
+    "PAPER",
+    "Drawing",
+    "chart_of",
+    "styled",
+    "titled",
+]
+
+Drawing = alt.Chart | alt.LayerChart | alt.ConcatChart | alt.FacetChart
+
+FONT = "Liberation Sans, Arial, Helvetica, sans-serif"
+_LINE_CHARS = 105  # of a subtitle, that it does not reach beyond a chart
+
+
+def chart_of(rows: Iterable[Mapping[str, Any]]) -> alt.Chart:
+    """A chart of some rows, which it carries with it."""
+    return alt.Chart(alt.Data(values=[dict(row) for row in rows]))  # type: ignore[no-untyped-call]
+
+
+def titled(drawing: Drawing, title: str, notes: Iterable[str]) -> Drawing:
+    """The chart with what it shows above it, and below that how to read it."""
+    lines = [line for note in notes for line in wrap(note, _LINE_CHARS)]
+    shown = alt.TitleParams(
+        text=title,
+        subtitle=lines,
+        anchor="start",
+        frame="group",
+        fontSize=16,
+        subtitleFontSize=12,
+        subtitleColor=GREY,
+        subtitleLineHeight=16,
+        offset=14,
+    )
+    return drawing.properties(title=shown)
+
+
+def styled(drawing: Drawing) -> Drawing:
+    """The chart as it is shown and saved."""
+    # One call: each copies the chart and all its data.
+    whole = drawing.configure(
+        background=PAPER,
+        font=FONT,
+        padding={"left": 16, "top": 16, "right": 20, "bottom": 16},
+        title=alt.TitleConfig(color=INK, subtitleColor=GREY, limit=0),
+        axis=alt.AxisConfig(
+            labelColor=GREY,
+            labelFontSize=11,
+            titleColor=INK,
+            titleFontSize=12,
+            titleFontWeight="normal",
+            titlePadding=8,
+            gridColor="#eeeeee",
+            domainColor="#888888",
+            tickColor="#888888",
+        ),
+        legend=alt.LegendConfig(
+            labelFontSize=12, titleFontSize=12, labelColor=INK, titleColor=GREY, labelLimit=260
+        ),
+        view=alt.ViewConfig(stroke=None),
+    )
+    return cast("Drawing", whole)

@@ -1,0 +1,60 @@
+"""A gate as JUnit XML: a failure was measured and is wrong, an error did not run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from xml.etree import ElementTree as ET
+
+from calipers.reports.figures import group_name, printable
+from calipers.reports.gate import listed
+
+if TYPE_CHECKING:
+    from calipers.gates.result import Check, GateResult
+
+_LISTED = 100
+
+
+def gate_junit(result: GateResult) -> str:
+    """A test case per check, and one for the run as a whole."""
+    suite = ET.Element("testsuite", name="calipers gate")
+    run = ET.SubElement(suite, "testcase", name="complete run", classname="calipers.run")
+    if result.incomplete:
+        _tell(run, "error", "; ".join(result.incomplete), "incomplete")
+    for check in result.checks:
+        _add(suite, check)
+    cases = len(result.checks) + 1
+    failures, errors = (len(suite.findall(f"testcase/{kind}")) for kind in ("failure", "error"))
+    counts = {"tests": str(cases), "failures": str(failures), "errors": str(errors)}
+    suite.attrib.update(counts)
+    suites = ET.Element("testsuites", {"name": "calipers gate", **counts})
+    suites.append(suite)
+    ET.indent(suites)
+    return ET.tostring(suites, encoding="unicode", xml_declaration=True) + "\n"
+
+
+def _add(suite: ET.Element, check: Check) -> None:
+    of = f" ({group_name(check.by)})" if check.by else ""
+    case = ET.SubElement(
+        suite,
+        "testcase",
+        name=f"{printable(check.name)}{of}",
+        classname=f"calipers.{check.source}",
+    )
+    counts = ET.SubElement(case, "properties")
+    for name, count in (("n", check.n), ("missing", check.missing)):
+        ET.SubElement(counts, "property", name=name, value=str(count))
+    if check.blocks:
+        kind = "failure" if check.ran else "error"
+        of_type = check.verdict if check.ran else "no value"
+        _tell(case, kind, check.reason or check.verdict, of_type, _failing(check))
+    elif check.reason is not None:
+        ET.SubElement(case, "system-out").text = f"{check.verdict}: {printable(check.reason)}"
+
+
+def _failing(check: Check) -> str:
+    return f"failing: {listed(check.failing, _LISTED)}" if check.failing.count else ""
+
+
+def _tell(case: ET.Element, kind: str, message: str, of_type: str, text: str = "") -> None:
+    told = ET.SubElement(case, kind, message=printable(message), type=of_type)
+    told.text = text or None

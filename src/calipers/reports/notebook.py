@@ -1,0 +1,49 @@
+"""Figures below a table in a notebook: drawn as SVG, so that they show anywhere and offline."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from calipers.comparisons.results import Compared
+    from calipers.reports.charts.style import Drawing
+    from calipers.scores.results import Score
+
+_MOST = 3  # a notebook is no report
+
+
+def score_figures(score: Score) -> str:
+    """The first figures that the score allows, as HTML; nothing without the parts that draw."""
+    if not _can_draw():
+        return ""
+    from calipers.reports.charts import charts_of  # noqa: PLC0415 (loads Altair)
+
+    return _as_html(charts_of(score)[0])
+
+
+def comparison_figures(compared: Compared) -> str:
+    """The same of a comparison."""
+    if not _can_draw():
+        return ""
+    from calipers.reports.charts.differences import differences  # noqa: PLC0415 (loads Altair)
+    from calipers.reports.charts.style import styled  # noqa: PLC0415
+
+    drawn = differences(compared)
+    return "" if isinstance(drawn, str) else _as_html({"differences": styled(drawn)})
+
+
+def _can_draw() -> bool:
+    return all(find_spec(module) is not None for module in ("altair", "vl_convert"))
+
+
+def _as_html(charts: Mapping[str, Drawing]) -> str:
+    return "".join(f"<div>{_svg(chart)}</div>" for chart in list(charts.values())[:_MOST])
+
+
+def _svg(chart: Drawing) -> str:
+    text = io.StringIO()
+    chart.save(text, format="svg")
+    return text.getvalue()

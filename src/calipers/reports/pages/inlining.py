@@ -1,0 +1,33 @@
+"""A page in one file: scripts and styles inside it, each allowed by its hash and nothing else."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Sequence
+from functools import cache
+from hashlib import sha256
+from importlib.resources import files
+
+
+@cache
+def static(name: str) -> str:
+    """The text of one of our own files."""
+    return files("calipers.reports.pages").joinpath("static", name).read_text(encoding="utf-8")
+
+
+def content_policy(scripts: Sequence[str], styles: Sequence[str]) -> str:
+    """What a browser may do with the page: run these very texts, load and send nothing."""
+    return "; ".join(
+        (
+            "default-src 'none'",
+            f"script-src {' '.join(map(_source, scripts))}",
+            f"style-src {' '.join(map(_source, styles))}",
+            "img-src data:",
+            "base-uri 'none'",
+            "form-action 'none'",
+        )
+    )
+
+
+def _source(text: str) -> str:
+    return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"

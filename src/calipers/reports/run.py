@@ -1,0 +1,182 @@
+"""A run while it goes on, what one would take, and what one has come to."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from math import floor, log10
+from typing import TYPE_CHECKING
+
+from rich import box
+from rich.console import Console, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from calipers.reports.figures import NOTHING, figure, printable, reach
+from calipers.reports.terminal import rendered
+from calipers.statistics.intervals import wilson
+
+if TYPE_CHECKING:
+    from calipers.runs.finish import RunResult
+    from calipers.runs.estimate import Estimate
+    from calipers.systems.tally import Tally
+
+_LINE_EVERY = 10.0  # seconds, where there is no terminal
+_CONFIDENCE = 0.95
+_MINUTE = 60
+_LEAST_SHOWN = 1e-6
+
+
+@contextmanager
+def watched(tally: Tally) -> Iterator[None]:
+    """A live view on a terminal, else a line now and then; on stderr both."""
+    if sys.stderr.isatty():
+        console = Console(stderr=True)
+        with Live(
+            get_renderable=lambda: _view(tally),
+            console=console,
+            refresh_per_second=4,
+            transient=True,
+            redirect_stdout=False,
+        ):
+            yield
+        return
+    over = threading.Event()
+    thread = threading.Thread(target=_say_lines, args=(tally, over), daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+def _say_lines(tally: Tally, over: threading.Event) -> None:
+    while not over.wait(_LINE_EVERY):
+        sys.stderr.write(f"{progress_line(tally)}\n")
+        sys.stderr.flush()
+
+
+def _view(tally: Tally) -> RenderableType:
+    view = Table.grid()
+    view.add_row(ProgressBar(total=tally.calls, completed=tally.done, width=40))
+    view.add_row(Text(progress_line(tally)))
+    return view
+
+
+def progress_line(tally: Tally) -> str:
+    """120/400 calls, 2 failed, 31,200 tokens, $0.0123, 14.1 calls/s, 20 s left, accuracy …."""
+    said = [f"{tally.done:,}/{tally.calls:,} calls"]
+    if tally.errors:
+        said.append(f"{tally.errors:,} failed")
+    if tally.truncated:
+        said.append(f"{tally.truncated:,} truncated")
+    if tally.tokens:
+        said.append(f"{tally.tokens:,.0f} tokens")
+    if tally.priced:
+        said.append(dollars(tally.cost_usd))
+    if tally.rate > 0:
+        said.append(f"{tally.rate:,.1f} calls/s")
+        said.append(f"{_time(tally.seconds_left or 0)} left")
+    if tally.decided:
+        share = tally.right / tally.decided
+        # Runs of one task are taken for independent here; the score at the end knows better.
+        around = wilson(share, tally.decided, 0.0, tally.decided, _CONFIDENCE)
+        said.append(f"accuracy {figure(share)} {reach(share, around.low, around.high, None)}")
+    return ", ".join(said)
+
+
+def dollars(amount: float) -> str:
+    """$5.00, or as many digits as a small sum needs.
+
+    >>> dollars(1234.5), dollars(0.0020734), dollars(2e-9)
+    ('$1,234.50', '$0.00207', '< $0.000001')
+    """
+    if amount >= 1 or not amount:
+        return f"${amount:,.2f}"
+    if amount < _LEAST_SHOWN:
+        return f"< ${_LEAST_SHOWN:f}"
+    return f"${amount:.{2 - floor(log10(amount))}f}"
+
+
+def _time(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), _MINUTE)
+    hours, minutes = divmod(minutes, _MINUTE)
+    if hours:
+        return f"{hours} h {minutes} min"
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
+
+
+def estimate_text(
+    estimate: Estimate, console: Console | None = None, *, may_end_early: bool = False
+) -> str:
+    """What a suite would take, a line per system."""
+    return rendered(console, lambda out: _show_estimate(estimate, out, may_end_early))
+
+
+def _show_estimate(estimate: Estimate, out: Console, may_end_early: bool) -> None:  # noqa: FBT001
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("system")
+    for head in ("calls", "input tokens", "output tokens", "input", "at most"):
+        table.add_column(head, justify="right")
+    table.add_column("price")
+    for each in estimate.systems:
+        table.add_row(
+            Text(printable(each.name)),
+            f"{each.calls:,}",
+            _count("≈ ", each.input_tokens),
+            _count("≤ ", each.output_tokens),
+            NOTHING if each.input_usd is None else f"≈ {dollars(each.input_usd)}",
+            NOTHING if each.most_usd is None else f"≈ {dollars(each.most_usd)}",
+            each.price or NOTHING,
+        )
+    out.print(table)
+    how_many = "at most, fewer where the gate is decided before" if may_end_early else "in all"
+    out.print(Text(f"{estimate.calls:,} calls {how_many}; nothing was called"))
+    if any(
+        each.input_tokens is not None and each.output_tokens is None for each in estimate.systems
+    ):
+        out.print(Text("without max_tokens in settings there is no telling how long replies get"))
+
+
+def _count(sign: str, tokens: int | None) -> str:
+    return NOTHING if tokens is None else f"{sign}{tokens:,}"
+
+
+def failures(result: RunResult) -> Iterator[str]:
+    """Yield how many calls failed in which way, with the most frequent message of each."""
+    if result.errors and result.errors == result.done:
+        yield "all calls failed; most frequent error:"
+    for count, message in result.failures:
+        yield f"{count:,} × {printable(message)}"
+
+
+def run_summary(result: RunResult) -> str:
+    """Return `results/sums: 390 of 390 calls, 2 of them failed, 88 answers new, 300 reused`."""
+    said = f"{result.done:,} of {result.calls:,} calls"
+    if result.errors:
+        said += f", {result.errors:,} of them failed"
+    if result.truncated:
+        replies = "reply" if result.truncated == 1 else "replies"
+        said += f", {result.truncated:,} {replies} truncated"
+    said += f", {_answers(result.new)} new, {result.reused:,} reused"
+    if result.cost_usd is not None:
+        said += f", {dollars(result.cost_usd)}"
+    if result.judging_usd:
+        said += f" and {dollars(result.judging_usd)} for judges"
+    return f"{printable(result.folder)}: {said}"
+
+
+def reuse_line(result: RunResult) -> str | None:
+    """Return that every answer was there already; None where a call was made or is missing."""
+    if result.new or not result.reused or result.missing or result.errors:
+        return None
+    return f"nothing new to call: {_answers(result.reused)} reused; --fresh calls again"
+
+
+def _answers(count: int) -> str:
+    return "1 answer" if count == 1 else f"{count:,} answers"

@@ -1,0 +1,144 @@
+"""A picture of one trace: its tools or its agents, who follows whom how often, the way marked."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any, Literal
+
+import numpy as np
+
+from calipers.metrics.traces.graphs.graphs import Graphs
+from calipers.records.trace_shape import Trace, read_trace
+from calipers.reports.traces.svg import Drawing, drawn, short
+
+MOST_NODES = 60
+_NAME = 32  # characters of a name in a sentence
+
+Edge = tuple[str, str]
+
+
+def trace_picture(
+    trace: Any,
+    *,
+    graph: Literal["tools", "agents"] | None = None,
+    start: str | None = None,
+    goal: str | None = None,
+) -> str:
+    """One trace as SVG: the graph of its tools, or of its agents where it has no calls.
+
+    >>> calls = [{"tool_name": name} for name in ("search", "read", "search", "write")]
+    >>> "<desc" in trace_picture({"tool_calls": calls})
+    True
+    """
+    found = read_trace(trace) or Trace(None, None, None)
+    if graph is None:
+        graph = "tools" if found.tool_calls or not found.agent_interactions else "agents"
+    drawing = _tools(found, start, goal) if graph == "tools" else _agents(found)
+    return drawn(_fitted(drawing))
+
+
+def _tools(trace: Trace, start: str | None, goal: str | None) -> Drawing:
+    names = [call.tool_name for call in trace.tool_calls or ()]
+    if not names:
+        return Drawing("Tools of a run", "The trace has no tool calls.", {}, {}, {})
+    start, goal = names[0] if start is None else start, names[-1] if goal is None else goal
+    nodes, edges = Counter(names), Counter(pairwise(names))
+    way = shortest_way(edges, start, goal) if {start, goal} <= nodes.keys() else []
+    return Drawing(
+        f"Tools of a run: {_many(len(nodes), 'tool')}, {_many(len(names), 'call')}",
+        _told(names, start, goal, way),
+        nodes,
+        edges,
+        _tags(
+            {start: "start", goal: "goal"} if start != goal else {start: "start and goal"}, nodes
+        ),
+        way,
+    )
+
+
+def _told(names: Sequence[str], start: str, goal: str, way: Sequence[str]) -> str:
+    here, there = short(start, _NAME), short(goal, _NAME)
+    if len(way) > 1:
+        taken = len(names) - 1 - names[::-1].index(goal) - names.index(start)
+        shortest = f"Shortest way from {here} to {there}: {_many(len(way) - 1, 'step')}"
+        return f"{shortest}; {_many(taken, 'step')} taken." if taken > 0 else f"{shortest}."
+    if start == goal:
+        return f"It began and ended with {here}."
+    return f"There is no way from {here} to {there}."
+
+
+def _agents(trace: Trace) -> Drawing:
+    messages = trace.agent_interactions or ()
+    named = [(each.sender, each.receiver) for each in messages]
+    nodes = Counter(agent for pair in named for agent in pair if agent is not None)
+    if not nodes:
+        return Drawing("Agents of a run", "The trace has no messages between agents.", {}, {}, {})
+    edges = Counter((a, b) for a, b in named if a is not None and b is not None)
+    central, how_much = _most_central(list(nodes), edges)
+    return Drawing(
+        f"Agents of a run: {_many(len(nodes), 'agent')}, {_many(len(messages), 'message')}",
+        f"Most central: {short(central, _NAME)}, {how_much:.2f}.",
+        nodes,
+        edges,
+        {central: f"most central, {how_much:.2f}"},
+    )
+
+
+def _most_central(names: Sequence[str], edges: Iterable[Edge]) -> tuple[str, float]:
+    place = {name: number for number, name in enumerate(names)}
+    ends = np.array([(place[a], place[b]) for a, b in edges], dtype=np.int64).reshape(-1, 2)
+    graph = Graphs.of(np.zeros(len(names), dtype=np.int64), 1, ends[:, 0], ends[:, 1])
+    combined = (graph.betweenness() + graph.closeness() + graph.degree()) / 3
+    best = int(combined.argmax())
+    return names[best], float(combined[best])
+
+
+def shortest_way(edges: Iterable[Edge], start: str, goal: str) -> list[str]:
+    """The nodes of a shortest path, of several the one whose edges come first; none: empty."""
+    after: dict[str, list[str]] = {}
+    for a, b in edges:
+        after.setdefault(a, []).append(b)
+    came_from: dict[str, str | None] = {start: None}
+    waiting = deque([start])
+    while waiting and goal not in came_from:
+        here = waiting.popleft()
+        for node in after.get(here, ()):
+            if node not in came_from:
+                came_from[node] = here
+                waiting.append(node)
+    way: list[str] = []
+    back = goal if goal in came_from else None
+    while back is not None:
+        way.append(back)
+        back = came_from[back]
+    return way[::-1]
+
+
+def _fitted(drawing: Drawing) -> Drawing:
+    """The nodes that are marked or busiest, if there are too many to read."""
+    left_out = len(drawing.nodes) - MOST_NODES
+    if left_out <= 0:
+        return drawing
+    on_way = {*drawing.way}
+    ranked = sorted(
+        drawing.nodes,
+        key=lambda name: (name not in drawing.tags, name not in on_way, -drawing.nodes[name]),
+    )
+    kept = {*ranked[:MOST_NODES]}
+    return replace(
+        drawing,
+        says=f"{drawing.says} {left_out} less busy ones are not shown.",
+        nodes={name: count for name, count in drawing.nodes.items() if name in kept},
+        edges={edge: count for edge, count in drawing.edges.items() if kept.issuperset(edge)},
+    )
+
+
+def _tags(tags: Mapping[str, str], nodes: Mapping[str, int]) -> dict[str, str]:
+    return {name: tag for name, tag in tags.items() if name in nodes}
+
+
+def _many(count: int, thing: str) -> str:
+    return f"{count} {thing}{'' if count == 1 else 's'}"

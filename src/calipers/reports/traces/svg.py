@@ -1,0 +1,179 @@
+"""Nodes and edges as SVG: escaped, told to screen readers, legible on light and on dark pages."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from math import log2
+from operator import mul
+from xml.sax.saxutils import escape
+from zlib import crc32
+
+from calipers.reports.traces.layout import MARGIN, NODE_HEIGHT, NODE_WIDTH, Edge, Place, placed
+
+_LINE, _WAY = "#7d8796", "#e8590c"
+_BOX, _INK = "#eef1f5", "#1c2530"
+_FONT = "font-family='system-ui, -apple-system, Segoe UI, sans-serif'"
+_NARROWEST = 560
+_TOP = 96  # room for the two lines of text
+_LABEL = 18  # characters of a name in its box
+_PILL = 0.62  # how far to the right along an edge its count stands
+_TOLD = 110  # characters of a line of text
+_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+Point = tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """What is drawn: nodes and edges with their counts, tags above nodes, the nodes of the way."""
+
+    title: str
+    says: str
+    nodes: Mapping[str, int]
+    edges: Mapping[Edge, int]
+    tags: Mapping[str, str]
+    way: Sequence[str] = ()
+
+
+def drawn(drawing: Drawing) -> str:
+    """The SVG, the same for the same drawing."""
+    places = placed(list(drawing.nodes), drawing.edges, _TOP)
+    right = max((place.x for place in places.values()), default=0) + NODE_WIDTH / 2
+    bottom = max((place.y for place in places.values()), default=_TOP) + NODE_HEIGHT / 2
+    width, height = max(right + 2 * MARGIN, _NARROWEST), bottom + 2 * MARGIN
+    own = f"{crc32(repr(drawing).encode(errors='replace')):08x}"  # ids differ on a page of several
+    head = (
+        f"<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {width:g} {height:g}' "
+        f"width='{width:g}' height='{height:g}' role='img' "
+        f"aria-labelledby='title-{own} desc-{own}' {_FONT}>"
+    )
+    return "\n".join(
+        (
+            head,
+            f"<title id='title-{own}'>{_safe(drawing.title)}</title>",
+            f"<desc id='desc-{own}'>{_safe(drawing.says)}</desc>",
+            _arrow(f"arrow-{own}", _LINE),
+            _arrow(f"way-{own}", _WAY),
+            _text(MARGIN, 30, drawing.title, size=16, colour=_LINE, weight=600),
+            _text(MARGIN, 50, short(drawing.says, _TOLD), size=13, colour=_LINE),
+            *_edges(drawing, places, own),
+            *_nodes(drawing, places),
+            "</svg>\n",
+        )
+    )
+
+
+def _arrow(name: str, colour: str) -> str:
+    return (
+        f"<marker id='{name}' viewBox='0 0 10 10' refX='9' refY='5' markerWidth='8' "
+        f"markerHeight='8' markerUnits='userSpaceOnUse' orient='auto'>"
+        f"<path d='M0 1 10 5 0 9z' fill='{colour}'/></marker>"
+    )
+
+
+def _edges(drawing: Drawing, places: Mapping[str, Place], own: str) -> Iterator[str]:
+    """The edges, those of the way last and so on top, and the counts of repeated ones."""
+    counts: list[str] = []
+    way = {*pairwise(drawing.way)}
+    for edge in sorted(drawing.edges, key=way.__contains__):
+        count, is_way = drawing.edges[edge], edge in way
+        points = _curve(places[edge[0]], places[edge[1]])
+        colour, marker = (_WAY, "way") if is_way else (_LINE, "arrow")
+        thickness = min(5.0, 1.2 + 0.7 * log2(count)) + is_way
+        (x0, y0), (x1, y1), (x2, y2), (x3, y3) = points
+        yield (
+            f"<path d='M{x0:.1f} {y0:.1f}C{x1:.1f} {y1:.1f} {x2:.1f} {y2:.1f} {x3:.1f} {y3:.1f}' "
+            f"fill='none' stroke='{colour}' stroke-width='{thickness:.1f}' "
+            f"stroke-opacity='{1 if is_way else 0.7}' marker-end='url(#{marker}-{own})'>"
+            f"<title>{_safe(edge[0])} → {_safe(edge[1])}: {count}</title></path>"
+        )
+        if count > 1:
+            counts.append(_count(points, count, colour))
+    yield from counts
+
+
+def _curve(a: Place, b: Place) -> tuple[Point, Point, Point, Point]:
+    """From node to node: rightwards along the columns, else around what is between."""
+    half_width, half_height = NODE_WIDTH / 2, NODE_HEIGHT / 2
+    if a == b:
+        top = a.y - half_height
+        return (a.x + 34, top), (a.x + 44, top - 32), (a.x + 70, top - 32), (a.x + 62, top)
+    if a.band == b.band and a.column < b.column:
+        begin, end = (a.x + half_width, a.y), (b.x - half_width, b.y)
+        reach = (end[0] - begin[0]) / 2
+        return begin, (begin[0] + reach, begin[1]), (end[0] - reach, end[1]), end
+    if a.band == b.band and a.column == b.column:
+        begin, end = (a.x + half_width, a.y), (b.x + half_width, b.y)
+        return begin, (begin[0] + 46, begin[1]), (end[0] + 46, end[1]), end
+    down = 1 if a.band <= b.band else -1
+    begin = (a.x, a.y + down * half_height)
+    end = (b.x, b.y + (half_height if a.band == b.band else -down * half_height))
+    bow = 34 + min(30.0, abs(a.x - b.x) / 14)
+    turn = bow if a.band == b.band else -down * bow
+    return begin, (begin[0], begin[1] + down * bow), (end[0], end[1] + turn), end
+
+
+def _count(points: tuple[Point, Point, Point, Point], count: int, colour: str) -> str:
+    """How often an edge was taken, in a pill on it, where edges from or to one node part."""
+    far = _PILL if points[0][0] < points[-1][0] else 1 - _PILL
+    near = 1 - far
+    weights = near**3, 3 * far * near**2, 3 * far**2 * near, far**3
+    x, y = (sum(map(mul, weights, along)) for along in zip(*points, strict=True))
+    label = f"{count:,}"
+    width = 10 + 7 * len(label)
+    pill = (
+        f"<rect x='{x - width / 2:.1f}' y='{y - 8:.1f}' width='{width}' height='16' rx='8' "
+        f"fill='{_BOX}' stroke='{colour}' stroke-width='0.8'/>"
+    )
+    return pill + _text(x, y + 4, label, size=11, colour=_INK, anchor="middle")
+
+
+def _nodes(drawing: Drawing, places: Mapping[str, Place]) -> Iterator[str]:
+    marked = {*drawing.way, *drawing.tags}
+    for name, count in drawing.nodes.items():
+        place = places[name]
+        left, top = place.x - NODE_WIDTH / 2, place.y - NODE_HEIGHT / 2
+        colour, thickness = (_WAY, 2.5) if name in marked else (_LINE, 1.2)
+        times = f"×{count:,}" if count > 1 else ""
+        yield (
+            f"<g><title>{_safe(name)}: {count}</title>"
+            f"<rect x='{left:.1f}' y='{top:.1f}' width='{NODE_WIDTH}' height='{NODE_HEIGHT}' "
+            f"rx='7' fill='{_BOX}' stroke='{colour}' stroke-width='{thickness}'/>"
+        )
+        room = _LABEL - len(times) - bool(times)
+        yield _text(left + 9, place.y + 4.5, short(name, room) or "(no name)", size=13, colour=_INK)
+        if times:
+            right = left + NODE_WIDTH - 9
+            yield _text(right, place.y + 4.5, times, size=12, colour=_INK, anchor="end")
+        if name in drawing.tags:
+            yield _text(left + 2, top - 6, drawing.tags[name], size=11, colour=_WAY, weight=600)
+        yield "</g>"
+
+
+def _text(
+    x: float,
+    y: float,
+    text: str,
+    *,
+    size: int,
+    colour: str,
+    anchor: str = "start",
+    weight: int = 400,
+) -> str:
+    return (
+        f"<text x='{x:.1f}' y='{y:.1f}' font-size='{size}' fill='{colour}' "
+        f"text-anchor='{anchor}' font-weight='{weight}'>{_safe(text)}</text>"
+    )
+
+
+def short(text: str, room: int) -> str:
+    """The text, cut where there is no room for more."""
+    return text if len(text) <= room else f"{text[: max(room - 1, 1)]}…"
+
+
+def _safe(text: str) -> str:
+    """Text from outside, as XML may hold it."""
+    return escape(_NOT_XML.sub("\ufffd", text), {"'": "&apos;", '"': "&quot;"})

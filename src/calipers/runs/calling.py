@@ -1,0 +1,222 @@
+"""One call after the other, many at a time: attempts, timeouts, and a line in the journal."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from time import monotonic, perf_counter
+from typing import Any
+
+from calipers.systems.budget import Budget
+from calipers.runs.schedule import Course
+from calipers.systems.journal import Journal, encoded
+from calipers.judges.panels import judging_cost
+from calipers.systems.pace import LONGEST_WAIT, Lane
+from calipers.runs.plan import Place, Plan
+from calipers.systems.pricing import Pricing
+from calipers.runs.records import Reading
+from calipers.runs.state import DONE, FAILED, State
+from calipers.runs.tracing import Tracing
+from calipers.runs.unjudged import Unjudged
+from calipers.systems import Call, Fault, Mask, System
+from calipers.systems.calls import time_fields
+from calipers.systems.own_loop import had_not_begun
+
+_MAY_COST = ("timeout", "bad_response", "content_filter")  # the provider may well charge for these
+Judged = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
+"""Grades a finished record before it is written; a judge that fails says so in the record."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attempted:
+    """How a call ended."""
+
+    fields: Mapping[str, Any]
+    attempts: int
+    seconds: float
+    fault: Fault | None = None
+
+
+class Calling:
+    """Makes the calls of a plan that are still open."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        systems: Sequence[System],
+        *,
+        state: State,
+        course: Course,
+        journal: Journal,
+        budget: Budget,
+        prices: Sequence[Pricing | None],
+        mask: Mask,
+        judged: Judged,
+        unjudged: Unjudged | None,  # where answers wait for their judges; None without any
+    ) -> None:
+        suite = plan.suite
+        self._plan = plan
+        self._suite = suite
+        self._systems = systems
+        self._state = state
+        self._course = course
+        self._journal = journal
+        self._budget = budget
+        self._prices = prices
+        self._mask = mask
+        self._judged = judged
+        self._unjudged = unjudged
+        self._reading = Reading(suite, state.predicted)
+        self._lanes = [Lane(suite.concurrency) for _ in systems]
+        self._slots = asyncio.Semaphore(suite.concurrency)
+        self._tracing = Tracing()
+
+    async def all(self) -> None:
+        """Make them: each system has workers of its own, so that none waits for another."""
+        async with asyncio.TaskGroup() as workers:
+            for system in range(len(self._systems)):
+                numbers = self._course.calls(system)
+                for _ in range(self._suite.concurrency):
+                    if (first := next(numbers, None)) is None:
+                        break
+                    workers.create_task(self._work(system, first, numbers))
+
+    async def _work(self, system: int, number: int | None, others: Iterator[int]) -> None:
+        while number is not None and not self._budget.is_spent:
+            place = self._plan.place(number)
+            call = self._plan.call(system, place)
+            reserved = await self._budget.reserve(
+                system, self._prices[system], call.prompt, call.settings
+            )
+            if reserved is None:
+                return
+            try:
+                await self._finish(system, number, place, call, reserved)
+            except BaseException:
+                self._budget.release(reserved)
+                raise
+            await self._course.ready()
+            number = next(others, None)
+
+    async def _finish(
+        self, system: int, number: int, place: Place, call: Call, reserved: float
+    ) -> None:
+        """Attempts until one is good or none may help; in flight until the line is flushed."""
+        lane = self._lanes[system]
+        attempt = 0
+        first: float | None = None  # when its first attempt began
+        while True:
+            async with AsyncExitStack() as place_in_flight:
+                async with lane.slot():
+                    await place_in_flight.enter_async_context(self._slots)
+                    if lane.given_up is not None:
+                        tried = Attempted({}, 0, 0, _not_called(lane.given_up))
+                        record = self._record(system, place, tried)
+                        self._write(system, number, call, reserved, tried, record)
+                        return
+                    began = monotonic()
+                    first = began if first is None else first
+                    tried = await self._attempted(system, call, attempt + 1)
+                    took = monotonic() - first
+                    fault = tried.fault
+                    if fault is None:
+                        lane.succeeded()
+                    elif fault.kind == "rate_limit":
+                        lane.throttled(began, fault)
+                    if fault is not None and self._is_last(attempt, fault):
+                        record = self._record(system, place, tried)
+                        self._write(system, number, call, reserved, tried, record, took)
+                        lane.failed(fault)
+                        return
+                if fault is None:
+                    record = self._record(system, place, tried)
+                    if self._unjudged is not None:
+                        self._unjudged.append(_line(record))
+                        record = await self._judged(record)
+                    self._write(system, number, call, reserved, tried, record, took)
+                    return
+            await asyncio.sleep(lane.backoff(attempt, fault))
+            attempt += 1
+
+    def _is_last(self, attempt: int, fault: Fault) -> bool:
+        too_long = fault.retry_after is not None and fault.retry_after > LONGEST_WAIT
+        return not fault.again or too_long or attempt >= self._suite.retries
+
+    async def _attempted(self, system: int, call: Call, attempts: int) -> Attempted:
+        """One attempt, bounded in time, whatever it does."""
+        limit = self._suite.timeout_seconds
+        began = perf_counter()
+        try:
+            async with asyncio.timeout(limit):
+                reply = await self._systems[system](call)
+            seconds = perf_counter() - began
+            fields = self._completed(system, self._reading.fields(call, reply))
+            return Attempted(fields, attempts, seconds)
+        except Fault as error:
+            fault = error
+        except TimeoutError as late:
+            # A function that hangs in its thread would only hang once more.
+            again = self._suite.systems[system].python is None or had_not_begun(late)
+            fault = Fault("timeout", f"no reply in {limit:g} s", again=again, outage=again)
+        except Exception as error:  # noqa: BLE001 (a system may fail in any way, the run must not)
+            fault = Fault("exception", f"{type(error).__name__}: {error}")
+        return Attempted({}, attempts, perf_counter() - began, fault)
+
+    def _completed(self, system: int, fields: dict[str, Any]) -> dict[str, Any]:
+        """The fields with their cost, where the system has not said it."""
+        pricing = self._prices[system]
+        if fields.get("cost_usd") is None and pricing is not None:
+            cost = pricing.cost(fields)
+            return fields if cost is None else {**fields, "cost_usd": cost}
+        return fields
+
+    def _write(
+        self,
+        system: int,
+        number: int,
+        call: Call,
+        reserved: float,
+        tried: Attempted,
+        record: dict[str, Any],
+        took: float = 0.0,
+    ) -> None:
+        """The record goes into the journal, then into the sums."""
+        self._journal.append(_line(record))
+        states = self._state.calls[system]
+        if states[number] == FAILED:
+            self._state.tally.forget_failed()
+        states[number] = DONE if tried.fault is None else FAILED
+        self._state.tally.add(record)
+        self._state.note_judgements(system, number, record)
+        self._course.take(system, number, record)
+        cost = record.get("cost_usd")
+        if tried.fault is not None and tried.fault.kind not in _MAY_COST:
+            cost = 0.0
+        if cost is not None:
+            cost += judging_cost(record)
+        prompt_tokens = record.get("prompt_tokens")
+        self._budget.settle(
+            system, reserved, cost, call.prompt, prompt_tokens, judging=judging_cost(record)
+        )
+        self._tracing.record(self._suite.systems[system], record, took, call.settings)
+
+    def _record(self, system: int, place: Place, tried: Attempted) -> dict[str, Any]:
+        record = {**self._plan.identity(system, place), **self._plan.tasks.kept(place.task)}
+        if tried.fault is not None:
+            message = self._mask.message(tried.fault.message, tried.fault.most)
+            record["error"] = f"{tried.fault.kind}: {message}"
+        if tried.attempts:
+            record |= time_fields(tried.seconds)
+        if tried.attempts > 1:
+            record["attempts"] = tried.attempts
+        return self._mask.values({**record, **tried.fields})  # type: ignore[no-any-return]
+
+
+def _line(record: Mapping[str, Any]) -> bytes:
+    return encoded(record).encode("utf-8", "replace")
+
+
+def _not_called(fault: Fault) -> Fault:
+    return Fault(fault.kind, f"{fault.message} (not called: the system stayed down)")

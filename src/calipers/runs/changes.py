@@ -1,0 +1,119 @@
+"""What differs between the run that a folder holds and the one that is asked for now."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from calipers.runs.code_under_test import hash_file
+from calipers.runs.manifest import IMPORTED, ORDER_SEED
+
+MAY_CHANGE = ("budget_usd", "budget_calls", "concurrency", "retries", "timeout_seconds")
+_DECIDES_NOTHING = ("description",)
+_SHOWN = 60
+
+
+def list_changes(before: Mapping[str, Any], now: Mapping[str, Any], base: Path) -> list[str]:
+    """Return every difference between two manifests that makes old answers stale, in words.
+
+    Looked at are the suite without `MAY_CHANGE`, the data, the code under test, the judges'
+    rubrics, the prices of the price list, and the servers that environment variables name.
+
+    Args:
+        before: The manifest of the folder.
+        now: The manifest of the run that is to go on in it.
+        base: The suite's own folder.
+    """
+    return [
+        *_differences(before["suite"], now["suite"]),
+        *_of_data(before["data"], now["data"]),
+        *_of_files(before, now, base),
+        *_of_rubrics(before.get("rubrics", {}), now.get("rubrics", {})),
+        *_of_prices(before.get("prices", {}), now.get("prices", {})),
+        *_of_servers(before.get("servers"), now.get("servers", {})),
+    ]
+
+
+def _of_data(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
+    if before["sha256"] != now["sha256"]:
+        tasks = f"{before['tasks']} tasks then, {now['tasks']} now"
+        yield f"{now['path']} has other content ({tasks})"
+
+
+def _of_files(before: Mapping[str, Any], now: Mapping[str, Any], base: Path) -> Iterator[str]:
+    """Yield the files of the code under test that differ, as they were and as they are on the disk.
+
+    A policy is held against the same answers anew, unless it has decided which calls were made.
+    """
+    policies = {each["suite"]["policy"] for each in (before, now)}
+    then = {**before["files"], **before.get(IMPORTED, {})}
+    today = {**{name: hash_file(name, base) for name in then}, **now["files"]}
+    for name in sorted(today.keys() - (set() if ORDER_SEED in before else policies)):
+        if name not in then:
+            yield f"{name} is new in the code under test"
+        elif then[name] != today[name]:
+            yield f"{name} has changed" if (base / name).is_file() else f"{name} is gone"
+
+
+def _of_rubrics(before: Mapping[str, str], now: Mapping[str, str]) -> Iterator[str]:
+    for name, digest in now.items():
+        if before.get(name, digest) != digest:
+            yield f"the rubric of {name} has other content"
+
+
+def _of_prices(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the systems whose price on the list is another; the suite's own are in the suite."""
+    for name in now.keys() & before.keys():
+        then, today = before[name], now[name]
+        listed = "suite" not in (then["source"], today["source"])
+        if listed and then["usd_per_million"] != today["usd_per_million"]:
+            yield f"the price of {name} has changed ({then['source']} then, {today['source']} now)"
+
+
+def _of_servers(before: Mapping[str, str] | None, now: Mapping[str, str]) -> Iterator[str]:
+    if before is None:  # the folder is older than the note of these
+        return
+    for name in sorted({*before, *now}):
+        if before.get(name) != now.get(name):
+            yield f"the environment variable {name} has another value"
+
+
+def policy_notice(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
+    """Yield that the policy is another than before, where it decides on the same answers."""
+    name = now["suite"]["policy"]
+    if name is not None and before["files"].get(name) != now["files"].get(name):
+        yield f"{name} has changed: the answers that are there are decided on anew"
+
+
+def _differences(before: Any, now: Any, place: str = "") -> Iterator[str]:
+    """Yield `systems.mini.settings.temperature was 0, is 1`: each difference by its path."""
+    if isinstance(before, dict) and isinstance(now, dict):
+        for key in dict.fromkeys((*before, *now)):
+            if place or key not in (*MAY_CHANGE, *_DECIDES_NOTHING):
+                at = f"{place}.{key}" if place else key
+                yield from _differences(before.get(key), now.get(key), at)
+    elif isinstance(before, list) and isinstance(now, list) and _named(before) and _named(now):
+        yield from _differences(_by_name(before), _by_name(now), place)
+    elif before != now and not (_is_empty(before) and _is_empty(now)):
+        yield f"{place} was {_shown(before)}, is {_shown(now)}"
+
+
+def _named(items: list[Any]) -> bool:
+    return all(isinstance(each, dict) and "name" in each for each in items)
+
+
+def _by_name(items: list[dict[str, Any]]) -> dict[str, Any]:
+    return {each["name"]: each for each in items}
+
+
+def _is_empty(value: Any) -> bool:
+    return value is None or value in ([], {})
+
+
+def _shown(value: Any) -> str:
+    if _is_empty(value):
+        return "not there"
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"

@@ -1,0 +1,70 @@
+"""Which folder a run goes to where none is named: the newest of the suite, or a new one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from calipers.support.errors import UsageError
+from calipers.runs.result_folder import new_stamp, newest_run
+from calipers.runs.changes import list_changes
+from calipers.runs.folder import Folder
+from calipers.runs.suite import Suite
+
+_ROOT = "results"
+
+
+def choose_folder(
+    suite: Suite, base: Path, now: Mapping[str, Any], *, fresh: bool
+) -> tuple[Folder, tuple[str, ...]]:
+    """Return the folder of a run, and what to say about the choice.
+
+    It is the newest of `results/NAME` where that is of the same suite, data and code; else a new
+    one, `results/NAME/TIMESTAMP`.
+
+    Args:
+        suite: The suite that is run.
+        base: The suite's own folder.
+        now: The manifest of the run.
+        fresh: Whether to take a new folder whatever there is.
+    """
+    root = Path(_ROOT) / _folder_name(suite)
+    while True:
+        newest = newest_run(root)
+        changes = [] if newest is None else _changes_since(Folder(newest), now, base)
+        if newest is not None and not (changes or fresh):
+            return Folder(newest), ()
+        folder = root / new_stamp(newest)
+        if not _made(folder):  # another run has begun this very moment: look again
+            continue
+        if newest is None or fresh:
+            return Folder(folder), ()
+        return Folder(folder), (f"a new run, {folder}: since {newest.name}, {'; '.join(changes)}",)
+
+
+def _changes_since(folder: Folder, now: Mapping[str, Any], base: Path) -> list[str]:
+    """Return what makes the answers of a folder stale; nothing where it has none."""
+    try:
+        before = folder.manifest()
+    except UsageError as error:
+        return [error.message]
+    return [] if before is None else list_changes(before, now, base)
+
+
+def _made(folder: Path) -> bool:
+    """Make a folder; return False where it is there already."""
+    try:
+        folder.mkdir(parents=True)
+    except FileExistsError:
+        return False
+    except OSError as error:
+        raise UsageError(
+            f"{folder}: {error.strerror}", fix="name another folder: -o FOLDER"
+        ) from error
+    return True
+
+
+def _folder_name(suite: Suite) -> str:
+    name = "".join(each if each.isalnum() or each in "-_." else "-" for each in suite.name)
+    return name.strip(".") or "suite"

@@ -1,0 +1,136 @@
+"""The code under test: the local files that a suite's systems are made of, by content hash.
+
+Of a Python file these are also the local modules that it imports, and those that they import. The
+imports are read from the syntax tree; nothing is executed. A module is local unless it belongs to
+Python or is installed among the packages.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from glob import glob
+from hashlib import sha256
+from importlib.machinery import SOURCE_SUFFIXES
+from pathlib import Path
+
+from calipers.support.errors import UsageError
+from calipers.runs.suite import Suite, System
+from calipers.systems.local_imports import LocalImports
+from calipers.systems.reloading import imported_since
+
+_MODULE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
+_LARGEST = 64 << 20  # bytes of a file that is hashed at every start
+
+
+def hash_code(suite: Suite, folder: Path) -> dict[str, str]:
+    """Return the SHA-256 of every local file of the systems, by its path from the suite's folder.
+
+    Args:
+        suite: The suite whose systems are looked at.
+        folder: The suite's folder, which its paths are relative to.
+
+    Raises:
+        UsageError: A pattern among the `files` of a system names no file.
+    """
+    found: set[Path] = set()
+    for system in suite.systems:
+        found.update(_files_of(system, folder.resolve()))
+    return _hashed(found, folder)
+
+
+def hash_imported(suite: Suite, folder: Path) -> dict[str, str]:
+    """Return the same of the local modules that this process has imported for the systems."""
+    files = {(folder / _python_file(each)).resolve() for each in suite.systems if each.python}
+    return _hashed({path for file in files for path in imported_since(file)}, folder)
+
+
+def hash_file(name: str, folder: Path) -> str:
+    """Return the SHA-256 of one of these files as it is now, or why there is none."""
+    return _digest(folder.resolve() / name)
+
+
+def _hashed(paths: Iterable[Path], folder: Path) -> dict[str, str]:
+    named = {Path(os.path.relpath(path, folder.resolve())).as_posix(): path for path in paths}
+    return {name: _digest(named[name]) for name in sorted(named)}
+
+
+def _python_file(system: System) -> str:
+    return (system.python or "").rpartition(":")[0]
+
+
+def _files_of(system: System, folder: Path) -> Iterator[Path]:
+    if system.python is not None:
+        yield from _with_imports((folder / _python_file(system)).resolve(), folder)
+    for path in _named_by(system.command or (), folder):
+        yield from _with_imports(path, folder)
+    for pattern in system.files:
+        yield from _matching(pattern, system, folder)
+
+
+def _matching(pattern: str, system: System, folder: Path) -> Iterator[Path]:
+    """Yield the files that a pattern of the suite names.
+
+    Raises:
+        UsageError: There is none.
+    """
+    found = [folder / each for each in glob(pattern, root_dir=folder, recursive=True)]  # noqa: PTH207 (may be absolute)
+    files = [path.resolve() for path in found if path.is_file()]
+    if not files:
+        raise UsageError(
+            f"systems.{system.name}.files: {pattern} names no file",
+            fix="a path or a glob, relative to the suite: prompts/*.md",
+        )
+    yield from files
+
+
+def _with_imports(path: Path, folder: Path) -> Iterator[Path]:
+    """Yield a file and, of a Python file, every local module that it leads to."""
+    if path.suffix in SOURCE_SUFFIXES:
+        yield from LocalImports((path.parent, folder)).reached_from(path)
+    elif path.is_file():
+        yield path
+
+
+def _named_by(command: Sequence[str], folder: Path) -> Iterator[Path]:
+    """Yield the local files that a command names: its words, and `python -m MODULE`."""
+    for before, word in zip(("", *command), command, strict=False):
+        for each in _words(word):
+            path = (folder / each).resolve()
+            if path.is_file() and not _is_installed(Path(each)):
+                yield path
+        if before == "-m" and _MODULE.fullmatch(word):
+            yield from LocalImports((folder,)).module_files(f"{word}.__main__")
+
+
+def _words(word: str) -> Iterator[str]:
+    """Yield an argument, what stands after its `=`, and the words of a shell's command line."""
+    yield word
+    yield from filter(None, (word.partition("=")[2],))
+    if any(each.isspace() for each in word):
+        try:
+            yield from shlex.split(word)
+        except ValueError:  # a quotation that does not end
+            return
+
+
+def _is_installed(path: Path) -> bool:
+    """Say whether a file is a program of this machine, as interpreters are, and not local code."""
+    if not path.is_absolute():
+        return False
+    programs = {Path(each) for each in os.get_exec_path()} | {Path(sys.executable).parent}
+    return path.parent in programs or (path.parent.parent / "pyvenv.cfg").is_file()
+
+
+def _digest(path: Path) -> str:
+    """Return the SHA-256 of a file; of a very large one, size and time of change stand for it."""
+    try:
+        about = path.stat()
+        if about.st_size > _LARGEST:
+            return f"{about.st_size} bytes, changed {about.st_mtime_ns}"
+        return sha256(path.read_bytes()).hexdigest()
+    except OSError as error:
+        return f"cannot be read: {error.strerror}"

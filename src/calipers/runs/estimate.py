@@ -1,0 +1,92 @@
+"""What a suite would take: calls, tokens and dollars, from its prompts and the price list."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from calipers.systems.budget import most_output
+from calipers.runs.plan import Place, Plan
+from calipers.systems.pricing import Pricing, pricing_of
+
+_BYTES_PER_TOKEN = 4  # of plain English; other texts have fewer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SystemEstimate:
+    """What one system's calls would take."""
+
+    name: str
+    calls: int
+    input_tokens: int | None = None  # about
+    output_tokens: int | None = None  # at most
+    input_usd: float | None = None
+    most_usd: float | None = None
+    price: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """What a suite would take, from an empty folder."""
+
+    systems: tuple[SystemEstimate, ...]
+
+    @property
+    def calls(self) -> int:
+        """In all."""
+        return sum(each.calls for each in self.systems)
+
+
+def estimated(plan: Plan, prices: Sequence[Pricing | None]) -> Estimate:
+    """Count the calls, and price those of models."""
+    found = (
+        _of_model(plan, at, prices[at])
+        if system.model is not None
+        else SystemEstimate(name=system.name, calls=plan.per_system)
+        for at, system in enumerate(plan.suite.systems)
+    )
+    return Estimate(systems=(*found, *_of_judges(plan)))
+
+
+def _of_judges(plan: Plan) -> Iterator[SystemEstimate]:
+    """The calls of each judge's models; what they will read is not known yet."""
+    for judge in plan.suite.judges:
+        for at, model in enumerate(judge.models):
+            pricing = pricing_of(model)
+            yield SystemEstimate(
+                name=f"{model.model}, where unsure" if at else f"{judge.name} (judge)",
+                calls=plan.calls * judge.samples,
+                price=None if pricing is None else pricing.source,
+            )
+
+
+def _of_model(plan: Plan, system: int, pricing: Pricing | None) -> SystemEstimate:
+    tokens = output = 0
+    bounded = True
+    for tier in range(max(1, len(plan.suite.tiers))):
+        settings = plan.settings(system, Place(0, tier, 1))
+        most = most_output(settings)
+        bounded = bounded and most is not None
+        output += (most or 0) * len(plan.tasks)
+        for task in range(len(plan.tasks)):
+            tokens += prompt_tokens(plan.prompt(Place(task, tier, 1)))
+    tokens, output = tokens * plan.suite.runs, output * plan.suite.runs
+    return SystemEstimate(
+        name=plan.suite.systems[system].name,
+        calls=plan.per_system,
+        input_tokens=tokens,
+        output_tokens=output if bounded else None,
+        input_usd=None if pricing is None else _cost(pricing, tokens, 0, plan.per_system),
+        most_usd=_cost(pricing, tokens, output, plan.per_system) if pricing and bounded else None,
+        price=None if pricing is None else pricing.source,
+    )
+
+
+def prompt_tokens(prompt: str) -> int:
+    """About how many tokens a prompt has."""
+    return len(prompt.encode()) // _BYTES_PER_TOKEN + 1
+
+
+def _cost(pricing: Pricing, tokens: int, output: int, calls: int) -> float:
+    """Priced call by call: long prompts may cost more per token."""
+    return pricing.at(input=tokens / calls, output=output / calls) * calls

@@ -1,0 +1,146 @@
+"""A result folder: held by one run at a time, and by one suite for good."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from calipers.support.errors import UsageError
+from calipers.runs.result_folder import GATE, MANIFEST, REPORT, SCORE, new_stamp
+from calipers.systems import journal
+from calipers.runs.manifest import SCHEMA
+from calipers.support.whole_files import write_whole
+
+_LOCK = ".lock"
+_VERDICTS = (SCORE, GATE, REPORT)  # what is made of the journal, and holds for that state of it
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """Where the results of a suite are."""
+
+    path: Path
+
+    @property
+    def journal(self) -> Path:
+        """The records."""
+        return self.path / journal.NAME
+
+    @property
+    def answers(self) -> Path:
+        """The answers that wait for their judges."""
+        return self.path / ".unjudged.jsonl"
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Keep other runs out; the lock goes with the process, however that ends."""
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            lock = os.open(self.path / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            raise UsageError(
+                f"{self.path}: {error.strerror}", fix="name another folder: -o FOLDER"
+            ) from error
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(lock)
+            raise UsageError(
+                f"{self.path}: another run is at work in this folder",
+                fix="wait for it, or name another folder: -o FOLDER",
+            ) from None
+        try:
+            yield
+        finally:
+            os.close(lock)
+
+    def manifest(self) -> dict[str, Any] | None:
+        """Return what the folder is of; None where no call has ended in it, so that it is free.
+
+        Raises:
+            UsageError: There are records, and the manifest is missing or cannot be read.
+        """
+        path = self.path / MANIFEST
+        if not any(_has_content(each) for each in (self.journal, self.answers)):
+            return None
+        try:
+            found = json.loads(path.read_bytes())
+        except FileNotFoundError:
+            raise UsageError(
+                f"{self.path}: it holds {journal.NAME}, and no {MANIFEST}",
+                fix="name another folder: -o FOLDER",
+            ) from None
+        except (OSError, ValueError) as error:
+            raise UsageError(
+                f"{path}: cannot be read: {error}", fix="name another folder: -o FOLDER"
+            ) from error
+        parts = ("suite", "data", "files")
+        if (
+            not isinstance(found, dict)
+            or found.get("schema") != SCHEMA
+            or not all(isinstance(found.get(each), dict) for each in parts)
+        ):
+            raise UsageError(
+                f"{path}: not of a run of calipers", fix="name another folder: -o FOLDER"
+            )
+        return found
+
+    def write(self, name: str, content: str) -> None:
+        """A file of the folder, all at once or not at all, for its owner alone."""
+        write_whole(self.path / name, content, private=True)
+
+    def write_json(self, name: str, value: Mapping[str, Any]) -> None:
+        """The same, of JSON."""
+        self.write(name, json.dumps(value, indent=1, ensure_ascii=False) + "\n")
+
+    def remove_verdicts(self) -> None:
+        """Remove the score, the verdict and the report: they are of another state of the journal.
+
+        Raises:
+            UsageError: One of them cannot be removed, and would be taken for this run's.
+        """
+        for name in _VERDICTS:
+            path = self.path / name
+            try:
+                path.unlink(missing_ok=True)
+            except OSError as error:
+                raise UsageError(
+                    f"{path}: {error.strerror}, and it is of an earlier run",
+                    fix="remove it, or name another folder: -o FOLDER",
+                ) from error
+
+    def set_aside(self) -> Path | None:
+        """Move what earlier runs left here into a folder beside this one.
+
+        The journal goes last, so that a process killed in between leaves a folder that is whole.
+
+        Returns:
+            The folder that holds it now; None where there was nothing.
+        """
+        if self.manifest() is None:
+            return None
+        here = self.path.resolve()
+        kept = here.with_name(f"{here.name}.{new_stamp()}")
+        while kept.exists():
+            kept = here.with_name(f"{kept.name}+")
+        try:
+            kept.mkdir()
+        except OSError as error:
+            raise UsageError(
+                f"{kept}: {error.strerror}", fix="name another folder: -o FOLDER"
+            ) from error
+        write_whole(kept / MANIFEST, (self.path / MANIFEST).read_bytes())
+        for name in (*_VERDICTS, self.answers.name, journal.NAME):
+            with suppress(FileNotFoundError):
+                (self.path / name).rename(kept / name)
+        return kept
+
+
+def _has_content(path: Path) -> bool:
+    return path.exists() and path.stat().st_size > 0

@@ -1,0 +1,68 @@
+"""What a result folder says of the run that made it: suite, data, code, versions, prices."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterator, Sequence
+from hashlib import sha256
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from calipers.judges.rubrics import Rubric
+from calipers.runs.code_under_test import hash_code
+from calipers.records.tasks import Tasks
+from calipers.systems.pricing import Pricing
+from calipers.runs.suite import Suite
+from calipers.systems import mask_of
+from calipers.systems.servers import hash_servers
+from calipers.support.version import __version__
+
+SCHEMA = "calipers.run/1"
+ANSWERS = "answers"  # how many answers of the last run are new, how many were there before
+FRESH = "fresh"  # begun with --fresh: no reply comes from a cache
+IMPORTED = "imported"  # local modules that the systems were seen to import, beside `files`
+ORDER_SEED = "order_seed"  # that draws the tasks, of a run until the gate is decided
+
+_PACKAGES = ("pydantic-ai-slim", "openai", "anthropic", "aiohttp", "genai-prices")
+
+
+def new_manifest(
+    suite: Suite,
+    base: Path,
+    tasks: Tasks,
+    prices: Sequence[Pricing | None],
+    rubrics: Sequence[Rubric],
+) -> dict[str, Any]:
+    """Return the manifest of a run that begins now, masked; `base` is the suite's folder."""
+    known = zip(suite.systems, prices, strict=True)
+    judges = zip(suite.judges, rubrics, strict=True)
+    models = [model for judge in suite.judges for model in judge.models]
+    found = {
+        "schema": SCHEMA,
+        "version": __version__,
+        "suite": suite.model_dump(mode="json"),
+        "data": {"path": suite.data, "sha256": tasks.sha256, "tasks": len(tasks)},
+        "files": {**hash_code(suite, base), **_hash_policy(suite, base)},
+        "versions": dict(_versions()),
+        "seed": {system.name: system.settings.get("seed") for system in suite.systems},
+        "prices": {system.name: each.to_dict() for system, each in known if each is not None},
+        "servers": hash_servers((*suite.systems, *models)),
+        **({"rubrics": {judge.name: each.hash for judge, each in judges}} if rubrics else {}),
+    }
+    return mask_of(suite).values(found)  # type: ignore[no-any-return]
+
+
+def _hash_policy(suite: Suite, base: Path) -> dict[str, str]:
+    if suite.policy is None:
+        return {}
+    return {suite.policy: sha256((base / suite.policy).read_bytes()).hexdigest()}
+
+
+def _versions() -> Iterator[tuple[str, str]]:
+    yield "python", platform.python_version()
+    for package in _PACKAGES:
+        try:
+            yield package, metadata.version(package)
+        except metadata.PackageNotFoundError:
+            continue

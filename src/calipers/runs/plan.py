@@ -1,0 +1,162 @@
+"""Systems × tiers × tasks × runs: which calls a suite asks for, each with its place in the order.
+
+A system's calls are numbered, all tasks of the first run first: whatever is cut short has whole
+passes over the tasks. The number stands for the call wherever one is kept in mind.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from calipers.support.errors import UsageError, nearest
+from calipers.records.tasks import Task, Tasks
+from calipers.runs.suite import Suite, Tier
+from calipers.systems.answers import ASK
+from calipers.systems.calls import Call
+
+_DEFAULT_PROMPT = "{input}"
+_FIELD = re.compile(r"\{\{|\}\}|\{([A-Za-z_][\w.-]*)\}")
+
+Key = tuple[str, str, str | None, int]
+"""id, model, tier and run: what tells one record from another."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Which task, tier and run a call is of."""
+
+    task: int
+    tier: int
+    run: int
+
+
+class Plan:
+    """All calls of a suite."""
+
+    def __init__(self, suite: Suite, tasks: Tasks) -> None:
+        self.suite = suite
+        self.tasks = tasks
+        self.tiers: Sequence[Tier | None] = suite.tiers or [None]
+        self._tier_at = {tier and tier.name: at for at, tier in enumerate(self.tiers)}
+        self._task_at = {str(task["id"]): at for at, task in enumerate(tasks.tasks)}
+        self._prompts = [Prompt(self._prompt_of(tier)) for tier in self.tiers]
+        self.per_system = len(tasks) * len(self.tiers) * suite.runs
+        given = suite.prompt is not None or any(tier.prompt for tier in suite.tiers)
+        self._shows_prompt = given or any(system.model for system in suite.systems)
+        self._check_prompts()
+
+    @property
+    def calls(self) -> int:
+        """How many there are in all."""
+        return self.per_system * len(self.suite.systems)
+
+    def place(self, number: int) -> Place:
+        """What the call of that number is of."""
+        rest, task = divmod(number, len(self.tasks))
+        run, tier = divmod(rest, len(self.tiers))
+        return Place(task, tier, run + 1)
+
+    def number(self, key: Key) -> int | None:
+        """The number of the call whose record has that key; None where there is no such call."""
+        task, tier = self._task_at.get(key[0]), self._tier_at.get(key[2])
+        if task is None or tier is None or not 1 <= key[3] <= self.suite.runs:
+            return None
+        return self.number_at(Place(task, tier, key[3]))
+
+    def number_at(self, place: Place) -> int:
+        """The number of the call that is of these."""
+        return ((place.run - 1) * len(self.tiers) + place.tier) * len(self.tasks) + place.task
+
+    def task_at(self, name: str) -> int:
+        """Which task has that id."""
+        return self._task_at[name]
+
+    def prompt(self, place: Place) -> str:
+        """What a model is asked."""
+        return self._prompts[place.tier].filled(self.tasks.tasks[place.task])
+
+    def settings(self, system: int, place: Place) -> dict[str, Any]:
+        """The system's settings, the tier's above them, and a seed for each run."""
+        tier = self.tiers[place.tier]
+        settings = {**self.suite.systems[system].settings, **(tier.settings if tier else {})}
+        if isinstance(settings.get("seed"), int):
+            settings["seed"] += place.run - 1
+        return settings
+
+    def identity(self, system: int, place: Place) -> dict[str, Any]:
+        """The fields that tell the record from all others."""
+        tier = self.tiers[place.tier]
+        return {
+            "id": self.tasks.tasks[place.task]["id"],
+            "model": self.suite.systems[system].name,
+            **({} if tier is None else {"tier": tier.name}),
+            "run": place.run,
+        }
+
+    def call(self, system: int, place: Place) -> Call:
+        """What the system is given; functions and commands find the prompt in the record."""
+        prompt = self.prompt(place)
+        record = {**self.tasks.tasks[place.task], **self.identity(system, place)}
+        if prompt and self._shows_prompt:
+            record.setdefault("prompt", prompt)
+        return Call(record=record, prompt=prompt, settings=self.settings(system, place))
+
+    def _prompt_of(self, tier: Tier | None) -> str:
+        prompt = (tier and tier.prompt) or self.suite.prompt or _DEFAULT_PROMPT
+        asks = self.suite.confidence is not None and self.suite.confidence.ask
+        return f"{prompt}\n{_escaped(ASK)}" if asks else prompt
+
+    def _check_prompts(self) -> None:
+        """Refuse a prompt with a field that a task lacks, before anything is paid for.
+
+        Where nobody has written a prompt and no model is asked, there is one only for functions
+        that take a text, and only where every task has an input.
+        """
+        if not self._shows_prompt:
+            has_functions = any(system.python for system in self.suite.systems)
+            if not (
+                has_functions and all(task.get("input") is not None for task in self.tasks.tasks)
+            ):
+                self._prompts = [Prompt("") for _ in self.tiers]
+            return
+        for prompt in self._prompts:
+            for task in self.tasks.tasks:
+                for name in prompt.fields:
+                    if task.get(name) is None:
+                        raise UsageError(
+                            f"the prompt names {{{name}}}, and the task {task['id']} has none",
+                            fix=f"{nearest(name, task)} ({{{{{name}}}}} stands for itself)",
+                        )
+
+
+class Prompt:
+    """A text with fields of the record in braces; other braces stand for themselves.
+
+    >>> Prompt('{question} as JSON: {"answer": …}').filled({"question": "2 + 2"})
+    '2 + 2 as JSON: {"answer": …}'
+    """
+
+    def __init__(self, template: str) -> None:
+        self._template = template
+        self.fields = tuple(
+            dict.fromkeys(match[1] for match in _FIELD.finditer(template) if match[1])
+        )
+
+    def filled(self, task: Task) -> str:
+        """The text for one task."""
+        return _FIELD.sub(lambda match: _value(task, match), self._template)
+
+
+def _value(task: Mapping[str, Any], match: re.Match[str]) -> str:
+    if match[1] is None:
+        return match[0][0]
+    value = task[match[1]]
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _escaped(text: str) -> str:
+    return text.replace("{", "{{").replace("}", "}}")

@@ -1,0 +1,53 @@
+"""A suite that is read and checked before anything is called or written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from calipers.scores.calibration import read_all
+from calipers.gates.policy import read_policy
+from calipers.judges.rubrics import Rubric
+from calipers.records.tasks import read_tasks
+from calipers.runs.finish import gate_fields
+from calipers.judges.panels import rubrics_of
+from calipers.runs.plan import Plan
+from calipers.systems.pricing import Pricing, price_notices, pricings
+from calipers.runs.until_decided import UntilDecided, until_decided
+from calipers.runs.suite import Suite, read_suite
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """A suite that has been read and checked: nothing is called yet, nothing is written."""
+
+    suite: Suite
+    base: Path  # the suite's folder, which its paths are relative to
+    plan: Plan
+    prices: Sequence[Pricing | None]
+    rubrics: Sequence[Rubric]  # of the judges
+    notices: tuple[str, ...]
+
+
+def prepared(path: str | Path) -> Prepared:
+    """Read a suite, its data and its policy; every mistake in them is found here."""
+    suite, base = read_suite(path), Path(path).parent
+    rubrics = rubrics_of(suite.judges, base)
+    if suite.policy is not None:
+        read_all(read_policy(base / suite.policy).judges.calibrations)
+    tasks = read_tasks(base / suite.data)
+    prices = pricings(suite)
+    return Prepared(
+        suite=suite,
+        base=base,
+        plan=Plan(suite, tasks),
+        prices=prices,
+        rubrics=rubrics,
+        notices=(*tasks.notices, *price_notices(suite, prices)),
+    )
+
+
+def deciding_course(suite: Prepared, seed: int) -> UntilDecided:
+    """The calls that decide the gate of a suite, in the order that the seed draws."""
+    return until_decided(suite.plan, suite.suite, suite.base, gate_fields(suite.suite), seed)

@@ -1,0 +1,241 @@
+"""From data, or a result folder, to a report: measure, decide, look at what went wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from math import isfinite
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from calipers.scores.calibration import Calibration, read_all
+from calipers.support.errors import CalipersError, UsageError
+from calipers.gates.stored import stored_gate
+from calipers.metrics.scenarios.case_weights import CaseWeights
+from calipers.metrics.declare.settings import Settings
+from calipers.runs.report_data import SAMPLES, Report
+from calipers.runs.result_folder import (
+    GATE,
+    MANIFEST,
+    RECORDS,
+    SCORE,
+    result_folder,
+    stored_json,
+    suite_name,
+    suite_parts,
+    why_incomplete,
+)
+from calipers.scores.results import Group, Score
+from calipers.runs.samples import OUTCOMES, SampleTable
+from calipers.scores import Options, Progress, score_data
+from calipers.records import STDIN
+from calipers.support.version import __version__
+
+if TYPE_CHECKING:
+    from calipers.scores.choices import PolicyLike
+    from calipers.gates.result import GateResult
+
+_SYSTEM = ("model", "tier")  # what tells systems apart, where nothing else is asked for
+_PARTS = ("category", "capability")  # what tells tasks apart
+_MOST_CELLS = 400  # of a breakdown
+_BROKEN_DOWN = ("accuracy", "pass_rate", "agent_composite", "cost_usd", "latency_p95_ms")
+_NAMED = 4  # models, or files, on a line
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportOptions:
+    """What a user can ask of a report beside what a score takes."""
+
+    policy: PolicyLike | None = None
+    samples: int = SAMPLES
+    title: str | None = None
+
+
+def report_data(
+    data: Any,
+    asked: ReportOptions,
+    options: Options,
+    progress: Progress = lambda _: None,
+    gate: GateResult | None = None,
+) -> Report:
+    """The report on the records in `data`, or in the result folder that it names."""
+    _refuse_what_is_read_once(data)
+    folder = result_folder(data)
+    manifest = None if folder is None else stored_json(folder / MANIFEST)
+    records = data if folder is None else str(folder / RECORDS)
+    if folder is not None and asked.policy is None:
+        options = _as_scored(folder, options)
+    table = SampleTable(asked.samples, options.plan().fields if options.on_bad == "skip" else ())
+    look = replace(options, by=(), metrics=OUTCOMES, resamples=0, calibrations=())
+    score_data(records, look, lambda share: progress(share / 2), table.watch)
+    several = table.several()
+    by = options.by or tuple(name for name in _SYSTEM if name in several)
+    options = replace(options, by=by, for_report=True)
+    score = score_data(records, options, lambda share: progress((1 + share) / 2))
+    if asked.policy is not None:
+        gate = _decided(records, asked.policy, options)
+    elif gate is None and folder is not None and (stored := stored_json(folder / GATE)):
+        gate = stored_gate(stored)
+    stale = tuple(_stale(gate, score))
+    gate = None if stale else gate
+    return Report(
+        title=asked.title or _title(score, manifest),
+        facts=dict(_facts(score, table, manifest, records)),
+        score=score,
+        gate=gate,
+        incomplete=None if gate is not None or manifest is None else _lacking(manifest, score),
+        breakdowns=dict(_breakdowns(records, score, several, options)),
+        failures=tuple(table.failures()),
+        samples=table.samples(),
+        kinds=table.kinds(),
+        notices=(*stale, *score.notices),
+    )
+
+
+def _stale(gate: GateResult | None, score: Score) -> Iterator[str]:
+    """Say that a stored verdict is of other records than these, and is not shown."""
+    errors = sum(group.errors for group in score.groups)
+    if gate is not None and (gate.records, gate.errors) != (score.records, errors):
+        yield (
+            f"{GATE} was decided on {gate.records:,} records, {gate.errors:,} of them failed; now "
+            f"there are {score.records:,} and {errors:,}: decide anew with calipers run or gate"
+        )
+
+
+def _lacking(manifest: Mapping[str, Any], score: Score) -> str | None:
+    errors = sum(group.errors for group in score.groups)
+    return why_incomplete(manifest, score.records, errors)
+
+
+def _refuse_what_is_read_once(data: Any) -> None:
+    named = data if isinstance(data, list | tuple) else [data]
+    if any(isinstance(each, str) and each == STDIN for each in named):
+        raise UsageError(
+            "a report reads its records several times, and standard input can be read once",
+            fix="write the records to a file first",
+        )
+
+
+def _as_scored(folder: Path, options: Options) -> Options:
+    """The options with what the suite's policy brought when the folder was scored."""
+    found = (stored_json(folder / SCORE) or {}).get("settings")
+    if options.settings != Settings() or not isinstance(found, dict):
+        return options
+    weights, budget = found.get("case_weights"), found.get("latency_budget_ms")
+    settings = options.settings
+    try:
+        settings = replace(
+            settings,
+            case_weights=None if weights is None else CaseWeights(**weights),
+            latency_budget_ms=settings.latency_budget_ms if budget is None else float(budget),
+        )
+    except (TypeError, ValueError, UsageError):
+        return options
+    calibrations = options.calibrations or _calibrations(found.get("calibrations"))
+    return replace(options, settings=settings, calibrations=calibrations)
+
+
+def _calibrations(files: Any) -> tuple[Calibration, ...]:
+    """The judges' calibrations, where all files that the score was corrected by are still there."""
+    paths = [Path(str(each)) for each in files] if isinstance(files, list) else []
+    try:
+        return read_all(paths) if all(path.is_file() for path in paths) else ()
+    except (CalipersError, OSError, ValueError):
+        return ()
+
+
+def _decided(records: Any, policy: PolicyLike, options: Options) -> GateResult:
+    from calipers.gates.decide import GateOptions, gate_data  # noqa: PLC0415 (loads pydantic)
+
+    return gate_data(records, policy, GateOptions(), replace(options, for_report=False))
+
+
+def _breakdowns(
+    records: Any, score: Score, several: Mapping[str, int], options: Options
+) -> Iterator[tuple[str, Score]]:
+    """The few metrics that matter most, by each field that takes several values."""
+    names = [name for name in _BROKEN_DOWN if any(_known(group, name) for group in score.groups)]
+    for field in (*_PARTS, *_SYSTEM) if names else ():
+        if field in several and field not in options.by:
+            few = several[field] * len(score.groups) <= _MOST_CELLS
+            by = (field, *(options.by if few else ()))
+            asked = replace(options, by=by, metrics=tuple(names), for_report=False)
+            yield field, score_data(records, asked)
+
+
+def _known(group: Group, name: str) -> bool:
+    found = group.metrics.get(name)
+    return found is not None and found.value is not None and isfinite(found.value)
+
+
+def _title(score: Score, manifest: Mapping[str, Any] | None) -> str:
+    inputs = _some([Path(each.path).name for each in score.inputs])
+    return suite_name(manifest) or inputs or "Report"
+
+
+def _facts(
+    score: Score, table: SampleTable, manifest: Mapping[str, Any] | None, records: Any
+) -> Iterator[tuple[str, str]]:
+    """What was measured, in pairs of a word and its value."""
+    errors = sum(group.errors for group in score.groups)
+    failed = f", {errors:,} of them failed calls" if errors else ""
+    truncated = sum(group.truncated for group in score.groups)
+    cut_off = f", {truncated:,} truncated replies" if truncated else ""
+    yield "Records", f"{score.records:,}{failed}{cut_off}"
+    for field in _SYSTEM:
+        if values := table.values(field):
+            counted = f"{len(values)}: " if len(values) > _NAMED else ""
+            plural = "" if len(values) == 1 else "s"
+            yield f"{field.capitalize()}{plural}", f"{counted}{_some(values)}"
+    yield "Read from", _some([each.path for each in score.inputs])
+    if (when := _when(records)) is not None:
+        yield "Records written", when
+    if manifest is not None:
+        yield from _of_run(manifest)
+    yield "Measured with", f"Calipers {__version__}, seed {score.seed}"
+    yield "Intervals", f"{100 * score.settings['confidence']:g} %"
+    if prices := score.settings.get("prices"):
+        yield "Prices", str(prices)
+
+
+def _of_run(manifest: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """What the run's manifest tells, as far as it can be read."""
+    if systems := suite_parts(manifest, "systems"):
+        kinds = ("model", "python", "command", "http")
+        named = [
+            f"{each.get('name')} ({' '.join(map(str, what)) if isinstance(what, list) else what})"
+            for each in systems
+            for what in [next((each[kind] for kind in kinds if each.get(kind)), "?")]
+        ]
+        yield "Systems", _some(named)
+    answers = manifest.get("answers")
+    if isinstance(answers, dict) and {"new", "reused"} <= answers.keys():
+        yield "Answers", f"{answers['new']} new in the last run, {answers['reused']} reused"
+    prices = manifest.get("prices")
+    if isinstance(prices, dict) and prices:
+        sources = {
+            str(each.get("source"))
+            for each in prices.values()
+            if isinstance(each, dict) and each.get("source")
+        }
+        if sources:
+            yield "Prices of the run", _some(sorted(sources))
+
+
+def _when(records: Any) -> str | None:
+    """When the newest of the files was last written."""
+    paths = records if isinstance(records, list | tuple) else [records]
+    times = [
+        Path(each).stat().st_mtime
+        for each in paths
+        if isinstance(each, str | Path) and Path(each).is_file()
+    ]
+    if not times:
+        return None
+    return datetime.fromtimestamp(max(times), UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more

@@ -1,0 +1,147 @@
+"""From a reply, or a fault, to the record of a call."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from calipers.records.fields import BadValue
+from calipers.records.tasks import FOUND_OUT
+from calipers.systems.journal import encoded
+from calipers.records.completing import DERIVED, complete_row
+from calipers.records.rows import check_field, scalar_type
+from calipers.runs.suite import Suite
+from calipers.systems.answers import Rule, split_thought, stated_confidence, token_confidence
+from calipers.systems.calls import KINDS, Call, Fault, Reply
+from calipers.systems.wire import MOST_BYTES
+
+# What belongs to the task or to the run: a system that could change it would grade itself.
+_GIVEN = (
+    *("id", "model", "tier", "run", "prompt", "input", "target", "reference", "actual"),
+    *("expected_behaviors", "checks", "category", "capability", "tags", "weight", "turns"),
+    "optimal_tools",
+)
+_MOST_FIELDS = 1000  # each may become a column of a table
+_DEEPEST = 100  # levels of lists and objects in a field
+
+
+class Reading:
+    """How a suite's replies become record fields."""
+
+    def __init__(self, suite: Suite, predicted: type | None = None) -> None:
+        answer = suite.answer
+        self._rule = Rule() if answer is None else Rule(answer.after, answer.regex)
+        self._asks = suite.confidence is not None and suite.confidence.ask
+        self._weighs = suite.confidence is not None and suite.confidence.logprobs
+        self._splits = suite.split_thinking
+        self._has_judges = bool(suite.judges)
+        self._predicted = predicted  # the type of what was predicted first
+
+    def fields(self, call: Call, reply: Reply) -> dict[str, Any]:
+        """Return the fields that a reply gives, as `score` will read them.
+
+        Raises a Fault for a reply that reports an error, and a `bad_response` for one that `score`
+        would refuse, so that it spoils its own record and no other.
+        """
+        fields = _checked(call, reply.fields)
+        if (error := fields.pop("error", None)) not in (None, "", False):
+            raise _reported(str(error))
+        if self._has_judges and fields.get("judgments") is not None:
+            raise Fault("bad_response", "judgments: only the suite's judges give them")
+        self._check_prediction(fields.get("predicted"))
+        if reply.text is None:
+            return fields
+        _refuse_too_long(reply.text)
+        return {**self._told(reply.text, reply), **fields}
+
+    def _check_prediction(self, predicted: Any) -> None:
+        """Refuse a prediction of another type than the first: a column has one type."""
+        kind = scalar_type(predicted)
+        self._predicted = self._predicted or kind
+        if kind is not None and kind is not self._predicted:
+            raise Fault("bad_response", "predicted: of another type than in the replies before")
+
+    def _told(self, text: str, reply: Reply) -> dict[str, Any]:
+        """What the text says: answer, chain of thought, how sure it is."""
+        probability, thought = None, reply.reasoning
+        if self._splits:
+            text, aloud = split_thought(text)
+            thought = aloud if thought is None else thought
+        if self._asks:
+            text, probability = stated_confidence(text)
+        answer, cot = self._rule.read(text)
+        found: dict[str, Any] = {"answer": answer}
+        if thought is not None and cot:
+            found["output"] = text  # the cot is the provider's, and the text must not be lost
+        if (cot := cot if thought is None else thought) is not None:
+            found["cot"] = cot
+        if self._weighs:
+            probability = token_confidence(answer, reply.logprobs)
+        if probability is not None:
+            found["prob_correct"] = probability
+        return found
+
+
+def _checked(call: Call, given: Mapping[str, Any]) -> dict[str, Any]:
+    if len(given) > _MOST_FIELDS:
+        raise Fault("bad_response", f"more than {_MOST_FIELDS:,} fields")
+    fields = {}
+    for name, value in given.items():
+        if _is_given(name, value, call):
+            if value is not None and value != call.record.get(name):
+                raise Fault(
+                    "bad_response", f"{name} is not what was given, but {value!r}", most=200
+                )
+            continue
+        try:
+            _refuse_deep(value)
+            check_field(name, value)
+        except BadValue as problem:
+            raise Fault("bad_response", f"{name}: {problem}") from None
+        except (ValueError, TypeError, OverflowError, RecursionError) as problem:
+            raise Fault("bad_response", f"{name}: {problem}") from None
+        if not (isinstance(value, float) and math.isnan(value)):
+            fields[name] = value
+    try:
+        check_field("trace", complete_row(fields, DERIVED).get("trace"))
+    except BadValue as problem:
+        raise Fault("bad_response", str(problem)) from None
+    try:
+        line = encoded(fields)
+    except (ValueError, TypeError, RecursionError) as problem:
+        raise Fault("bad_response", f"no JSON: {problem}") from None
+    _refuse_too_long(line)
+    return fields
+
+
+def _is_given(name: str, value: Any, call: Call) -> bool:
+    """Say whether a field is the task's: by its name, or because the task has it."""
+    given = call.record.get(name)
+    if name == "messages" and isinstance(given, list) and isinstance(value, list):
+        return value[: len(given)] != given  # a conversation may go on
+    return name in _GIVEN or (name not in FOUND_OUT and given is not None)
+
+
+def _refuse_deep(value: Any, level: int = 0) -> None:
+    if level > _DEEPEST:
+        raise BadValue("nested too deep")
+    if isinstance(value, Mapping):
+        value = value.values()
+    elif not isinstance(value, list | tuple):
+        return
+    for part in value:
+        _refuse_deep(part, level + 1)
+
+
+def _refuse_too_long(text: str) -> None:
+    """What no server or command may send, no function may return."""
+    if len(text) > MOST_BYTES:
+        raise Fault("bad_response", f"a reply of more than {MOST_BYTES >> 20} MiB")
+
+
+def _reported(error: str) -> Fault:
+    kind, colon, message = error.partition(":")
+    if colon and kind in KINDS:
+        return Fault(kind, message.strip())  # type: ignore[arg-type]
+    return Fault("exception", error)

@@ -1,0 +1,98 @@
+"""What a report holds: the score, the verdict, what failed, and the samples worth reading."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from calipers.support.errors import EXIT_INCOMPLETE, EXIT_PASS, need_extra
+from calipers.support.whole_files import write_whole
+
+if TYPE_CHECKING:
+    from calipers.gates.result import GateResult
+    from calipers.scores.results import Score
+
+SAMPLES = 60  # records that a report shows, unless asked for others
+WRONG = "wrong"  # in the place of an error's kind: no call failed
+
+SampleKind = Literal["wrong", "failed", "right", "unknown"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """One record, as a person reads it."""
+
+    kind: SampleKind
+    id: str
+    by: Mapping[str, Any]  # whose it is: model, tier, run, category, as far as they are known
+    texts: Mapping[str, str]  # input, target, answer, cot, error, …
+    numbers: Mapping[str, float]  # prob_correct, latency_ms, …
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """Records that went wrong in one way: how many there are, and the ids of the first."""
+
+    what: str
+    by: Mapping[str, Any]
+    records: int
+    ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """Everything a report shows. Saves as HTML or Markdown, shows as HTML in a notebook."""
+
+    title: str
+    facts: Mapping[str, str]  # what was measured, when, with what
+    score: Score
+    gate: GateResult | None = None
+    incomplete: str | None = None  # what a run lacks that nobody has decided on
+    breakdowns: Mapping[str, Score] = field(default_factory=dict)  # by a field, within the groups
+    failures: tuple[Failure, ...] = ()
+    samples: tuple[Sample, ...] = ()
+    kinds: Mapping[SampleKind, int] = field(default_factory=dict)  # of all records
+    notices: tuple[str, ...] = ()
+
+    @property
+    def exit_code(self) -> int:
+        """What the command line gives back: 3 when there was nothing to show."""
+        return EXIT_PASS if self.score.records else EXIT_INCOMPLETE
+
+    def to_html(self) -> str:
+        """One page that needs nothing else: it opens from disk and without a network."""
+        need_report("an HTML report")
+        from calipers.reports.pages.report import report_html  # noqa: PLC0415 (loads Jinja and Altair)
+
+        return report_html(self)
+
+    def to_markdown(self) -> str:
+        """The same as text tables, for a pull request or an appendix."""
+        from calipers.reports.report import report_markdown  # noqa: PLC0415
+
+        return report_markdown(self)
+
+    def save(self, path: str | Path) -> Path:
+        """Write HTML, or Markdown to a file that ends in .md; give back where."""
+        place = Path(path)
+        text = self.to_markdown() if place.suffix == ".md" else self.to_html()
+        write_whole(place, text)
+        return place
+
+    def __str__(self) -> str:
+        return self.to_markdown()
+
+    def _repr_html_(self) -> str:
+        parts = (self.gate, self.score)
+        return "".join(part._repr_html_() for part in parts if part is not None)
+
+
+def need_report(what: str) -> None:
+    """Refuse to make pages without the parts that make them."""
+    need_extra(
+        f"{what}: Jinja, Altair or vl-convert is not installed",
+        extra="report",
+        modules=("jinja2", "altair", "vl_convert"),
+    )

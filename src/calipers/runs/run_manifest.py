@@ -1,0 +1,76 @@
+"""The manifest of the run that goes on: held against the folder's, and written as it changes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from calipers.support.errors import UsageError
+from calipers.runs.result_folder import MANIFEST
+from calipers.runs.changes import MAY_CHANGE, list_changes, policy_notice
+from calipers.runs.folder import Folder
+from calipers.runs.manifest import FRESH, IMPORTED, ORDER_SEED
+
+REPLACED = ("replaced_calls", "replaced_usd")  # by later calls: of the state, and of the manifest
+SPENT = "spent_usd"
+
+
+class RunManifest:
+    """What the folder says of the run, in memory and on the disk."""
+
+    def __init__(self, folder: Folder, content: dict[str, Any], base: Path) -> None:
+        self._folder = folder
+        self._base = base  # the suite's own folder
+        self._content = content
+
+    def begin(self, order_seed: int | None) -> list[str]:
+        """Write down what the folder is of, and go on from what it says of earlier runs.
+
+        Args:
+            order_seed: What draws the order of the tasks, of a run until the gate is decided.
+
+        Returns:
+            What the user is to be told.
+
+        Raises:
+            UsageError: The answers in the folder are of another suite, other data or other code.
+        """
+        now, before = self._content, self._folder.manifest() or {}
+        notices: list[str] = []
+        if before:
+            if changes := list_changes(before, now, self._base):
+                raise UsageError(
+                    f"{self._folder.path}: its answers are stale: {'; '.join(changes)}",
+                    fix="--fresh calls again and keeps the old answers beside the folder, "
+                    f"-o FOLDER takes another one; {', '.join(MAY_CHANGE)} may change",
+                )
+            notices += policy_notice(before, now)
+        for name in (*REPLACED, SPENT):
+            now[name] = before.get(name, 0)
+        now[IMPORTED] = before.get(IMPORTED, {})
+        now[FRESH] = now[FRESH] or before.get(FRESH, False)
+        now |= self._seed(before, order_seed)
+        self._folder.remove_verdicts()
+        self.note({})
+        return notices
+
+    def note(self, changed: Mapping[str, Any]) -> None:
+        """Change some of it, on the disk too."""
+        self._content |= changed
+        self._folder.write_json(MANIFEST, self._content)
+
+    def __getitem__(self, name: str) -> Any:
+        return self._content[name]
+
+    def _seed(self, before: Mapping[str, Any], seed: int | None) -> dict[str, int]:
+        """Return the seed of the order of tasks: whoever has seen results must not draw again."""
+        drawn = before.get(ORDER_SEED)
+        if seed is None:
+            return {} if drawn is None else {ORDER_SEED: drawn}
+        if drawn not in (None, seed):
+            raise UsageError(
+                f"{self._folder.path}: its tasks were drawn with --seed {drawn}, not {seed}",
+                fix=f"go on with --seed {drawn}, or begin anew: --fresh",
+            )
+        return {ORDER_SEED: seed}

@@ -1,0 +1,294 @@
+"""A suite from beginning to end: the folder, the calls, then the score and the gate."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import (
+    AbstractAsyncContextManager,
+    AbstractContextManager,
+    nullcontext,
+    redirect_stdout,
+)
+from functools import partial
+from pathlib import Path
+from typing import Any, TextIO, cast
+
+from calipers.systems.budget import Budget
+from calipers.runs.calling import Calling
+from calipers.runs.choosing import choose_folder
+from calipers.runs.code_under_test import hash_code, hash_imported
+from calipers.runs.schedule import AllCalls, Course
+from calipers.runs.finish import RunResult, ended
+from calipers.runs.folder import Folder
+from calipers.systems.journal import Journal
+from calipers.judges.models import Pace
+from calipers.judges.panels import WorkingJudge, judged, open_judges
+from calipers.systems.loop import run_to_end
+from calipers.runs.manifest import ANSWERS, FRESH, IMPORTED, new_manifest
+from calipers.runs.preparing import Prepared, deciding_course
+from calipers.judges.rejudging import Rejudging
+from calipers.runs.run_manifest import REPLACED, RunManifest
+from calipers.runs.state import DONE, State
+from calipers.systems.tally import Tally
+from calipers.runs.unjudged import Unjudged, unjudged_notice
+from calipers.runs.until_decided import UntilDecided
+from calipers.systems import mask_of, open_systems
+from calipers.systems.masked import MaskedLines
+
+Watch = Callable[[Tally], AbstractContextManager[object]]
+"""Somebody who looks on while the calls are made."""
+
+INTERRUPTED = "it was interrupted"
+SPENT = "the budget is spent"
+DECIDED = "the gate is decided"
+
+
+def run_suite(
+    suite: Prepared,
+    output: Path | None,
+    watch: Watch,
+    *,
+    fresh: bool = False,
+    only_until_decided: bool = False,
+    seed: int = 0,
+    report: bool = True,
+) -> RunResult:
+    """Make the calls that the folder lacks, score what it then holds, and decide.
+
+    Args:
+        suite: What `prepared` has read.
+        output: The result folder; None takes the suite's newest in `results/NAME`, or a new one
+            there where the suite, its data or the code under test has changed.
+        watch: Is given the counts of the calls while these are made.
+        fresh: Make every call; what the folder holds is moved beside it.
+        only_until_decided: Make no more calls than it takes to be sure what the gate will say.
+        seed: Draws the order of the tasks, with `only_until_decided`.
+        report: Write report.html.
+
+    Raises:
+        UsageError: `output` holds the answers of another suite, other data or other code.
+    """
+    course = deciding_course(suite, seed) if only_until_decided else None
+    now = new_manifest(suite.suite, suite.base, suite.plan.tasks, suite.prices, suite.rubrics)
+    now[FRESH] = fresh
+    if output is None:
+        folder, notices = choose_folder(suite.suite, suite.base, now, fresh=fresh)
+        fresh = False
+    else:
+        folder, notices = Folder(output), ()
+    run = _Run(suite, folder, watch, course, RunManifest(folder, now, suite.base), notices)
+    return run(fresh=fresh, report=report)
+
+
+class _Run:
+    """One run, in a folder that it holds."""
+
+    def __init__(
+        self,
+        of: Prepared,
+        folder: Folder,
+        watch: Watch,
+        until_decided: UntilDecided | None,
+        manifest: RunManifest,
+        notices: Sequence[str],
+    ) -> None:
+        self._of = of
+        self._until_decided = until_decided
+        self._folder = folder
+        self._watch = watch
+        self._manifest = manifest
+        early = until_decided.notices() if until_decided else ()
+        self._notices = [*notices, *of.notices, *early]
+        hashes = [rubric.hash for rubric in of.rubrics]
+        self._unjudged = Unjudged(folder.answers, of.suite.judges, hashes)
+
+    def __call__(self, *, fresh: bool, report: bool) -> RunResult:
+        """Run, and return what came of it."""
+        early = self._until_decided
+        with self._folder.held():
+            if fresh and (kept := self._folder.set_aside()) is not None:
+                self._notices.append(f"the answers of before are in {kept}")
+            self._notices += self._manifest.begin(None if early is None else early.seed)
+            journal = Journal(self._folder.journal)
+            try:
+                state = self._answers_there(journal)
+                reused = _answers(state)
+                state, stopped = self._all_made(state, journal)
+                self._notices += unjudged_notice(len(state.unjudged))
+            finally:
+                journal.close()
+            answers = {"new": _answers(state) - reused, "reused": reused}
+            self._notices += self._changed_meanwhile(answers["new"])
+            self._manifest.note({ANSWERS: answers})
+            self._note_imports()
+            return ended(
+                self._of.suite,
+                self._of.base,
+                self._folder,
+                state,
+                answers=answers,
+                stopped=stopped,
+                early=None if early is None else early.early(state.tally.done),
+                interrupted=stopped == INTERRUPTED,
+                notices=self._notices,
+                report=report,
+            )
+
+    @property
+    def _is_fresh(self) -> bool:
+        """Say whether no reply may come from a cache."""
+        return bool(self._manifest[FRESH])
+
+    def _answers_there(self, journal: Journal) -> State:
+        """Read what the folder holds, the answers that no judge has seen included."""
+        state = self._state(journal)
+        return self._state(journal) if self._move_unjudged(state, journal) else state
+
+    def _move_unjudged(self, state: State, journal: Journal) -> int:
+        """Move answers that wait for judges into the journal; return how many there were."""
+
+        def is_done(record: Mapping[str, Any]) -> bool:
+            system, number = state.place_of(record)
+            return state.calls[system][number] == DONE
+
+        return self._unjudged.move_into(journal, is_done)
+
+    def _note_imports(self) -> None:
+        """Note the modules that systems import in ways that cannot be seen in the source."""
+        known = {**self._manifest["files"], **self._manifest[IMPORTED]}
+        found = hash_imported(self._of.suite, self._of.base)
+        if more := {name: each for name, each in found.items() if name not in known}:
+            self._manifest.note({IMPORTED: {**self._manifest[IMPORTED], **more}})
+
+    def _changed_meanwhile(self, new: int) -> Iterator[str]:
+        """Yield which code under test has changed while it was called."""
+        before = self._manifest["files"]
+        now = hash_code(self._of.suite, self._of.base) if new else {}
+        changed = [name for name, digest in now.items() if before.get(name, digest) != digest]
+        if changed:
+            yield f"{', '.join(changed)} has changed during the run: run again to call it anew"
+
+    def _say(self, notice: str) -> None:
+        if notice not in self._notices:
+            self._notices.append(notice)
+
+    def _state(self, journal: Journal) -> State:
+        """What the journal holds; what was replaced stays spent."""
+        state = State(self._of.plan, journal)
+        if state.replaced_calls:
+            self._manifest.note(
+                {name: self._manifest[name] + getattr(state, name) for name in REPLACED}
+            )
+        return state
+
+    def _all_made(self, state: State, journal: Journal) -> tuple[State, str | None]:
+        """Judge what a judge failed on, then make the calls that are open; say why some are left.
+
+        What was made anew has replaced its line, so that the journal is read again.
+        """
+        stopped = None
+        if state.unjudged:
+            stopped = self._judged_anew(state, journal)
+            state = self._state(journal)
+        if stopped is None:
+            failed_before = state.tally.errors
+            stopped = self._calls_made(state, journal)
+            moved = self._move_unjudged(state, journal)
+            state = self._state(journal) if failed_before or moved else state
+        return state, stopped
+
+    def _judged_anew(self, state: State, journal: Journal) -> str | None:
+        suite, budget = self._of.suite, self._budget(state)
+
+        async def judging() -> None:
+            async with self._open_judges() as judges:
+                await Rejudging(judges, journal, budget, suite).all(suite.concurrency)
+
+        return self._to_end(judging(), state, budget)
+
+    def _calls_made(self, state: State, journal: Journal) -> str | None:
+        of = self._of
+        course = self._course(state, journal)
+        if state.tally.done - state.tally.errors == of.plan.calls:
+            return None
+        budget = self._budget(state)
+
+        async def calls() -> None:
+            async with (
+                open_systems(of.suite, of.base, self._say, fresh=self._is_fresh) as systems,
+                self._open_judges() as judges,
+            ):
+                self._note_imports()
+                calling = Calling(
+                    of.plan,
+                    systems,
+                    state=state,
+                    course=course,
+                    journal=journal,
+                    budget=budget,
+                    prices=of.prices,
+                    mask=mask_of(of.suite),
+                    judged=partial(judged, judges),
+                    unjudged=self._unjudged if judges else None,
+                )
+                await calling.all()
+
+        stopped = self._to_end(calls(), state, budget)
+        decided = self._until_decided is not None and self._until_decided.is_over
+        return DECIDED if decided and state.missing and stopped != INTERRUPTED else stopped
+
+    def _budget(self, state: State) -> Budget:
+        suite = self._of.suite
+        in_journal = state.tally.cost_usd + self._manifest["replaced_usd"]
+        return Budget(
+            suite.budget_usd,
+            suite.budget_calls,
+            spent_usd=max(in_journal, self._manifest["spent_usd"]),
+            spent_calls=state.tally.done + self._manifest["replaced_calls"],
+            dearest=state.dearest,
+            judging=state.dearest_judging if suite.judges else None,
+        )
+
+    def _to_end(self, work: Coroutine[Any, Any, None], state: State, budget: Budget) -> str | None:
+        """Work until all is done; say why, if some is left."""
+        printed = MaskedLines(sys.stderr, mask_of(self._of.suite))
+        try:
+            with self._watch(state.tally), redirect_stdout(cast("TextIO", printed)):
+                run_to_end(work)
+        except (KeyboardInterrupt, asyncio.CancelledError):
+            return INTERRUPTED
+        finally:
+            printed.close_line()
+            if self._of.suite.budget_usd is not None:
+                self._manifest.note({"spent_usd": budget.spent_usd})
+        return SPENT if budget.is_spent else None
+
+    def _course(self, state: State, journal: Journal) -> Course:
+        if self._until_decided is None:
+            return AllCalls(state)
+        self._until_decided.begin(state, (record for _, _, record in journal.lines()))
+        return self._until_decided
+
+    def _open_judges(self) -> AbstractAsyncContextManager[list[WorkingJudge]]:
+        suite = self._of.suite
+        if not suite.judges:
+            return nullcontext([])
+        return open_judges(
+            suite.judges,
+            self._of.rubrics,
+            Pace(
+                concurrency=suite.concurrency,
+                retries=suite.retries,
+                timeout_seconds=suite.timeout_seconds,
+            ),
+            mask=mask_of(suite),
+            say=self._say,
+            cache=None if suite.cache is None or self._is_fresh else self._of.base / suite.cache,
+        )
+
+
+def _answers(state: State) -> int:
+    """Return how many calls have a record that is no error."""
+    return state.tally.done - state.tally.errors

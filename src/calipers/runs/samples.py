@@ -1,0 +1,223 @@
+"""The records worth reading, and how many went wrong: gathered while records are measured.
+
+Only so many rows of each kind are kept, so that memory does not grow with the records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import polars as pl
+
+from calipers.engines.plan import FAILED, kept
+from calipers.records.judgment_shape import REASONS, listed
+from calipers.metrics.answers.accuracy import correct
+from calipers.metrics.scenarios.passing import passed
+from calipers.records.fields import BadValue
+from calipers.runs.report_data import WRONG, Failure, Sample, SampleKind
+from calipers.scores import natural_key
+from calipers.records.sinks import Watch
+
+FIELDS = ("category", "capability", "model", "tier")  # by which records can be told apart
+OUTCOMES = ("accuracy", "pass_rate")  # the metrics that tell what went wrong
+SEVERAL = 60  # more values than that of a field are too many to show one by one
+
+
+def _own(name: str) -> str:
+    return f"_own_{name}"
+
+
+_SYSTEM = ("model", "tier")
+_TEXTS = ("input", "target", "reference", "answer", "cot", "error", "violations")
+_NUMBERS = ("prob_correct", "latency_ms", "prompt_tokens", "completion_tokens", "cost_usd")
+_JUDGED = "judgments"
+_KEPT = (*FIELDS, "run", *_TEXTS, *_NUMBERS, _JUDGED)
+_MOST_JUDGES = 20
+_KIND, _RANK, _FAULT, _AGAIN, _ROW = "_kind", "_rank", "_fault", "_again", "_row"
+_SYSTEMS = tuple(map(_own, _SYSTEM))
+_KEYS = (*_SYSTEMS, _KIND, _FAULT)
+_TOLD = (*FIELDS, "run")
+_LISTED = 50  # ids of what failed
+_SHARES: Mapping[SampleKind, float] = {"wrong": 0.7, "failed": 0.2, "right": 0.1, "unknown": 0.0}
+_FILLING: tuple[SampleKind, ...] = ("wrong", "failed", "unknown")
+_FAULT_KIND = r"^([a-z][a-z_]{2,30}):"
+
+
+class SampleTable:
+    """Takes the rows of a run on their way, and answers when all of them have passed."""
+
+    def __init__(self, most: int, checked: tuple[str, ...] = ()) -> None:
+        self._most = most
+        self._read = tuple(dict.fromkeys((*_KEPT, *checked)))  # what makes a row good or bad
+        self._rows: pl.DataFrame | None = None
+        self._counts: pl.DataFrame | None = None
+        self._values: dict[str, set[Any]] = {name: set() for name in FIELDS}
+
+    @property
+    def watch(self) -> Watch:
+        """What it has to see of each row."""
+        columns = {"id": "id", FAILED: FAILED, correct.name: correct.name, passed.name: passed.name}
+        columns |= {_own(name): kept(name) for name in _KEPT}
+        return Watch(kept=self._read, columns=columns, take=self._take)
+
+    def _take(self, rows: pl.DataFrame) -> None:
+        rows = rows.with_columns(
+            _kind().alias(_KIND),
+            _fault().alias(_FAULT),
+            *(_as_text(rows[_own(name)]) for name in _TOLD),
+        )
+        for name, seen in self._values.items():
+            if len(seen) <= SEVERAL:
+                seen.update(rows[_own(name)].unique().to_list())
+        too_many = [_own(name) for name in _SYSTEM if len(self._values[name]) > SEVERAL]
+        counted = (
+            rows.with_columns(pl.lit(None, pl.String).alias(name) for name in too_many)
+            .group_by(*_KEYS, maintain_order=True)
+            .agg(pl.len().alias("records"), pl.col("id").cast(pl.String))
+        )
+        self._counts = (
+            _added(self._counts, counted)
+            .group_by(*_KEYS, maintain_order=True)
+            .agg(
+                pl.col("records").sum(),
+                pl.col("id").explode().unique(maintain_order=True).head(_LISTED),
+            )
+        )
+        new = rows.select(_KIND, pl.col("id").cast(pl.String), *map(_own, _KEPT))
+        self._rows = self._most_telling(_added(self._rows, new))
+
+    def _most_telling(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """Of each kind the first rows, of all systems in turn, what was most sure of itself first.
+
+        Other tasks go before further runs of one.
+        """
+        sure = _own("prob_correct")
+        narrow = rows.select(*_SYSTEMS, _KIND, "id", sure).with_row_index(_ROW)  # without texts
+        narrow = narrow.sort(sure, descending=True, nulls_last=True, maintain_order=True)
+        again = pl.int_range(pl.len()).over(*_SYSTEMS, _KIND, "id")
+        narrow = narrow.with_columns(again.alias(_AGAIN)).sort(_AGAIN, maintain_order=True)
+        of_system = pl.int_range(pl.len()).over(*_SYSTEMS, _KIND)
+        of_kind = pl.int_range(pl.len()).over(_KIND)
+        narrow = narrow.with_columns(of_system.alias(_RANK)).sort(_RANK, maintain_order=True)
+        return rows[narrow.filter(of_kind < self._most)[_ROW]]
+
+    def several(self) -> dict[str, int]:
+        """The fields that take several values, though not too many, and how many."""
+        counts = {name: len(self.values(name)) for name in FIELDS}
+        return {name: count for name, count in counts.items() if 1 < count <= SEVERAL}
+
+    def values(self, name: str) -> list[str]:
+        """The values of a field, sorted; where there are very many, some of them."""
+        return sorted(self._values[name] - {None}, key=natural_key)
+
+    def kinds(self) -> dict[SampleKind, int]:
+        """How many records there are of each kind."""
+        if self._counts is None:
+            return {}
+        found = dict(self._counts.group_by(_KIND).agg(pl.col("records").sum()).iter_rows())
+        return {kind: int(found[kind]) for kind in _SHARES if kind in found}
+
+    def failures(self) -> Iterator[Failure]:
+        """What went wrong, by system: calls that failed by their kind, then what was wrong."""
+        if self._counts is None:
+            return
+        bad = self._counts.filter(pl.col(_KIND).is_in(["failed", "wrong"]))
+        for row in bad.sort(_KIND, *_KEYS, nulls_last=True).iter_rows(named=True):
+            by = {name: row[_own(name)] for name in _SYSTEM if row[_own(name)] is not None}
+            what = row[_FAULT] if row[_KIND] == "failed" else WRONG
+            ids = tuple(str(each) for each in row["id"])
+            yield Failure(what=what, by=by, records=row["records"], ids=ids)
+
+    def samples(self) -> tuple[Sample, ...]:
+        """The most telling records, of each system in turn; no more than were asked for."""
+        if self._rows is None or not self._most:
+            return ()
+        place = pl.int_range(pl.len()).over(*_SYSTEMS, _KIND)
+        rows = self._rows.with_columns(place.alias(_RANK)).sort(
+            _RANK, *_SYSTEMS, maintain_order=True, nulls_last=True
+        )
+        there = {kind: rows.filter(pl.col(_KIND) == kind) for kind in _SHARES}
+        wanted = _shared_out({kind: some.height for kind, some in there.items()}, self._most)
+        found = (
+            _sample(kind, row)
+            for kind, some in there.items()
+            for row in some.head(wanted[kind]).iter_rows(named=True)
+        )
+        return tuple(each for each in found if each.texts or each.kind in ("wrong", "failed"))
+
+
+def _as_text(column: pl.Series) -> pl.Series:
+    """The values as texts; a whole number that is read as a fraction without its point."""
+    whole = column.dtype.is_float() and bool((column.drop_nulls() % 1 == 0).all())
+    return (column.cast(pl.Int64) if whole else column).cast(pl.String)
+
+
+def _added(rows: pl.DataFrame | None, more: pl.DataFrame) -> pl.DataFrame:
+    return more if rows is None else pl.concat([rows, more], how="vertical_relaxed")
+
+
+def _kind() -> pl.Expr:
+    """Whether the call failed, and if not, whether the run passed or the answer was right."""
+    good = pl.coalesce(passed.name, correct.name)
+    return (
+        pl.when(FAILED)
+        .then(pl.lit("failed"))
+        .when(good)
+        .then(pl.lit("right"))
+        .when(~good)
+        .then(pl.lit("wrong"))
+        .otherwise(pl.lit("unknown"))
+    )
+
+
+def _fault() -> pl.Expr:
+    """The kind that stands before an error's message, where the call failed."""
+    kind = pl.col(_own("error")).cast(pl.String).str.extract(_FAULT_KIND)
+    return pl.when(FAILED).then(kind.fill_null("error"))
+
+
+def _shared_out(there: Mapping[SampleKind, int], most: int) -> dict[SampleKind, int]:
+    """How many samples of each kind: its share, and of what is not right what others leave too.
+
+    >>> _shared_out({"wrong": 100, "failed": 1, "right": 50, "unknown": 0}, 10)
+    {'wrong': 8, 'failed': 1, 'right': 1, 'unknown': 0}
+    """
+    found = {kind: min(there[kind], round(share * most)) for kind, share in _SHARES.items()}
+    for kind in _FILLING:
+        found[kind] += min(there[kind] - found[kind], most - sum(found.values()))
+    return found
+
+
+def _sample(kind: SampleKind, row: Mapping[str, Any]) -> Sample:
+    def known(names: tuple[str, ...]) -> dict[str, Any]:
+        return {name: row[_own(name)] for name in names if row[_own(name)] is not None}
+
+    return Sample(
+        kind=kind,
+        id=str(row["id"]),
+        by=known(("model", "tier", "run", "category")),
+        texts={
+            name: str(text)
+            for name, text in (known(_TEXTS) | _judged(row[_own(_JUDGED)])).items()
+            if name != "error" or kind == "failed"
+        },
+        numbers={name: float(number) for name, number in known(_NUMBERS).items()},
+    )
+
+
+def _judged(text: str | None) -> dict[str, str]:
+    """What the judges said, a line each with its reasons."""
+    try:
+        judges = [] if text is None else listed(text)
+    except BadValue:
+        return {}
+    lines = map(_judgement, judges[:_MOST_JUDGES])
+    return {"judges": "\n".join(lines)} if judges else {}
+
+
+def _judgement(found: Mapping[str, Any]) -> str:
+    verdict = {"True": "passed", "False": "not passed"}.get(str(found.get("passed")))
+    said = next((found[name] for name in REASONS if found.get(name)), None)
+    told = [str(each) for each in (verdict, found.get("weighted_score"), said) if each is not None]
+    return f"{found.get('judge', 'judge')}: {'; '.join(told)}"

@@ -1,0 +1,121 @@
+"""What a folder's journal holds already: which calls are done, which failed, what they cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from calipers.support.errors import DataError
+from calipers.systems.journal import Journal
+from calipers.judges.panels import FAILED as FAILED_JUDGEMENT
+from calipers.judges.panels import judging_cost, judgments_in
+from calipers.runs.plan import Key, Plan
+from calipers.systems.tally import Tally
+from calipers.records.rows import scalar_type
+
+MISSING, FAILED, DONE = 0, 1, 2
+
+
+class State:
+    """A byte per call, and the sums."""
+
+    def __init__(self, plan: Plan, journal: Journal) -> None:
+        self._plan = plan
+        self._systems = {system.name: at for at, system in enumerate(plan.suite.systems)}
+        self.calls = [bytearray(plan.per_system) for _ in plan.suite.systems]
+        self.tally = Tally(plan.calls)
+        self.replaced_calls = 0  # failed ones that were made anew
+        self.replaced_usd = 0.0
+        self.dearest: dict[int, float] = {}  # what a system's dearest call cost
+        self.dearest_judging: dict[int, float] = {}  # the same of its judges
+        self._judging: dict[tuple[int, int], float] = {}  # what judges cost, where they do
+        self.unjudged: set[tuple[int, int]] = set()  # done, but a judge failed
+        self.predicted: type | None = None  # the type of what was predicted first
+        self._read(journal)
+        self.tally.begin()
+
+    def open_calls(self, system: int) -> Iterator[int]:
+        """The numbers of the calls that are still to be made, or to be made anew."""
+        return (at for at, state in enumerate(self.calls[system]) if state != DONE)
+
+    @property
+    def missing(self) -> int:
+        """How many calls have no record."""
+        return sum(each.count(MISSING) for each in self.calls)
+
+    def _read(self, journal: Journal) -> None:
+        """Count every line once; of two records of one call the later counts, a good one first."""
+        lines: list[dict[int, tuple[int, int]]] = [{} for _ in self.calls]
+        failed: dict[tuple[int, int], dict[str, Any]] = {}
+        doubles = False
+        for start, end, record in journal.lines():
+            system, number = self._checked_place(record, journal)
+            self.predicted = self.predicted or scalar_type(record.get("predicted"))
+            states = self.calls[system]
+            self._note_judges(system, record)
+            if states[number] == DONE:
+                doubles = True
+                if (system, number) in self.unjudged:  # the later one has more judgements
+                    lines[system][number] = (start, end)
+                    paid = self._judging.get((system, number), 0.0)
+                    self.tally.judge(judging_cost(record) - paid)
+                    self.note_judgements(system, number, record)
+                continue
+            if (before := failed.pop((system, number), None)) is not None:
+                doubles = True
+                self.tally.add(before, sign=-1)
+                self.replaced_calls += 1
+                self.replaced_usd += before.get("cost_usd") or 0.0
+            self.tally.add(record)
+            if (cost := record.get("cost_usd")) is not None:
+                self.dearest[system] = max(cost, self.dearest.get(system, 0.0))
+            lines[system][number] = (start, end)
+            states[number] = DONE
+            self.note_judgements(system, number, record)
+            if record.get("error") is not None:
+                states[number] = FAILED
+                failed[system, number] = record
+        if doubles:
+            journal.keep_only(iter(sorted(span for each in lines for span in each.values())))
+
+    def place_of(self, record: Mapping[str, Any]) -> tuple[int, int]:
+        """The system and the number of the call that a record in the journal is of."""
+        key = key_of(record)
+        number = self._plan.number(key)
+        assert number is not None
+        return self._systems[key[1]], number
+
+    def _note_judges(self, system: int, record: Mapping[str, Any]) -> None:
+        cost = judging_cost(record)
+        self.dearest_judging[system] = max(cost, self.dearest_judging.get(system, 0.0))
+
+    def note_judgements(self, system: int, number: int, record: Mapping[str, Any]) -> None:
+        """Keep in mind what the judges of a call's record cost, and whether one failed."""
+        if cost := judging_cost(record):
+            self._judging[system, number] = cost
+        failed = any(each.get(FAILED_JUDGEMENT) for each in judgments_in(record))
+        (self.unjudged.add if failed else self.unjudged.discard)((system, number))
+
+    def _checked_place(self, record: dict[str, Any], journal: Journal) -> tuple[int, int]:
+        key = key_of(record)
+        system = self._systems.get(key[1])
+        number = self._plan.number(key)
+        if system is None or number is None:
+            raise DataError(
+                f"{journal.path}: a record that is none of the suite's: "
+                f"id {key[0]}, model {key[1]}, run {key[3]}",
+                fix="take it out, or begin anew with another folder: -o FOLDER",
+            )
+        return system, number
+
+
+def key_of(record: Mapping[str, Any]) -> Key:
+    """What tells a record from all others."""
+    run = record.get("run")
+    tier = record.get("tier")
+    return (
+        str(record.get("id")),
+        str(record.get("model")),
+        None if tier is None else str(tier),
+        run if isinstance(run, int) else 0,
+    )

@@ -1,0 +1,89 @@
+"""Answers that wait for their judges: written down as they come, so that no kill can lose one.
+
+A call's line goes into the journal when it is judged. Until then its answer is in a file beside it.
+Should the run end before, these answers go into the journal with judgments that failed, and the
+judges, and only they, are asked again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from calipers.systems.journal import Journal, encoded
+from calipers.judges.models import Judgement
+from calipers.judges.panels import FAILED, with_judgements
+from calipers.runs.suite import Judge
+
+_REASON = "not judged: the run ended before"
+
+
+class Unjudged:
+    """The file of answers that wait."""
+
+    def __init__(self, path: Path, judges: Sequence[Judge], rubric_hashes: Sequence[str]) -> None:
+        self._path = path
+        self._owed = tuple(_owed(judges, rubric_hashes))
+        self._file: Journal | None = None
+
+    def append(self, line: bytes) -> None:
+        """Write down the answer of a call."""
+        if self._file is None:
+            self._file = Journal(self._path)
+        self._file.append(line)
+
+    def move_into(self, journal: Journal, is_done: Callable[[Mapping[str, Any]], bool]) -> int:
+        """Append the answers that the journal lacks to it, and remove the file.
+
+        Args:
+            journal: The journal of the same folder.
+            is_done: Says whether the journal has the call of such a record.
+
+        Returns:
+            How many answers were appended.
+        """
+        if self._file is None:
+            if not self._path.exists():
+                return 0
+            self._file = Journal(self._path)
+        moved = 0
+        for _, _, record in self._file.lines():
+            if not is_done(record):
+                owed = with_judgements(record, [Judgement(dict(each)) for each in self._owed])
+                journal.append(encoded(owed).encode("utf-8", "replace"))
+                moved += 1
+        self._file.close()
+        self._file = None
+        self._path.unlink(missing_ok=True)
+        return moved
+
+
+def _owed(judges: Sequence[Judge], rubric_hashes: Sequence[str]) -> list[dict[str, Any]]:
+    """Return a failed judgment for each sample of each judge."""
+    return [
+        {
+            "judge": judge.name,
+            "rubric": judge.rubric,
+            "rubric_hash": rubric_hash,
+            "model": judge.model,
+            "scores": None,
+            "reason": _REASON,
+            "flags": [],
+            **({"sample": sample, "samples": judge.samples} if judge.samples > 1 else {}),
+            FAILED: True,
+        }
+        for judge, rubric_hash in zip(judges, rubric_hashes, strict=True)
+        for sample in range(1, judge.samples + 1)
+    ]
+
+
+def unjudged_notice(count: int) -> Iterator[str]:
+    """Yield how many answers a judge owes a judgment to, where there are any."""
+    if count:
+        what = (
+            "1 answer: run again to have it"
+            if count == 1
+            else f"{count:,} answers: run again to have these"
+        )
+        yield f"judges failed on {what} judged, and only judged"

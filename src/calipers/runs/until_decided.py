@@ -1,0 +1,264 @@
+"""A run that ends as soon as its gate is decided.
+
+Tasks are asked in a random order, drawn before the first call, each in all its runs. Whatever the
+order in which calls come back, a check looks at its tasks in the order drawn, so that quick ones do
+not count first. A task that no open check is about is not asked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from hashlib import sha256
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from calipers.gates.baseline_files import read_baseline
+from calipers.engines.plan import FAILED as CALL_FAILED
+from calipers.support.errors import UsageError
+from calipers.gates.baselines import RecordedGroup
+from calipers.gates.demands import Demand, demands
+from calipers.gates.early import By, Early
+from calipers.gates.policy import Policy, read_policy
+from calipers.gates.sequential import CheckSequence, TaskValue
+from calipers.metrics.declare.settings import Settings
+from calipers.runs.plan import Place, Plan
+from calipers.runs.state import FAILED, MISSING, State
+from calipers.scores import Options
+from calipers.runs.suite import Suite
+from calipers.scores.tasks import read_tasks
+
+_CONFIDENCE = 0.95
+_IDENTITY = ("model", "tier")
+
+Unit = tuple[int, int, int]
+"""System, tier and task: all runs of a task."""
+
+
+class UntilDecided:
+    """Chooses calls that help to decide, and knows when all is decided."""
+
+    def __init__(self, plan: Plan, policy: Policy, by: Sequence[str], seed: int) -> None:
+        self.seed = seed
+        self._plan = plan
+        self._by = by
+        self._order = drawn_order(plan, seed)
+        self._groups = _sequences(plan, policy, by, self._order)
+        self._options = Options(
+            metrics=tuple(
+                dict.fromkeys(
+                    name
+                    for each in self._groups.values()
+                    for sequence in each
+                    for name in sequence.demand.metrics
+                )
+            ),
+            settings=policy.applied(Settings()),
+        )
+        self._state: State | None = None
+        self._units: dict[Unit, list[Mapping[str, Any]]] = {}
+        self._fresh: list[Mapping[str, Any]] = []  # of tasks that are done in all their runs
+        self._looking: asyncio.Task[None] | None = None
+
+    def notices(self) -> Iterator[str]:
+        """Say which checks need all calls."""
+        found = {
+            f"{each.demand.name} ({each.why_not})"
+            for sequences in self._groups.values()
+            for each in sequences
+            if each.why_not is not None
+        }
+        if found:
+            yield (
+                "only a sure failure can end the run early: all calls are needed for "
+                f"{', '.join(sorted(found))}"
+            )
+
+    def begin(self, state: State, records: Iterator[Mapping[str, Any]]) -> None:
+        """What the folder holds already; failed calls are made anew, and count then."""
+        self._state = state
+        for record in records:
+            if record.get("error") is None:
+                self.take(*state.place_of(record), record)
+        kept, self._fresh = self._fresh, []
+        self._look(kept)
+
+    def calls(self, system: int) -> Iterator[int]:
+        """Failed calls first, without which no run is complete, then those that help to decide."""
+        assert self._state is not None
+        states = self._state.calls[system]
+        tiers, runs = range(len(self._plan.tiers)), range(1, self._plan.suite.runs + 1)
+        for wanted in (FAILED, MISSING):
+            for place in (Place(*each) for each in product(self._order, tiers, runs)):
+                if self.has_failed or (wanted == MISSING and self.is_over):
+                    return
+                number = self._plan.number_at(place)
+                if states[number] == wanted and (
+                    wanted == FAILED or self._helps(system, place.tier, place.task)
+                ):
+                    yield number
+
+    def take(self, system: int, number: int, record: Mapping[str, Any]) -> None:
+        """Keep a record until the task is done in all its runs."""
+        place = self._plan.place(number)
+        unit = (system, place.tier, place.task)
+        records = self._units.setdefault(unit, [])
+        records.append(record)
+        if len(records) == self._plan.suite.runs:
+            self._fresh += self._units.pop(unit)
+
+    async def ready(self) -> None:
+        """Look at what has come in; others that wait see the same."""
+        while self._fresh or self._looking is not None:
+            if self._looking is None:
+                records, self._fresh = self._fresh, []
+                self._looking = asyncio.create_task(asyncio.to_thread(self._look, records))
+            looking = self._looking
+            await asyncio.shield(looking)
+            if self._looking is looking:
+                self._looking = None
+
+    @property
+    def can_fail(self) -> bool:
+        """Say whether there is anything to decide."""
+        return any(self._groups.values())
+
+    @property
+    def has_failed(self) -> bool:
+        """Say whether it is sure that the gate fails."""
+        return any(each.decided == "fail" for group in self._groups.values() for each in group)
+
+    @property
+    def is_over(self) -> bool:
+        """Say whether the verdict is sure."""
+        no_more_to_learn = all(
+            each.decided == "pass" or each.is_all_seen
+            for group in self._groups.values()
+            for each in group
+        )
+        return self.has_failed or no_more_to_learn
+
+    def early(self, made: int) -> Early:
+        """How far it came."""
+        groups = self._groups
+        return Early(
+            stopped=self.is_over and made < self._plan.calls,
+            made=made,
+            planned=self._plan.calls,
+            seed=self.seed,
+            alpha=1 - _CONFIDENCE,
+            shared_by=_bets(groups),
+            standings={
+                _key(self._plan, self._by, *at): tuple(each.standing() for each in sequences)
+                for at, sequences in groups.items()
+            },
+        )
+
+    def _helps(self, system: int, tier: int, task: int) -> bool:
+        return any(each.is_open_for(task) for each in self._groups[system, tier])
+
+    def _look(self, records: Sequence[Mapping[str, Any]]) -> None:
+        """Measure what has come in, and let every check see its own."""
+        if not (records and self._options.metrics):
+            return
+        rows = read_tasks(records, self._options, keep=_IDENTITY).rows
+        for (system, tier), sequences in self._groups.items():
+            named = self._plan.tiers[tier]
+            own = rows.filter(
+                pl.col("model") == self._plan.suite.systems[system].name,
+                pl.col("tier").eq_missing(pl.lit(named and named.name, pl.String)),
+            )
+            for sequence in sequences if own.height else ():
+                sequence.take(self._values(own, sequence.demand))
+
+    def _values(self, rows: pl.DataFrame, demand: Demand) -> Iterator[tuple[int, TaskValue]]:
+        """What each task's value can be: the mean of its runs."""
+        if demand.on is None or demand.value is None:
+            return
+        value = demand.value.fill_null(demand.on.value)
+        failed = pl.when(CALL_FAILED)
+        least, most = (failed.then(bound).otherwise(value).mean() for bound in (0.0, 1.0))
+        known = (demand.value.is_not_null() & ~pl.col(CALL_FAILED)).any()
+        tasks = rows.group_by("id").agg(
+            least.alias("least"), most.alias("most"), known.alias("known")
+        )
+        for name, *told in tasks.iter_rows():
+            yield self._plan.task_at(name), TaskValue(*told)
+
+
+def until_decided(
+    plan: Plan, suite: Suite, base: Path, by: Sequence[str], seed: int
+) -> UntilDecided:
+    """The course of a suite's run, or why there can be none."""
+    if suite.policy is None:
+        raise UsageError(
+            "--until-decided: the suite has no policy, so there is nothing to decide",
+            fix="name one in the suite: policy: policy.yaml",
+        )
+    policy = read_policy(base / suite.policy)
+    course = UntilDecided(plan, policy, by, seed)
+    if not course.can_fail:
+        raise UsageError(
+            f"--until-decided: nothing in {suite.policy} can fail the gate",
+            fix="for example thresholds: {blocking: {accuracy: 90}}",
+        )
+    return course
+
+
+def drawn_order(plan: Plan, seed: int) -> list[int]:
+    """A random order of the tasks, the same for the same data and seed."""
+    salt = f"{plan.tasks.sha256} {seed}"
+    drawn = [sha256(f"{salt} {task['id']}".encode()).digest() for task in plan.tasks.tasks]
+    return sorted(range(len(drawn)), key=drawn.__getitem__)
+
+
+def _sequences(
+    plan: Plan, policy: Policy, by: Sequence[str], order: Sequence[int]
+) -> dict[tuple[int, int], list[CheckSequence]]:
+    """The checks of each system in each tier; all of them share the error that may be made."""
+    path = None if policy.baseline is None else policy.baseline.file
+    baseline = None if path is None else read_baseline(Path(path))
+
+    def recorded(at: tuple[int, int]) -> RecordedGroup | None:
+        return None if baseline is None else baseline.group(dict(_key(plan, by, *at)))
+
+    found = {
+        at: [(demand, _tasks_of(demand, plan, order)) for demand in demands(policy, recorded(at))]
+        for at in product(range(len(plan.suite.systems)), range(len(plan.tiers)))
+    }
+    of_these = policy.evidence == "point"
+
+    def opened(alpha: float) -> dict[tuple[int, int], list[CheckSequence]]:
+        return {
+            at: [
+                CheckSequence(demand, tasks, alpha=alpha, of_these=of_these)
+                for demand, tasks in each
+            ]
+            for at, each in found.items()
+        }
+
+    return opened((1 - _CONFIDENCE) / max(1, _bets(opened(1.0))))
+
+
+def _bets(groups: Mapping[tuple[int, int], Sequence[CheckSequence]]) -> int:
+    return sum(each.is_a_bet for sequences in groups.values() for each in sequences)
+
+
+def _tasks_of(demand: Demand, plan: Plan, order: Sequence[int]) -> list[int]:
+    """The tasks that a check is about, in the order drawn."""
+    tasks = plan.tasks.tasks
+    if demand.scenario is not None:
+        return [at for at in order if str(tasks[at]["id"]) == demand.scenario]
+    if demand.category is not None:
+        return [at for at in order if str(tasks[at].get("category")) == demand.category]
+    return list(order)
+
+
+def _key(plan: Plan, by: Sequence[str], system: int, tier: int) -> By:
+    """The group of the gate that a system in a tier is."""
+    named = plan.tiers[tier]
+    fields = {"model": plan.suite.systems[system].name, "tier": named and named.name}
+    return tuple((name, fields[name]) for name in by)

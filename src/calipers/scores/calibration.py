@@ -1,0 +1,204 @@
+"""A calibration: how far a judge agrees with people, and what corrects its means.
+
+It is bound to who judged: the model, or the cascade or panel of models, and the rubric's hash. The
+file holds numbers over records and none of their texts.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from itertools import pairwise
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+from calipers.support.errors import EXIT_INCOMPLETE, EXIT_PASS, UsageError
+from calipers.statistics.correction import Moments, Verdicts
+from calipers.statistics.influence import Estimate
+from calipers.support.strict_json import strict_json
+from calipers.support.version import __version__
+
+SCHEMA = "calipers.calibration/1"
+PASSED, SCORE = "passed", "score"
+KAPPA, WEIGHTED_KAPPA, BIAS = "cohen_kappa", "weighted_kappa", "bias"
+SENSITIVITY, SPECIFICITY = "sensitivity", "specificity"
+_ROUNDING = 1e-9
+CALIBRATE = "calipers judge calibrate JUDGED HUMAN -o calibration.json"
+
+Member = tuple[str, str]
+"""A model, or who else judged, and the hash of the rubric, empty where there is none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Calibration:
+    """One judge, or one panel, against people, on each aspect that both rated."""
+
+    judge: str | None
+    model: str | None
+    rubric: str | None
+    rubric_hash: str | None
+    members: tuple[Member, ...]  # who it is bound to
+    n: int
+    aspects: Mapping[str, Mapping[str, Estimate]]
+    moments: Mapping[str, Moments] = field(default_factory=dict)
+    verdicts: Verdicts | None = None
+    confidence: float = 0.95  # of its intervals
+    source: str | None = None  # the file it was read from
+    records: frozenset[str] = frozenset()  # hashes of the records that it was made from
+
+    def kappa(self, aspect: str) -> Estimate | None:
+        """Agreement beyond chance: of labels Cohen's, of numbers with squared weights."""
+        measures = self.aspects.get(aspect, {})
+        return measures.get(KAPPA if aspect == PASSED else WEIGHTED_KAPPA)
+
+    def rate(self, measure: str, aspect: str) -> float | None:
+        """Return the sensitivity or specificity, where the aspect has one."""
+        found = self.aspects.get(aspect, {}).get(measure)
+        return None if found is None else found.value
+
+    def to_dict(self) -> dict[str, Any]:
+        """As the file has it."""
+        shown = asdict(self)
+        del shown["source"], shown["confidence"]  # of the whole file
+        members = [{"model": model, "rubric_hash": rubric} for model, rubric in self.members]
+        return {**shown, "members": members, "records": sorted(self.records)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Calibrations:
+    """All judges of a file. `to_json` is the calibration file."""
+
+    judges: tuple[Calibration, ...]
+    confidence: float
+
+    @property
+    def exit_code(self) -> int:
+        """What the command line gives back: 3 when nobody judged what people did."""
+        return EXIT_PASS if any(each.n for each in self.judges) else EXIT_INCOMPLETE
+
+    def to_dict(self) -> dict[str, Any]:
+        """The file as Python values."""
+        return {
+            "schema": SCHEMA,
+            "version": __version__,
+            "confidence": self.confidence,
+            "judges": [each.to_dict() for each in self.judges],
+        }
+
+    def to_json(self) -> str:
+        """The file: strict JSON, the same bytes for the same input."""
+        return strict_json(self.to_dict())
+
+
+def made_from(calibration: Calibration, overlap: int, rows: int) -> str:
+    """Return the sentence that a calibration was made from some of the records at hand."""
+    of = "these very records" if overlap == rows else f"{overlap:,} of these {rows:,} records"
+    return f"{calibration.source or 'the calibration'} was made from {of}"
+
+
+def members_of(who: Iterable[Member]) -> tuple[Member, ...]:
+    """Who judged together, each once, in one order."""
+    return tuple(sorted(set(who)))
+
+
+def read_calibrations(path: str | Path) -> tuple[Calibration, ...]:
+    """The calibrations in a file, or why it holds none."""
+    try:
+        value = json.loads(Path(path).read_text(encoding="utf-8"), parse_constant=_refused)
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}", fix=f"make it: {CALIBRATE}") from error
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{path}: cannot be read as JSON", fix=f"make it: {CALIBRATE}") from error
+    try:
+        if value["schema"] != SCHEMA:
+            raise ValueError("another schema")  # noqa: TRY301 (told as all other faults are)
+        confidence = value["confidence"]
+        _check_finite(confidence)
+        if not 0 < confidence < 1:
+            raise ValueError("no confidence")  # noqa: TRY301
+        return tuple(_calibration(each, confidence, str(path)) for each in value["judges"])
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        raise UsageError(
+            f"{path}: no calibration as `calipers judge calibrate` writes it, or an older one",
+            fix=f"make it anew: {CALIBRATE}",
+        ) from error
+
+
+def read_all(paths: Iterable[str | Path]) -> tuple[Calibration, ...]:
+    """The calibrations in several files."""
+    return tuple(each for path in paths for each in read_calibrations(path))
+
+
+def _refused(_: str) -> float:
+    raise ValueError("not a finite number")
+
+
+def _calibration(value: Mapping[str, Any], confidence: float, source: str) -> Calibration:
+    aspects = {
+        str(aspect): {str(name): Estimate(**measure) for name, measure in measures.items()}
+        for aspect, measures in value["aspects"].items()
+    }
+    members = members_of((str(m["model"]), str(m["rubric_hash"])) for m in value["members"])
+    if not members:
+        raise ValueError("it is bound to nobody")
+    found = value["verdicts"]
+    calibration = Calibration(
+        judge=value["judge"],
+        model=value["model"],
+        rubric=value["rubric"],
+        rubric_hash=value["rubric_hash"],
+        members=members,
+        n=int(value["n"]),
+        aspects=aspects,
+        moments={str(name): Moments(**each) for name, each in value["moments"].items()},
+        verdicts=None if found is None else Verdicts(**found),
+        confidence=confidence,
+        source=source,
+        records=frozenset(map(str, value.get("records", ()))),
+    )
+    _check_numbers(calibration)
+    return calibration
+
+
+def _check_numbers(calibration: Calibration) -> None:
+    """What the file says is counted with: numbers, and such as can have been measured."""
+    for measures in calibration.aspects.values():
+        for name, measure in measures.items():
+            _check_measure(name, measure)
+    for moments in calibration.moments.values():
+        _check_counts(moments.n, moments.clusters, moments.n - moments.clusters)
+        _check_finite(moments.judge, moments.people, moments.both_spread)
+        _check_counts(moments.judge_spread, moments.people_spread, whole=False)
+    if (told := calibration.verdicts) is not None:
+        for agreed, of, size in (
+            (told.both_passed, told.passed, told.passed_size),
+            (told.both_failed, told.failed, told.failed_size),
+        ):
+            _check_counts(agreed, of, of - agreed)
+            _check_counts(size, whole=False)
+            if size and not of:
+                raise ValueError("a size of nothing")
+
+
+def _check_measure(name: str, measure: Estimate) -> None:
+    known = [each for each in (measure.low, measure.value, measure.high) if each is not None]
+    _check_finite(*known)
+    is_torn = any(low > high + _ROUNDING for low, high in pairwise(known))
+    if is_torn or (name != BIAS and any(abs(each) > 1 + _ROUNDING for each in known)):
+        raise ValueError("an interval that is none")
+
+
+def _check_finite(*numbers: Any) -> None:
+    for number in numbers:
+        if isinstance(number, bool) or not isinstance(number, int | float):
+            raise TypeError("not a number")
+        if not isfinite(number):
+            raise ValueError("not a finite number")
+
+
+def _check_counts(*numbers: Any, whole: bool = True) -> None:
+    _check_finite(*numbers)
+    if any(each < 0 or (whole and not isinstance(each, int)) for each in numbers):
+        raise ValueError("no count")

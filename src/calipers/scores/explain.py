@@ -1,0 +1,219 @@
+"""How a metric came to its value: enough to recompute it by hand."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import reduce
+from html import escape
+from operator import and_, or_
+from typing import Any
+
+import narwhals as nw
+import polars as pl
+
+from calipers.engines.batches import numbered
+from calipers.engines.plan import FAILED, Plan, has
+from calipers.engines.polars import measured_batches, totals
+from calipers.engines.store import Store
+from calipers.engines.totals import ERRORS, RECORDS, keyed, summed
+from calipers.support.errors import EXIT_INCOMPLETE, EXIT_PASS
+from calipers.metrics import Metric
+from calipers.metrics.declare.declaration import GROUP, Aggregate, Feature, Need, Totals
+from calipers.scores import Options, check_fields, sorted_keys
+from calipers.records import Wanted, open_sources
+from calipers.statistics.power import Components
+from calipers.scores.variances import JUDGMENTS, judge_noise, judges_matter, variance_parts
+
+_TABLE_ROWS = 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupExplanation:
+    """One group's value and what it is made of."""
+
+    by: Mapping[str, Any]
+    value: float | None
+    records: int
+    errors: int
+    n: int
+    left_out: Mapping[str, int]  # why, and how many rows
+    work: str  # the formula with the totals filled in
+    table: pl.DataFrame | None  # what was counted per bin, answer or task: the largest first
+    table_rows: int  # of how many
+    weigh_most: pl.DataFrame  # the rows that move the value most
+    variance: Components | None = None  # where the width of its interval comes from
+
+
+@dataclass(frozen=True, kw_only=True)
+class Explanation:
+    """A metric, explained on some data. Prints as text, in a notebook too."""
+
+    metric: Metric
+    groups: tuple[GroupExplanation, ...]
+
+    @property
+    def exit_code(self) -> int:
+        """What the command line gives back: 3 when there was nothing to explain."""
+        return EXIT_PASS if self.groups else EXIT_INCOMPLETE
+
+    def __str__(self) -> str:
+        from calipers.reports.terminal import explanation_text  # noqa: PLC0415 (loads rich)
+
+        return explanation_text(self)
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(str(self))}</pre>"
+
+
+def explain_data(data: Any, options: Options, *, rows: int) -> Explanation:
+    """Explain the one metric that the options name."""
+    plan = options.plan()
+    metric = plan.metrics[0]
+    read = 0
+    present: set[str] = set()
+    noise: list[float] = []
+    judged = (JUDGMENTS,) if judges_matter(metric) else ()
+    with Store({**plan.schema, "id": pl.String()}) as store:
+        sources = open_sources(data)
+        for source in sources:
+            fields = tuple(dict.fromkeys((*plan.fields, *judged)))
+            chunks = source.chunks(Wanted(fields, options.renames, keys=plan.by))
+            columns = [*plan.schema, "id", *judged]
+            for batch in measured_batches(chunks, plan, columns=columns):
+                if batch.bad and options.on_bad == "stop":
+                    raise batch.bad[0].error()
+                read += batch.rows.height
+                store.add(numbered(batch.rows.drop(judged), read))
+                if judged:
+                    noise += judge_noise(metric, batch.rows[JUDGMENTS])
+                present.update(name for name in plan.watched if batch.rows[has(name)].any())
+        groups = totals(store, plan)
+        if read:
+            check_fields(present, plan, sources, options.renames)
+        table = _keyed_table(store, metric)
+        explained = [
+            _explained(text, key, groups[text], plan, store, table, rows)
+            for text, key in sorted_keys(groups, plan.by).items()
+        ]
+        explained = [
+            replace(each, variance=variance_parts(metric, _rows_of(store, text), noise))
+            for each, text in zip(explained, sorted_keys(groups, plan.by), strict=True)
+        ]
+    return Explanation(metric=metric, groups=tuple(explained))
+
+
+def _rows_of(store: Store, text: str) -> pl.DataFrame:
+    """Return a group's rows of calls that did not fail."""
+    own = (pl.col(GROUP) == store.code(text)) & ~pl.col(FAILED)
+    return pl.concat([part.filter(own) for part in store.parts()])
+
+
+def _keyed_table(store: Store, metric: Metric) -> pl.DataFrame | None:
+    """What the metric's aggregate counts per key, over all rows."""
+    aggregate = metric.aggregate
+    if not isinstance(aggregate, Aggregate) or not aggregate.keys:
+        return None
+    parts = (
+        keyed(nw.from_native(part.lazy()), aggregate).collect().to_native()
+        for part in store.parts()
+    )
+    return store.named(summed(parts, [GROUP, *aggregate.keys]))
+
+
+def _explained(
+    text: str,
+    by: Mapping[str, Any],
+    group: Totals,
+    plan: Plan,
+    store: Store,
+    table: pl.DataFrame | None,
+    rows: int,
+) -> GroupExplanation:
+    metric = plan.metrics[0]
+    n = int(group.get(metric.used or metric.rows, 0))
+    refused = metric.refused(group) if metric.refused else None
+    counted = None if table is None else table.filter(pl.col(GROUP) == text).drop(GROUP)
+    return GroupExplanation(
+        by=by,
+        value=float(metric.value(group)) if n and not refused else None,
+        records=int(group[RECORDS]),
+        errors=int(group[ERRORS]),
+        n=n,
+        left_out=_left_out(text, group, metric, n, store),
+        work=refused or (_filled(metric.work, group) if n else metric.empty),
+        table=None if counted is None else _largest(counted, metric),
+        table_rows=0 if counted is None else counted.height,
+        weigh_most=_weigh_most(text, group, metric, counted, store, rows),
+    )
+
+
+def _filled(work: str, group: Totals) -> str:
+    """The formula over the totals with their numbers, in full precision."""
+    return re.sub(r"\{(\w+)\}", lambda match: f"{group[match[1]]!r}", work)
+
+
+def _left_out(text: str, group: Totals, metric: Metric, n: int, store: Store) -> dict[str, int]:
+    """Why rows were left out: each reason with its number of rows, a row under its first."""
+    averaged = metric.averaged
+    decisive = (averaged,) if isinstance(averaged, Feature) else metric.features
+    unused = pl.any_horizontal(pl.col(feature.name).is_null() for feature in decisive)
+    mask = (pl.col(GROUP) == store.code(text)) & ~pl.col(FAILED) & unused
+    lacking: dict[str, pl.Expr] = {}
+    so_far = pl.lit(value=True)
+    for need in metric.needs:
+        lacking[f"without {need}"] = so_far & ~_row_meets(need)
+        so_far = so_far & _row_meets(need)
+    counts: dict[str, int] = dict.fromkeys(lacking, 0)
+    for part in store.parts():
+        found = part.filter(mask).select(
+            check.sum().alias(reason) for reason, check in lacking.items()
+        )
+        for reason, count in found.row(0, named=True).items():
+            counts[reason] += count
+    missing = int(group[RECORDS]) - n - int(group[ERRORS])
+    if missing < sum(counts.values()):  # parts that each need something else of a row
+        counts = {}
+    reasons = {"the call failed": int(group[ERRORS]), **counts}
+    if missing > sum(counts.values()):
+        reasons[f"otherwise ({metric.nulls})"] = missing - sum(counts.values())
+    return {reason: count for reason, count in reasons.items() if count}
+
+
+def _row_meets(need: Need) -> pl.Expr:
+    choices = ((need,),) if isinstance(need, str) else need.choices
+    return reduce(or_, (reduce(and_, (pl.col(has(name)) for name in choice)) for choice in choices))
+
+
+def _largest(counted: pl.DataFrame, metric: Metric) -> pl.DataFrame:
+    assert isinstance(metric.aggregate, Aggregate)
+    first = next(iter(metric.aggregate.totals))
+    return counted.select(pl.exclude("^_.*$")).sort(first, descending=True).head(_TABLE_ROWS)
+
+
+def _weigh_most(
+    text: str,
+    group: Totals,
+    metric: Metric,
+    counted: pl.DataFrame | None,
+    store: Store,
+    rows: int,
+) -> pl.DataFrame:
+    """The rows that move the value most, with their ids and per-row values."""
+    if metric.weight is None or not group.get(metric.rows):
+        return pl.DataFrame()
+    stored = (each for each in metric.features if each.stored)
+    shown = (each.name for each in stored if each.listed or counted is not None)
+    names = [name for name in dict.fromkeys(shown) if not name.startswith("_")]
+    found = []
+    for part in store.parts():
+        own = part.filter((pl.col(GROUP) == store.code(text)) & ~pl.col(FAILED))
+        if counted is not None and isinstance(metric.aggregate, Aggregate):
+            own = own.join(counted, on=list(metric.aggregate.keys))
+        weighed = own.with_columns(metric.weight(group).alias("_weight"))
+        found.append(weighed.filter(pl.col("_weight").is_not_null()).top_k(rows, by="_weight"))
+    best = (
+        pl.concat(found).top_k(rows, by="_weight").sort("_weight", "id", descending=[True, False])
+    )
+    return best.select("id", *names)

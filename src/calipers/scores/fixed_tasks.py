@@ -1,0 +1,71 @@
+"""Intervals that hold for these very tasks (`--tasks fixed`), from the totals of an engine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import isfinite
+
+from calipers.engines.spreads import repeated_tasks, within_tasks
+from calipers.metrics import Metric
+from calipers.metrics.declare.declaration import Totals
+from calipers.metrics.declare.intervals import one_cluster
+from calipers.scores.results import Group, Measured
+from calipers.statistics.fixed_tasks import fixed_interval
+
+FIXED = "fixed tasks"
+
+
+def with_fixed_tasks(
+    group: Group, totals: Totals, metrics: Sequence[Metric], confidence: float
+) -> Group:
+    """Return the group with intervals from the noise of runs alone, null where it is unknown."""
+    of_metric = {metric.name: metric for metric in metrics}
+    found = {
+        name: _fixed(each, of_metric[name], totals, confidence)
+        for name, each in group.metrics.items()
+    }
+    return replace(group, metrics=found)
+
+
+def _fixed(measured: Measured, metric: Metric, totals: Totals, confidence: float) -> Measured:
+    influence = metric.influence
+    if measured.value is None:
+        return measured
+    none = replace(
+        measured,
+        low=None,
+        high=None,
+        stderr=None,
+        interval=None,
+        interval_reason="fixed tasks take a mean over rows, and two runs or more of every task",
+        scope=None,
+        worth=None,
+    )
+    if influence is None:
+        return none
+    name = influence.name
+    rows = int(totals.get(influence.rows, 0))
+    tasks = 1 if totals.get(one_cluster(name)) else int(totals.get(f"{name}__clusters", 0))
+    if not tasks or int(totals.get(repeated_tasks(name), 0)) < tasks:
+        return none
+    per = totals[influence.per] if influence.per else rows
+    low, high = metric.range
+    around = fixed_interval(
+        measured.value,
+        max(0.0, totals[within_tasks(name)]) / (per * per),
+        rows=rows,
+        freedom=max(1, rows - tasks),
+        bounds=(low, high) if isfinite(high - low) else None,
+        confidence=confidence,
+    )
+    return replace(
+        measured,
+        low=around.low,
+        high=around.high,
+        stderr=around.stderr,
+        interval=FIXED,
+        interval_reason=None,
+        scope="tasks at hand",
+        worth=None,
+    )

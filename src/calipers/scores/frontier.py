@@ -1,0 +1,89 @@
+"""The frontier of cost of pass: the cheapest way to a pass of each task (Erol et al. 2025).
+
+Of each task, the smallest cost of pass that any group reaches, arXiv 2504.13359; over all tasks,
+the mean of these. A task that no group solves costs infinitely much, so the mean over the solved
+ones stands beside it. A task that passed at unknown cost only is solved, and the mean unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import inf
+from typing import Any
+
+import polars as pl
+
+from calipers.engines.per_task import ID
+from calipers.metrics.declare.declaration import GROUP
+from calipers.scores.results import Frontier, OnFrontier
+from calipers.statistics.intervals import Interval, t_interval
+
+_COST, _BEST, _NEXT = "cost_of_pass", "_best", "_next"
+_NO_TASK = {"tasks": 0, "best": 0, "only": 0, "saves": None}
+
+
+def cost_frontier(
+    attempts: pl.DataFrame, groups: Mapping[str, Mapping[str, Any]], confidence: float
+) -> Frontier | None:
+    """The frontier over the groups; None where there is one group, or no cost.
+
+    `attempts` has a row per group and task: id, group and the task's cost of pass in it.
+    """
+    if attempts[GROUP].n_unique() < 2:  # noqa: PLR2004 (nothing to choose from)
+        return None
+    cost = pl.col(_COST)
+    finite = cost.filter(cost.is_finite())  # a null is a pass at unknown cost
+    otherwise = pl.when(~cost.is_null().any()).then(inf)
+    # The best, and the best of the others for the one that is best alone.
+    bests = (
+        attempts.sort(ID, _COST)
+        .group_by(ID, maintain_order=True)
+        .agg(
+            pl.coalesce(finite.first(), otherwise).alias(_BEST),
+            pl.coalesce(finite.get(1, null_on_oob=True), otherwise).alias(_NEXT),
+        )
+    )
+    solved = bests.filter(pl.col(_BEST).is_finite())[_BEST]
+    unknown = bests[_BEST].null_count()
+    around = _interval(solved, confidence)
+    found = _by_group(attempts.sort(ID, GROUP).join(bests, on=ID, maintain_order="left"))
+    return Frontier(
+        tasks=bests.height,
+        solved=len(solved) + unknown,
+        unknown_cost=unknown,
+        cost_of_pass=_overall(solved, unknown, bests.height),
+        solved_cost_of_pass=_mean(solved),
+        low=None if around.low is None else max(0.0, around.low),
+        high=around.high,
+        groups=tuple(OnFrontier(by=by, **found.get(text, _NO_TASK)) for text, by in groups.items()),
+    )
+
+
+def _by_group(tasks: pl.DataFrame) -> dict[str, dict[str, Any]]:
+    """Of each group its tasks, those it is best at, alone or not, and what that saves each."""
+    cost, best, others = pl.col(_COST), pl.col(_BEST), pl.col(_NEXT)
+    leads = cost.is_finite() & (cost == best)
+    table = tasks.group_by(GROUP, maintain_order=True).agg(
+        tasks=pl.len(),
+        best=leads.sum(),
+        only=(leads & others.is_infinite()).sum(),
+        saves=(others - best).filter(leads & others.is_finite()).mean(),
+    )
+    return {row.pop(GROUP): row for row in table.iter_rows(named=True)}
+
+
+def _overall(solved: pl.Series, unknown: int, tasks: int) -> float | None:
+    """The mean over all tasks: null where a cost is unknown, infinite where a task is unsolved."""
+    if unknown:
+        return None
+    return inf if len(solved) < tasks else _mean(solved)
+
+
+def _mean(values: pl.Series) -> float | None:
+    return float(values.mean()) if len(values) else None  # type: ignore[arg-type]
+
+
+def _interval(values: pl.Series, confidence: float) -> Interval:
+    """Over tasks, which are what was drawn."""
+    spread = float(values.var(ddof=0) or 0.0) / max(1, len(values))  # type: ignore[arg-type]
+    return t_interval(_mean(values) or 0.0, spread, len(values), confidence)

@@ -1,0 +1,39 @@
+"""The interval of a median, by two of the values themselves."""
+
+from __future__ import annotations
+
+from calipers.engines.per_task import TASKS
+from calipers.metrics.declare.declaration import Rank, Totals
+from calipers.metrics.declare.description import described
+from calipers.metrics.cost.tiers import MEDIANS, composite_score
+from calipers.scores.results import Bounded
+
+_COMPOSITE = next(rank for rank in MEDIANS if rank.feature is composite_score)
+
+
+def median_bounds(rank: Rank, totals: Totals) -> tuple[float, float] | None:
+    """Return the order statistics around a median; None where there are too few values."""
+    low, high = totals.get(rank.low_name), totals.get(rank.high_name)
+    found = described(rank.feature.name, totals)
+    if low is None or high is None or found is None:
+        return None
+    median = found["median"]
+    assert median is not None
+    return min(low, median), max(high, median)
+
+
+def median_composite(totals: Totals) -> Bounded | None:
+    """Return the median composite with its interval; None where no run has a composite."""
+    found = described(composite_score.name, totals)
+    if found is None:
+        return None
+    bounds = median_bounds(_COMPOSITE, totals)
+    if bounds is None:
+        return Bounded(
+            value=found["median"],
+            reason=f"{found['count']} runs are too few for an interval of the median",
+        )
+    one = " over the runs of one task" if totals.get(TASKS) == 1 and found["count"] != 1 else ""
+    return Bounded(
+        value=found["median"], low=bounds[0], high=bounds[1], interval=f"order statistics{one}"
+    )

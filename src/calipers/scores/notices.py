@@ -1,0 +1,133 @@
+"""What a user should know about the data behind a score."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from calipers.scores.calibration import CALIBRATE
+from calipers.engines.outcome import OTHERS, TEXT, Outcome
+from calipers.engines.totals import RECORDS, REPEATED, TRUNCATED_REPLIES
+from calipers.support.errors import DataError, nearest
+from calipers.metrics.agents.composite import composite_notices
+from calipers.metrics.traces.coordination import message_notices
+from calipers.metrics.cost.cost import price_notices
+from calipers.metrics.judged.flagged import flag_notice
+from calipers.metrics.judged.rubrics import judged_notices
+from calipers.metrics.scenarios.passing import overruled_notice
+from calipers.metrics.text.similarity import similarity_notices
+from calipers.metrics.cost.token_efficiency import quality_notice
+from calipers.metrics.traces.tool_use import tool_notices
+from calipers.metrics.scenarios.weighted import WEIGHTED_BY
+from calipers.scores.results import Group
+from calipers.scores.options import Options
+from calipers.records import Source
+from calipers.records.foreign import suggested_maps, tool_of
+from calipers.records.logs import log_notices
+
+_SHOWN_NAMES = 12  # of the data's fields
+_LONGEST = 40  # characters of a name
+
+
+def notices(sources: Sequence[Source], outcome: Outcome, options: Options) -> Iterator[str]:
+    """Each a sentence; those of metrics come from where these are declared."""
+    yield from log_notices(sources)
+    records = outcome.total(RECORDS)
+    if records and "id" not in outcome.present:
+        yield "no record has an id: rows are numbered, each a task of its own"
+    if repeated := outcome.total(REPEATED):
+        yield (
+            f"{repeated} records repeat the id, model, tier and run of another; "
+            "they count as further runs"
+        )
+    if truncated := int(outcome.total(TRUNCATED_REPLIES)):
+        replies = "reply was" if truncated == 1 else "replies were"
+        yield (
+            f"{truncated:,} {replies} truncated (finish_reason is length) and stay in the metrics: "
+            "raise max_tokens to let them end"
+        )
+    if skipped := sum(reading.skipped for reading in outcome.readings):
+        yield f"{skipped} bad rows were left out"
+    yield from _not_resampled(outcome)
+    yield from price_notices(outcome.groups.values(), options.settings)
+    if "token_efficiency" in options.metrics or options.profile:
+        yield from quality_notice(outcome.groups.values())
+    yield from tool_notices(outcome.groups.values(), options.settings)
+    yield from message_notices(outcome.groups.values())
+    yield from _weights_of_nothing(outcome, options)
+    yield from _unhashed(options)
+    yield from overruled_notice(outcome.groups.values())
+    yield from judged_notices(outcome.groups.values())
+    yield from flag_notice(outcome.groups.values())
+    yield from composite_notices(outcome.groups.values(), options.settings)
+    yield from similarity_notices(outcome.groups.values(), options.settings)
+
+
+def _weights_of_nothing(outcome: Outcome, options: Options) -> Iterator[str]:
+    """Report weights for categories and capabilities that no record has."""
+    weights = options.settings.case_weights
+    if weights is None or not outcome.total(RECORDS):
+        return
+    for field, named in (("category", weights.by_category), ("capability", weights.by_capability)):
+        found = set(outcome.tallies[WEIGHTED_BY[field].name][TEXT])
+        for name in named if OTHERS not in found else ():
+            if name not in found:
+                fix = nearest(name, found) if found else f"no record has a {field}"
+                yield f"weights.by_{field}: no record is of the {field} {name!r}; {fix}"
+
+
+def _unhashed(options: Options) -> Iterator[str]:
+    """Name the calibrations that cannot be told from the records at hand."""
+    known = options.calibrations or options.licences
+    for source in dict.fromkeys(each.source for each in known if each.n and not each.records):
+        yield (
+            f"{source or 'the calibration'} has no hashes of its records, so that nobody can tell "
+            f"whether these are among them: make it anew: {CALIBRATE}"
+        )
+
+
+def refuse_unmeasured(groups: Sequence[Group], sources: Sequence[Source]) -> None:
+    """Raise DataError where records were read and no metric finds the fields it needs."""
+    if not _is_unmeasured(groups):
+        return
+    columns = _columns(sources)
+    tool, maps = tool_of(columns), suggested_maps(columns)
+    told = f"; this looks like {tool}" if tool else ""
+    raise DataError(
+        f"{', '.join(source.name for source in sources[:3])}{', …' if sources[3:] else ''}: "
+        f"nothing can be measured, no metric finds its fields among {_shown(columns)}{told}",
+        fix=f"say which fields are the record's: {' '.join(maps) or '--map FIELD=NAME'}; "
+        "calipers metrics says what each metric needs",
+    )
+
+
+def _not_resampled(outcome: Outcome) -> Iterator[str]:
+    """Say whose intervals are closed forms although resampling was asked for, by reason."""
+    by_reason: dict[str, list[str]] = {}
+    for name, why in outcome.refused.items():
+        by_reason.setdefault(why, []).append(name)
+    for why, names in by_reason.items():
+        yield f"--resamples: closed-form interval of {', '.join(names)} in some groups: {why}"
+
+
+def nothing_measured(groups: Sequence[Group], sources: Sequence[Source]) -> Iterator[str]:
+    """Why a table is empty: mostly fields under names of the user's own."""
+    if _is_unmeasured(groups):
+        yield (
+            f"no metric finds the fields it needs among {_shown(_columns(sources))}: "
+            "name them with --map FIELD=NAME; calipers metrics says what each needs"
+        )
+
+
+def _is_unmeasured(groups: Sequence[Group]) -> bool:
+    """Say whether there are records, not all of failed calls, and nothing else."""
+    return not any(g.metrics for g in groups) and any(g.records > g.errors for g in groups)
+
+
+def _columns(sources: Sequence[Source]) -> list[str]:
+    return list(dict.fromkeys(column for source in sources for column in source.columns()))
+
+
+def _shown(columns: Sequence[str]) -> str:
+    names = [name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…" for name in columns]
+    more = f", … ({len(names)} fields)" if len(names) > _SHOWN_NAMES else ""
+    return f"{', '.join(names[:_SHOWN_NAMES])}{more}" if names else "none"

@@ -1,0 +1,307 @@
+"""What a score is: groups of measured values, frozen, with a reason for every null."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from calipers.support.errors import EXIT_INCOMPLETE, EXIT_PASS, need_extra
+from calipers.statistics.correction import Corrected
+from calipers.support.strict_json import finite_json, strict_json
+from calipers.scores.tier_results import Bounded, FlakyTask, Frontier, OnFrontier, PerTask, Tiers
+from calipers.support.version import __version__
+
+if TYPE_CHECKING:
+    import polars as pl
+
+__all__ = [
+    "ALL_FAILED",
+    "SCHEMA",
+    "Bounded",
+    "FlakyTask",
+    "Frontier",
+    "Group",
+    "Histogram",
+    "Input",
+    "JudgedBy",
+    "Measured",
+    "OnFrontier",
+    "PerTask",
+    "ReliabilityBin",
+    "Score",
+    "Tiers",
+    "need_figures",
+]
+
+SCHEMA = "calipers.score/1"
+ALL_FAILED = "every call failed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """A metric's value in a group, and how many rows stand behind it."""
+
+    value: float | None
+    n: int
+    missing: int
+    reason: str | None = None
+    low: float | None = None
+    high: float | None = None
+    stderr: float | None = None
+    interval: str | None = None
+    interval_reason: str | None = None  # why it lacks a bound
+    scope: str | None = None  # what alone the interval holds for, where not for further tasks
+    worth: float | None = None  # of a share: as many independent rows would say as much
+    extras: Mapping[str, float | str | None] = field(default_factory=dict)
+    corrected: Corrected | None = None  # without the judge's error, where a calibration allows it
+
+    def __post_init__(self) -> None:
+        if (self.value is None) != (self.reason is not None):
+            raise ValueError("a null needs a reason, and only a null has one")
+
+    def to_dict(self) -> dict[str, Any]:
+        """The contract's JSON of one metric."""
+        return {
+            "value": finite_json(self.value),
+            "low": finite_json(self.low),
+            "high": finite_json(self.high),
+            "stderr": finite_json(self.stderr),
+            "interval": self.interval,
+            "n": self.n,
+            "missing": self.missing,
+            "reason": self.reason,
+            **({"interval_reason": self.interval_reason} if self.interval_reason else {}),
+            **({"scope": self.scope} if self.scope else {}),
+            **self.extras,
+            **({} if self.corrected is None else {"corrected": asdict(self.corrected)}),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Histogram:
+    """How many values lie between one edge and the next, the last edge itself counted in."""
+
+    edges: tuple[float, ...]
+    counts: tuple[int, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON of one histogram."""
+        return {"edges": list(self.edges), "counts": list(self.counts)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReliabilityBin:
+    """The answers whose confidence lies above one edge and up to the next."""
+
+    low: float
+    high: float
+    n: int
+    confidence: float  # the mean
+    accuracy: float
+    accuracy_low: float | None
+    accuracy_high: float | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON of one bin."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgedBy:
+    """Who made a judged value of so many rows: models with the hashes of their rubrics."""
+
+    value: str  # passed, impl_rate, or the rubric's name
+    members: tuple[tuple[str, str], ...]  # nobody: too many to be told apart
+    rows: int
+    rated: Mapping[int, int] = field(default_factory=dict)  # rows each calibration was made from
+    flagged: int = 0  # of the rows, those whose text seems to speak to the judge
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON of one."""
+        members = [{"model": model, "rubric_hash": of or None} for model, of in self.members]
+        flagged = {"flagged": self.flagged} if self.flagged else {}
+        return {"value": self.value, "by": members, "rows": self.rows, **flagged}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """The records that share a key, and what was measured on them."""
+
+    by: Mapping[str, Any]
+    records: int
+    errors: int
+    metrics: Mapping[str, Measured]
+    statistics: Mapping[str, Mapping[str, float | None] | None] | None = None  # of profile tiers
+    grade: str | None = None
+    grade_interval: tuple[str, str] | None = None  # the grades of the median composite's bounds
+    median_composite: Bounded | None = None  # what the grade rests on
+    histograms: Mapping[str, Histogram | None] = field(default_factory=dict)  # with a profile
+    truncated: int = 0  # replies that were cut off; they are in the metrics
+    reliability: tuple[ReliabilityBin, ...] = ()  # with a profile, where confidence is stated
+    judges: tuple[JudgedBy, ...] = ()  # where that was asked for
+    flagged: int | None = None  # judged records whose text seems to speak to the judge
+    failures: int = 0  # failed calls that count as failures (--errors fail)
+
+    @property
+    def warning(self) -> str | None:
+        """What to know before relying on these values: how many calls failed; None if none did."""
+        if self.failures:
+            return f"{self.failures:,} of {self.records:,} calls failed and count as failures"
+        if self.errors:
+            return (
+                f"{self.errors:,} of {self.records:,} calls failed and are in no metric; "
+                "--errors fail counts them as failures"
+            )
+        return None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The contract's JSON of one group."""
+        tiers = {
+            "statistics": self._statistics(),
+            "grade": self.grade,
+            "grade_interval": self.grade_interval and list(self.grade_interval),
+            "median_composite": self.median_composite and self.median_composite.to_dict(),
+        }
+        histograms = {
+            name: None if found is None else found.to_dict()
+            for name, found in self.histograms.items()
+        }
+        reliability = [each.to_dict() for each in self.reliability]
+        return {
+            "by": dict(self.by),
+            "records": self.records,
+            "errors": self.errors,
+            "truncated": self.truncated,
+            **({"failures": self.failures} if self.failures else {}),
+            **({} if self.warning is None else {"warning": self.warning}),
+            "metrics": {name: measured.to_dict() for name, measured in self.metrics.items()},
+            **({} if self.statistics is None else tiers),
+            **({"histograms": histograms} if histograms else {}),
+            **({"reliability": reliability} if reliability else {}),
+            **({"judges": [each.to_dict() for each in self.judges]} if self.judges else {}),
+            **({} if self.flagged is None else {"flagged": self.flagged}),
+        }
+
+    def _statistics(self) -> dict[str, dict[str, Any] | None]:
+        return {
+            name: None
+            if found is None
+            else {key: finite_json(value) for key, value in found.items()}
+            for name, found in (self.statistics or {}).items()
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Input:
+    """Where records came from."""
+
+    path: str
+    rows: int
+    sha256: str | None
+    skipped: int = 0
+    format: str | None = None  # of another tool whose log it is
+
+    def to_dict(self) -> dict[str, Any]:
+        """The contract's JSON of one input; `skipped` counts the bad rows that were left out."""
+        shown = {"path": self.path, "rows": self.rows, "sha256": self.sha256}
+        shown |= {"skipped": self.skipped} if self.skipped else {}
+        return shown | ({"format": self.format} if self.format else {})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Score:
+    """Everything `calipers score` measured. Prints as a table, shows as HTML in a notebook."""
+
+    groups: tuple[Group, ...]
+    inputs: tuple[Input, ...]
+    settings: Mapping[str, Any]
+    notices: tuple[str, ...] = ()
+    seed: int = 0
+    tiers: tuple[Tiers, ...] = ()  # one, or one per value of the other fields grouped by
+    per_task: PerTask | None = None  # of profile tiers, or where a row per task was asked for
+    frontier: Frontier | None = None  # of cost of pass, where several groups have one
+
+    @property
+    def records(self) -> int:
+        """How many records were measured."""
+        return sum(group.records for group in self.groups)
+
+    @property
+    def exit_code(self) -> int:
+        """What the command line gives back: 3 when there was nothing to measure."""
+        return EXIT_PASS if self.records else EXIT_INCOMPLETE
+
+    def to_dict(self) -> dict[str, Any]:
+        """The contract's JSON, as Python values."""
+        return {
+            "schema": SCHEMA,
+            "version": __version__,
+            "seed": self.seed,
+            "settings": dict(self.settings),
+            "inputs": [each.to_dict() for each in self.inputs],
+            "groups": [group.to_dict() for group in self.groups],
+            **self._tiers(),
+            **({} if self.per_task is None else {"per_task": self.per_task.to_dict()}),
+            **({} if self.frontier is None else {"frontier": self.frontier.to_dict()}),
+            **({"notices": list(self.notices)} if self.notices else {}),
+        }
+
+    def _tiers(self) -> dict[str, Any]:
+        if not self.tiers:
+            return {}
+        alone = len(self.tiers) == 1 and not self.tiers[0].by
+        return {"tiers": self.tiers[0].to_dict() if alone else [t.to_dict() for t in self.tiers]}
+
+    def to_json(self, *, indent: int | None = 1) -> str:
+        """The contract's JSON: strict, the same bytes for the same input."""
+        return strict_json(self.to_dict(), indent=indent)
+
+    def to_polars(self) -> pl.DataFrame:
+        """A row per group and metric."""
+        from calipers.reports.frames import score_frame  # noqa: PLC0415 (loads Polars)
+
+        return score_frame(self)
+
+    def charts(self) -> dict[str, Any]:
+        """The figures that the score allows, as Altair charts by name."""
+        need_figures("charts")
+        from calipers.reports.charts import charts_of  # noqa: PLC0415 (loads Altair)
+
+        return dict(charts_of(self)[0])
+
+    def save_figures(self, folder: str | Path, profile: str | None = None) -> dict[str, str]:
+        """Write each figure, or those of a profile, as SVG and PNG; say why others are not drawn.
+
+        Without a profile the reasons, by name, are given only where no figure can be drawn.
+        """
+        need_figures("figures")
+        from calipers.reports.charts import FIGURES, charts_of, save_charts  # noqa: PLC0415
+
+        charts, left_out = charts_of(self)
+        asked = {*charts, *left_out} if profile is None else FIGURES[profile]
+        save_charts({name: chart for name, chart in charts.items() if name in asked}, Path(folder))
+        if profile is None and charts:
+            return {}
+        return {name: why for name, why in left_out.items() if name in asked}
+
+    def __str__(self) -> str:
+        from calipers.reports.terminal import score_text  # noqa: PLC0415 (loads rich)
+
+        return score_text(self)
+
+    def _repr_html_(self) -> str:
+        from calipers.reports.html import score_html  # noqa: PLC0415 (only in notebooks)
+        from calipers.reports.notebook import score_figures  # noqa: PLC0415
+
+        return score_html(self) + score_figures(self)
+
+
+def need_figures(what: str) -> None:
+    """Refuse to draw without the parts that draw."""
+    need_extra(
+        f"{what}: Altair and vl-convert are not installed",
+        extra="figures",
+        modules=("altair", "vl_convert"),
+    )

@@ -1,0 +1,206 @@
+"""From data to a score: run an engine, and put together what it found."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from calipers.engines.outcome import Outcome
+from calipers.engines.per_task import FLAKY, ID, PASSES, REPEATED_TASKS, TASKS, VERDICTS
+from calipers.engines.plan import Plan
+from calipers.engines.totals import RECORDS
+from calipers.support.errors import DataError, UsageError, nearest
+from calipers.scores.frontier import cost_frontier
+from calipers.metrics.declare.declaration import GROUP
+from calipers.scores.results import FlakyTask, Frontier, Input, PerTask, Score, need_figures
+from calipers.scores.evidence_notices import evidence_notices
+from calipers.scores.groups import measured_groups
+from calipers.scores.keys import sorted_keys
+from calipers.scores.notices import nothing_measured, notices, refuse_unmeasured
+from calipers.scores.options import Options
+from calipers.scores.tier_evidence import with_evidence
+from calipers.records.sinks import Watch, check_folder, open_sinks
+from calipers.records import Source, Wanted, open_sources
+from calipers.records.completing import derivable_from
+from calipers.records.logs import Log
+from calipers.engines.task_file import TaskFile, open_task_file
+from calipers.scores.tiering import compared_tiers
+
+HASHED_UP_TO = 64 << 20
+
+Progress = Callable[[float], None]
+
+
+def score_data(
+    data: Any, options: Options, progress: Progress = lambda _: None, watch: Watch | None = None
+) -> Score:
+    """Measure the records in `data`; somebody may watch the rows on their way."""
+    if options.figures is not None:
+        need_figures("--figures")
+        check_folder(options.figures, "--figures")
+    sources = open_sources(data)
+    plan = plan_for(sources, options)
+    plan = replace(plan, seen=_seen(sources, options) if options.per_sample else None)
+    if watch is not None:
+        plan = replace(plan, kept=watch.kept, sampled=watch.columns)
+    with open_task_file(options.per_task) as tasks:
+        outcome = run_engine(sources, plan, options, progress, tasks, watch)
+        if any(reading.rows for reading in outcome.readings):
+            check_fields(outcome.present, plan, sources, options.renames)
+        _check_ids(outcome, sources, options)
+        if tasks is not None:
+            tasks.write(sorted_keys(outcome.groups, plan.by))
+    by_text = measured_groups(outcome, plan, options)
+    groups = list(by_text.values())
+    if options.must_measure:
+        refuse_unmeasured(groups, sources)
+    tiers = compared_tiers(groups, options.baseline) if plan.described else ()
+    return Score(
+        groups=tuple(groups),
+        tiers=tuple(with_evidence(list(tiers), by_text, outcome, plan)),
+        per_task=_per_task(outcome, plan, options.per_task) if plan.per_task else None,
+        frontier=_frontier(outcome, plan),
+        inputs=tuple(_inputs(sources, outcome, hash_all=options.hash_inputs)),
+        settings=_settings(options),
+        notices=(
+            *notices(sources, outcome, options),
+            *evidence_notices(outcome, plan.present(outcome.present).metrics, plan.cluster),
+            *nothing_measured(groups, sources),
+        ),
+        seed=options.seed,
+    )
+
+
+def plan_for(sources: Sequence[Source], options: Options) -> Plan:
+    """What is asked for; a column of answers that are all null says that none was given."""
+    return replace(options.plan(), also_present=_seen(sources, options) & {"answer"})
+
+
+def _settings(options: Options) -> dict[str, Any]:
+    """All that was chosen, as the output names it."""
+    chosen = options.settings
+    calibrations = list(dict.fromkeys(each.source for each in options.calibrations))
+    return {
+        **asdict(chosen),
+        "prices": chosen.prices and chosen.prices.source,
+        "case_weights": chosen.case_weights and chosen.case_weights.to_dict(),
+        "optimal_tools": chosen.optimal_tools and chosen.optimal_tools.source,
+        "weights": chosen.weights and chosen.weights.to_dict(),
+        "confidence": options.confidence,
+        "cluster": options.cluster,
+        "resamples": options.resamples,
+        **({"calibrations": calibrations} if calibrations else {}),
+    }
+
+
+def _seen(sources: Sequence[Source], options: Options) -> frozenset[str]:
+    columns = {column for source in sources for column in source.columns()}
+    ours = (name for name, theirs in options.renames.items() if theirs in columns)
+    return frozenset((*columns, *ours, *derivable_from(columns)))
+
+
+def run_engine(
+    sources: Sequence[Source],
+    plan: Plan,
+    options: Options,
+    progress: Progress,
+    tasks: TaskFile | None = None,
+    watch: Watch | None = None,
+) -> Outcome:
+    """The engine asked for, over all sources."""
+    if options.engine == "spark":
+        from calipers.engines.spark import run  # noqa: PLC0415 (an extra)
+    else:
+        from calipers.engines.polars import run  # noqa: PLC0415 (only the engine in use)
+    wanted = Wanted(plan.fields, options.renames, keys=plan.by)
+    with open_sinks(
+        samples=options.per_sample,
+        tasks=None if tasks is None else tasks.add,
+        bad_rows=options.bad_rows,
+        skip_bad=options.on_bad == "skip",
+        progress=progress,
+        watch=watch,
+    ) as sinks:
+        return run(sources, wanted, plan, sinks)
+
+
+def check_fields(
+    present: Collection[str], plan: Plan, sources: Sequence[Source], renames: Mapping[str, str]
+) -> None:
+    """A field to group by or to rename that no record has is a mistake, not an empty group."""
+    asked = {name: f"--by {name}" for name in plan.by}
+    asked |= {} if plan.cluster is None else {plan.cluster: f"--cluster {plan.cluster}"}
+    asked |= {name: f"--map {name}={theirs}" for name, theirs in renames.items()}
+    for name, option in asked.items():
+        if name in plan.watched and name not in present:
+            columns = {column for source in sources for column in source.columns()}
+            theirs = renames.get(name, name)
+            raise UsageError(
+                f"{option}: no record has a value in {theirs}", fix=nearest(theirs, columns)
+            )
+
+
+def _check_ids(outcome: Outcome, sources: Sequence[Source], options: Options) -> None:
+    records, with_id = outcome.total(RECORDS), outcome.having["id"]
+    if 0 < with_id < records:
+        name, reading = next(
+            (source.name, reading)
+            for source, reading in zip(sources, outcome.readings, strict=True)
+            if reading.with_id < reading.rows
+        )
+        raise DataError(
+            f"{name}: {reading.rows - reading.with_id} of {reading.rows} records have no id, "
+            "the others have one",
+            fix="give every record an id, or name the field that holds it: --map id=NAME",
+        )
+    if records and not with_id and options.per_task is not None:
+        raise UsageError(
+            "--per-task: no record has an id, so none is known to be of the same task",
+            fix="name the field that tells tasks apart: --map id=NAME",
+        )
+
+
+def _per_task(outcome: Outcome, plan: Plan, path: Path | None) -> PerTask | None:
+    """How many tasks there are and how many are flaky; None where no record has an id."""
+    tasks = outcome.total(TASKS)
+    if path is None and not tasks:
+        return None
+    keys = sorted_keys(outcome.groups, plan.by)
+    found = () if outcome.flakiest is None else outcome.flakiest.iter_rows(named=True)
+    return PerTask(
+        tasks=tasks,
+        repeated=outcome.total(REPEATED_TASKS),
+        flaky=outcome.total(FLAKY),
+        flakiest=tuple(
+            FlakyTask(by=keys[row[GROUP]], id=row[ID], passes=row[PASSES], runs=row[VERDICTS])
+            for row in found
+        ),
+        path=None if path is None else str(path),
+    )
+
+
+def _frontier(outcome: Outcome, plan: Plan) -> Frontier | None:
+    if outcome.attempts is None or not outcome.attempts.height:
+        return None
+    return cost_frontier(outcome.attempts, sorted_keys(outcome.groups, plan.by), plan.confidence)
+
+
+def _inputs(sources: Sequence[Source], outcome: Outcome, *, hash_all: bool) -> Iterator[Input]:
+    for source, reading in zip(sources, outcome.readings, strict=True):
+        yield Input(
+            path=source.name,
+            rows=reading.rows,
+            sha256=_sha256(source.path, hash_all=hash_all),
+            skipped=reading.skipped,
+            format=source.format.name if isinstance(source, Log) else None,
+        )
+
+
+def _sha256(path: str | None, *, hash_all: bool) -> str | None:
+    if path is None or not (hash_all or Path(path).stat().st_size <= HASHED_UP_TO):
+        return None
+    with Path(path).open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

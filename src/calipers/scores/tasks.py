@@ -1,0 +1,163 @@
+"""What each task scored: the measured rows of some data, and a metric's value per task."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import narwhals as nw
+import polars as pl
+
+from calipers.engines.plan import FAILED, Plan, has
+from calipers.engines.polars import measured_batches
+from calipers.engines.totals import keyed
+from calipers.support.errors import DataError
+from calipers.metrics import Metric
+from calipers.metrics.declare.declaration import GROUP, RUNS, TASK, Aggregate, Feature, Rank, is_met
+from calipers.scores import Options, natural_key, plan_for
+from calipers.records import Wanted, open_sources
+
+VALUE = "value"
+SQUARES = "squares"  # of the runs of a task, around their mean
+TELL_SYSTEMS_APART = ("model", "tier")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskRows:
+    """Every row of some data with its features, in memory, and where it came from."""
+
+    name: str
+    plan: Plan
+    rows: pl.DataFrame
+    skipped: int = 0  # bad rows that were left out
+
+    @property
+    def records(self) -> int:
+        """How many rows there are."""
+        return self.rows.height
+
+    @property
+    def errors(self) -> int:
+        """How many of them are calls that failed."""
+        return int(self.rows[FAILED].sum())
+
+    @cached_property
+    def present(self) -> frozenset[str]:
+        """The fields that any row has."""
+        return frozenset(name for name in self.plan.watched if self.rows[has(name)].any())
+
+    def measures(self, metric: Metric) -> bool:
+        """Say whether any row has the fields that the metric needs."""
+        found = self.present | self.plan.also_present
+        return all(is_met(need, found.__contains__) for need in metric.needs)
+
+
+def read_tasks(
+    data: Any, options: Options, *, keep: tuple[str, ...] = (), paired: bool = True
+) -> TaskRows:
+    """Read and measure all rows; `keep` names record fields that stay beside the features.
+
+    Where nothing is to be paired and no row has an id, each row is a task of its own.
+    """
+    sources = open_sources(data)
+    plan = plan_for(sources, options)
+    columns = list(dict.fromkeys((*plan.schema, "id", *keep)))
+    wanted = Wanted(tuple(dict.fromkeys((*plan.fields, *keep))), options.renames)
+    empty = {**dict.fromkeys(keep, pl.Null()), **plan.schema, "id": pl.String()}
+    frames = [pl.DataFrame(schema=empty)]
+    skipped = 0
+    for source in sources:
+        for batch in measured_batches(source.chunks(wanted), plan, columns=columns):
+            if batch.bad and options.on_bad == "stop":
+                raise batch.bad[0].error()
+            skipped += len(batch.bad)
+            frames.append(batch.rows)
+    rows = pl.concat(frames, how="diagonal_relaxed")
+    name = ", ".join(source.name for source in sources)
+    lacking = rows["id"].null_count()
+    if lacking and not paired and lacking == rows.height:
+        number = pl.int_range(pl.len(), dtype=pl.Int64)
+        rows = rows.with_columns(number.alias(TASK), number.cast(pl.String).alias("id"))
+    elif lacking:
+        raise DataError(
+            f"{name}: {lacking} of {rows.height} records have no id to pair by",
+            fix="name the field that tells tasks apart: --map id=NAME",
+        )
+    return TaskRows(name=name, plan=plan, rows=rows, skipped=skipped)
+
+
+def parts(whole: TaskRows, field: str) -> list[TaskRows]:
+    """The rows apart by a field, in the order of its values; rows without one are in no part."""
+    groups = whole.rows.drop_nulls(field).partition_by(field, as_dict=True, maintain_order=True)
+    return [
+        replace(whole, name=_shown(key), rows=groups[key,], skipped=0)
+        for key in sorted((key for (key,) in groups), key=_in_order)
+    ]
+
+
+def _in_order(key: Any) -> Any:
+    return natural_key(key) if isinstance(key, str) else key
+
+
+def _shown(value: Any) -> str:
+    """A field's value as JSON has it, whole numbers without a point."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+
+
+def pooled(found: TaskRows) -> Iterator[str]:
+    """Say where several systems count as runs of a task, which is rarely meant."""
+    names = [name for name in TELL_SYSTEMS_APART if name in found.rows.columns]
+    of_tasks = found.rows.group_by(TASK).agg(pl.col(names).drop_nulls().n_unique())
+    for name in names:
+        systems = max(of_tasks[name].to_list(), default=0)
+        if systems > 1:
+            yield (
+                f"{found.name}: up to {systems} {name}s of a task count as its runs; "
+                f"--by {name} keeps them apart"
+            )
+
+
+def counted(found: TaskRows, metric: Metric) -> pl.DataFrame:
+    """The rows that the metric counts."""
+    rows = found.rows.filter(~pl.col(FAILED))
+    aggregate = metric.aggregate
+    if isinstance(aggregate, Rank):
+        return rows.filter(pl.col(aggregate.feature.name).is_not_null())
+    if aggregate.where is None:
+        return rows
+    return nw.from_native(rows).filter(aggregate.where()).to_native()
+
+
+def per_task(found: TaskRows, metric: Metric) -> pl.DataFrame | None:
+    """A row per group and task with the metric's value and the number of its rows.
+
+    Of a mean over rows also the `SQUARES` of a task's rows around their mean. None for a metric
+    that is no mean over rows or tasks: an entropy, say, has no value per task.
+    """
+    averaged = metric.averaged
+    if averaged is None:
+        return None
+    value = pl.col(averaged.name if isinstance(averaged, Feature) else averaged).cast(pl.Float64)
+    value = (1 - value if metric.complement else value).alias(VALUE)
+    if isinstance(averaged, Feature):
+        rows = found.rows.filter(pl.col(averaged.name).is_not_null())
+        per = rows.group_by(GROUP, TASK).agg(
+            value.mean(),
+            pl.len().cast(pl.Int64).alias(RUNS),
+            (value.var(ddof=0) * pl.len()).alias(SQUARES),
+        )
+    else:
+        aggregate = metric.aggregate
+        assert isinstance(aggregate, Aggregate)
+        values = next(each for each in aggregate.tasks if averaged in each.values)
+        rows = found.rows.filter(~pl.col(FAILED))
+        # In memory and in order: the streaming engine would add numbers up in any order.
+        table: pl.LazyFrame = keyed(nw.from_native(rows.lazy()), aggregate).to_native()
+        ordered = table.sort(GROUP, *aggregate.keys).collect(engine="in-memory")
+        tasks: pl.LazyFrame = values.step(nw.from_native(ordered.lazy())).to_native()
+        per = tasks.select(GROUP, TASK, value, RUNS).drop_nulls(VALUE).collect(engine="in-memory")
+    return per.sort(GROUP, TASK)

@@ -1,0 +1,107 @@
+"""What counts as task success: a number, or "as similar as two people are".
+
+`FILE:Q` reads pairs of texts that people wrote about the same thing and takes the Q-quantile of
+their output similarity, measured as the answers will be: same model, same rule for missing parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from fractions import Fraction
+from math import ceil
+
+import polars as pl
+
+from calipers.engines.polars import measured_batches
+from calipers.support.errors import DataError, UsageError
+from calipers.metrics.text.similarity import output_similarity, semantic_reason
+from calipers.scores import Options
+from calipers.records import Source, Wanted, open_sources
+
+PAIRS = ({"answer": "answer", "reference": "reference"}, {"answer": "text1", "reference": "text2"})
+
+_FORMS = "a number such as 0.8, or FILE:Q such as pairs.jsonl:0.5 for the median of its pairs"
+
+
+def with_threshold(options: Options, given: float | str) -> Options:
+    """The options with the threshold that was asked for, measured if a file of pairs is named."""
+    try:
+        number = float(given)
+    except ValueError:
+        return _measured(options, str(given))
+    return replace(options, settings=replace(options.settings, success_threshold=number))
+
+
+def _measured(options: Options, given: str) -> Options:
+    path, _, share = given.rpartition(":")
+    if not path:
+        raise UsageError(f"--success-threshold {given}: neither a number nor FILE:Q", fix=_FORMS)
+    quantile = _quantile(given, share)
+    values, reason = _similarities(path, options)
+    known = values.drop_nulls().sort()
+    if not len(known):
+        raise UsageError(
+            f"--success-threshold {given}: no pair has an output similarity"
+            + (f": {reason}" if reason else ""),
+            fix="--missing renormalize does without the semantic part"
+            if reason
+            else "give records with answer and reference, or text1 and text2",
+        )
+    position = max(1, ceil(quantile * len(known)))  # nearest rank
+    left_out = f", {values.null_count()} left out" if values.null_count() else ""
+    settings = replace(
+        options.settings,
+        success_threshold=known[position - 1],
+        threshold_from=f"quantile {share} of the output similarity of {len(known)} pairs "
+        f"in {path}{left_out}",
+    )
+    return replace(options, settings=settings)
+
+
+def _quantile(given: str, share: str) -> Fraction:
+    """Exact, so that a rank does not depend on how a decimal rounds."""
+    try:
+        quantile = Fraction(share)
+    except (ValueError, ZeroDivisionError):
+        quantile = Fraction(-1)
+    if not 0 <= quantile <= 1:
+        raise UsageError(
+            f"--success-threshold {given}: {share or 'nothing'} is no quantile from 0 to 1",
+            fix=_FORMS,
+        )
+    return quantile
+
+
+def _similarities(path: str, options: Options) -> tuple[pl.Series, str | None]:
+    """The output similarity of every pair, and why some have none."""
+    columns = (output_similarity.name, semantic_reason.name)
+    found = [pl.DataFrame(schema={name: pl.Null() for name in columns})]
+    for source in open_sources(path):
+        renames = _renames(source, options.renames)
+        asked = Options(
+            metrics=(output_similarity.name,), renames=renames, settings=options.settings
+        )
+        plan = asked.plan()
+        for batch in measured_batches(
+            source.chunks(Wanted(plan.fields, renames)), plan, columns=columns
+        ):
+            if batch.bad:
+                raise batch.bad[0].error()
+            found.append(batch.rows)
+    rows = pl.concat(found, how="vertical_relaxed")
+    reason = rows[semantic_reason.name].drop_nulls()
+    return rows[output_similarity.name].cast(pl.Float64), reason[0] if len(reason) else None
+
+
+def _renames(source: Source, renames: Mapping[str, str]) -> dict[str, str]:
+    """How the file names the two texts: as the records do, or as pairs of reviews do."""
+    columns = source.columns()
+    asked = {name: renames.get(name, name) for name in ("answer", "reference")}
+    for names in (asked, *PAIRS):
+        if all(theirs in columns for theirs in names.values()):
+            return dict(names)
+    raise DataError(
+        f"{source.name}: no pairs of texts: neither answer and reference nor text1 and text2",
+        fix=f"its columns are: {', '.join(columns[:8]) or 'none'}",
+    )

@@ -1,0 +1,173 @@
+"""Each tier against the baseline, as one family of tests, with effect sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from math import sqrt
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from calipers.engines.per_task import ID, TASKS
+from calipers.metrics.declare.declaration import Totals
+from calipers.metrics.cost.tiers import composite_score
+from calipers.scores.results import Group, Tiers
+from calipers.statistics.paired import holm, mean_and_error, student
+from calipers.statistics.sign_flips import sign_flip
+from calipers.statistics.unpaired import cliff_delta, mann_whitney
+from calipers.scores.tier_results import TierTest
+
+Floats = NDArray[np.float64]
+
+_COMPOSITE = composite_score.name
+_FLIPS = 10_000
+_ROUNDING = 1e-12
+_NO_RUN = "a tier has no run with a composite score"
+
+
+@dataclass(frozen=True)
+class Family:
+    """The tiers of one comparison, by name, with their groups, totals and, where few, runs."""
+
+    groups: Mapping[str, Group]
+    totals: Mapping[str, Totals]
+    runs: Mapping[str, pl.DataFrame] | None  # sorted by value
+    apart: str  # why there are none
+    confidence: float
+    all_at_once: float  # the confidence of intervals that hold for all tiers together
+    seed: int
+
+
+def tier_tests(tiers: Tiers, family: Family) -> dict[str, TierTest]:
+    """Return the test of each tier, with p-values adjusted for all of them (Holm)."""
+    tests = dict(_tests(tiers, family))
+    adjusted = holm([each.p_value for each in tests.values()])
+    return {
+        name: replace(each, p_holm=p)
+        for (name, each), p in zip(tests.items(), adjusted, strict=True)
+    }
+
+
+def _tests(tiers: Tiers, family: Family) -> Iterator[tuple[str, TierTest]]:
+    """Each tier against the baseline, by the mean composite of each task that both ran."""
+    base = family.groups.get(tiers.baseline)
+    for name in family.groups:
+        if name == tiers.baseline:
+            continue
+        if base is None:
+            yield name, TierTest(difference=None, reason=tiers.reasons["uplift"])
+        elif family.runs is None:
+            yield name, _welch(tiers.baseline, name, family)
+        else:
+            yield name, _of_runs(family.runs[tiers.baseline], family.runs[name], family)
+
+
+def _of_runs(base: pl.DataFrame, other: pl.DataFrame, family: Family) -> TierTest:
+    if not base.height or not other.height:
+        return TierTest(difference=None, reason=_NO_RUN)
+    mean = pl.col(_COMPOSITE).mean()
+    first, second = (each.drop_nulls(ID).group_by(ID).agg(mean).sort(ID) for each in (base, other))
+    shared = first.join(second, on=ID, maintain_order="left")
+    if shared.height > 1:
+        columns = shared[_COMPOSITE].to_numpy(), shared[f"{_COMPOSITE}_right"].to_numpy()
+        return _paired(columns[1] - columns[0], family)
+    if min(first.height, second.height) > 1:  # runs of a task are not independent, tasks are
+        return _unpaired(first, second, "tasks", family)
+    return _unpaired(base, other, "runs", family)
+
+
+def _paired(differences: Floats, family: Family) -> TierTest:
+    """Over the tasks that both tiers ran: signs that might as well be the other one."""
+    differences = np.where(np.abs(differences) > _ROUNDING, differences, 0.0)
+    mean, stderr, freedom = mean_and_error(differences)
+    assert mean is not None
+    low, high, _, _ = student(mean, stderr, freedom, largest=1.0, confidence=family.confidence)
+    if low is not None and high is not None:
+        low, high = max(-1.0, low), min(1.0, high)
+    deviation = float(differences.std(ddof=1))
+    return TierTest(
+        difference=mean,
+        low=low,
+        high=high,
+        p_value=sign_flip(differences, seed=family.seed, resamples=_FLIPS),
+        test="sign flips over tasks",
+        effect=mean / deviation if deviation > _ROUNDING else None,
+        effect_name="Cohen's dz",
+        n=len(differences),
+    )
+
+
+def _unpaired(first: pl.DataFrame, second: pl.DataFrame, of: str, family: Family) -> TierTest:
+    """Without two tasks in common: the tasks, or the runs of one, as independent samples."""
+    base, other = first[_COMPOSITE].to_numpy(), second[_COMPOSITE].to_numpy()
+    if min(len(base), len(other)) < 2:  # noqa: PLR2004
+        return TierTest(
+            difference=float(other.mean() - base.mean()),
+            n=len(base) + len(other),
+            reason="one run, and fewer than two tasks in common, say nothing of chance",
+        )
+    p_value, how = mann_whitney(base, other)
+    delta, _, _ = cliff_delta(base, other, confidence=family.confidence)
+    low, high = _welch_bounds(
+        float(other.mean() - base.mean()),
+        (float(base.var(ddof=1) / len(base)), len(base) - 1),
+        (float(other.var(ddof=1) / len(other)), len(other) - 1),
+        family.confidence,
+    )[:2]
+    return TierTest(
+        difference=float(other.mean() - base.mean()),
+        low=low,
+        high=high,
+        p_value=p_value,
+        test=f"{how} over {of}",
+        effect=delta,
+        effect_name="Cliff's delta",
+        n=len(base) + len(other),
+    )
+
+
+def _welch(base: str, other: str, family: Family) -> TierTest:
+    """From totals, where the runs are too many to pair."""
+    first, second = (family.groups[name].metrics[_COMPOSITE] for name in (base, other))
+    if first.value is None or second.value is None:
+        return TierTest(difference=None, reason=_NO_RUN)
+    difference, n = second.value - first.value, first.n + second.n
+    if not first.stderr or not second.stderr:
+        return TierTest(difference=difference, n=n, reason="a tier's error is not known")
+    free = [max(1.0, (family.totals[name].get(TASKS) or n) - 1) for name in (base, other)]
+    low, high, p_value = _welch_bounds(
+        difference, (first.stderr**2, free[0]), (second.stderr**2, free[1]), family.confidence
+    )
+    deviations = [_deviation(family.groups[name]) for name in (base, other)]
+    pooled = sqrt(sum(each**2 for each in deviations) / 2)
+    return TierTest(
+        difference=difference,
+        low=low,
+        high=high,
+        p_value=p_value,
+        test=f"Welch's t on the means ({family.apart})",
+        effect=difference / pooled if pooled else None,
+        effect_name="Cohen's d",
+        n=n,
+    )
+
+
+def _deviation(group: Group) -> float:
+    return ((group.statistics or {}).get(_COMPOSITE) or {}).get("std_dev") or 0.0
+
+
+def _welch_bounds(
+    difference: float, first: tuple[float, float], second: tuple[float, float], confidence: float
+) -> tuple[float | None, float | None, float]:
+    """Interval and p-value with Satterthwaite's degrees of freedom, from two variances of means."""
+    variance = first[0] + second[0]
+    if not variance:
+        return None, None, 1.0 if not difference else 0.0
+    freedom = variance**2 / sum(part**2 / free for part, free in (first, second))
+    low, high, p_value, _ = student(
+        difference, sqrt(variance), freedom, largest=0.0, confidence=confidence
+    )
+    assert p_value is not None
+    return low, high, p_value

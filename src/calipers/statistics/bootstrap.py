@@ -1,0 +1,110 @@
+"""The bootstrap over clusters: a resample is a weight per cluster, never a copy of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+from calipers.statistics.intervals import Interval
+
+Floats = NDArray[np.float64]
+
+_CELLS = 1 << 22  # weights at a time: bounds memory
+_FEWEST = 2
+_FEWEST_CARRY = 5
+_ONE_SIDED = 0.005
+_ROUNDING = 1e-12
+
+
+def weights(clusters: int, resamples: int, seed: Any) -> Iterator[Floats]:
+    """Blocks of resamples: how often each cluster is drawn, a row per resample."""
+    for number in range(blocks(clusters, resamples)):
+        yield block(clusters, resamples, seed, number)
+
+
+def blocks(clusters: int, resamples: int) -> int:
+    """How many blocks that is: each holds as many resamples as fit into a few megabytes."""
+    return -(-resamples // _at_once(clusters))
+
+
+def block(clusters: int, resamples: int, seed: Any, number: int) -> Floats:
+    """One block, from the seed and its number alone: blocks may be drawn in any order.
+
+    In memory the resamples of a cluster stand side by side, as sums over clusters want them.
+    """
+    start = number * _at_once(clusters)
+    rows = min(_at_once(clusters), resamples - start)
+    draws = np.random.default_rng([seed, number]).integers(
+        0, clusters, size=(rows, clusters), dtype=np.int64
+    )
+    draws *= rows
+    draws += np.arange(rows)[:, None]
+    counts = np.bincount(draws.ravel(), minlength=rows * clusters)
+    return counts.reshape(clusters, rows).astype(np.float64).T
+
+
+def _at_once(clusters: int) -> int:
+    return max(1, _CELLS // clusters)
+
+
+def bca(value: float, resampled: Floats, influences: Floats, confidence: float) -> Interval | None:
+    """The bias-corrected and accelerated interval (Efron 1987, JASA 82, 171).
+
+    `influences` are those of the clusters on the value; their skewness is the acceleration. Where
+    nearly all resamples fall on one side of the value, as those of an entropy of many answers do,
+    they show a bias that this cannot correct: the interval is then the basic one, reflected at the
+    value. None where resampling says nothing: one cluster, or the same value every time.
+    """
+    found = np.sort(resampled[np.isfinite(resampled)])
+    if found.size < _FEWEST or influences.size < _FEWEST:
+        return None
+    largest = float(max(abs(found[0]), abs(found[-1]), abs(value)))
+    rounding = _ROUNDING * largest  # values added up in another order are still the same
+    if found[-1] - found[0] <= 2 * rounding:
+        return None
+    same = np.abs(found - value) <= rounding
+    below = float(np.mean(np.where(same, 0.5, found < value)))
+    stderr = float((found / largest).std(ddof=1)) * largest  # no square is beyond a double
+    if min(below, 1 - below) < _ONE_SIDED:
+        ends = np.quantile(found, [(1 + confidence) / 2, (1 - confidence) / 2])
+        low, high = map(float, 2 * value - ends)
+        return Interval(low=min(value, low), high=max(value, high), stderr=stderr)
+    bias = special.ndtri(below)
+    tails = special.ndtri([(1 - confidence) / 2, (1 + confidence) / 2]) + bias
+    left = 1 - _acceleration(influences) * tails
+    # A skewness that leaves nothing sends the bound to the end of what was drawn.
+    reach = np.divide(tails, left, out=np.copysign(np.inf, tails), where=left > 0)
+    low, high = np.quantile(found, special.ndtr(bias + reach), method="inverted_cdf")
+    return Interval(low=float(low), high=float(high), stderr=stderr)
+
+
+def too_few_carry(influences: Floats) -> str | None:
+    """Return why resampling would say too little, or None where it says enough.
+
+    As many clusters as carry the variance, (Σ influence²)² / Σ influence⁴, must be at least five:
+    where nearly all rows are right, or one is a thousand times as large as the others, resamples
+    are made of what was seen, and nothing of what may yet be seen (docs/intervals.md has figures).
+    """
+    largest = float(np.abs(influences).max()) if influences.size else 0.0
+    if not np.isfinite(largest):
+        return "values are too large to resample"
+    if influences.size < _FEWEST or not largest:
+        return "nothing varies from cluster to cluster"
+    squares = np.square(influences / largest)
+    carried = float(squares.sum() ** 2 / np.square(squares).sum())
+    if carried < _FEWEST_CARRY:
+        return f"fewer than {_FEWEST_CARRY} clusters carry the variance"
+    return None
+
+
+def _acceleration(influences: Floats) -> float:
+    """A sixth of the skewness of what the clusters move."""
+    largest = float(np.abs(influences).max())
+    if not largest:
+        return 0.0
+    scaled = influences / largest
+    return float(np.sum(scaled**3) / (6 * np.sum(scaled**2) ** 1.5))

@@ -1,0 +1,304 @@
+"""Judged means without the judge's error, by records that people rated as well.
+
+Two ways, each with an interval that is wider by what the correction itself is unsure of:
+
+- scores: prediction-powered inference, tuned for power (Angelopoulos et al. 2023, Science 382, 669;
+  PPI++, arXiv 2311.01453). The people's mean on their records, moved by as much of the judge's
+  difference between all records and these as the judge can be trusted for.
+- pass or fail: Rogan & Gladen's estimate (1978, Am J Epidemiol 107, 71) from the judge's
+  sensitivity and specificity, with Lang & Reiczigel's interval (2014, Prev Vet Med 113, 13).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import sqrt
+
+import numpy as np
+
+from calipers.statistics.influence import Floats, Whole, spread
+from calipers.statistics.intervals import normal_quantile, rows_worth
+
+_FEWEST = 3  # clusters that people rated: one is spent on the mean, one on the tuning
+_NOTHING = 1e-12  # an error that is only rounding
+SAME_MIX = "the rated records are a random part of records like these: the mix has not shifted"
+SAME_ERRORS = "the judge errs on these records as often as on the rated ones, in either direction"
+_NO_BETTER = "the judge passes what people pass no more often than what they fail"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moments:
+    """A judge's and people's ratings of the same records, as far as a correction needs them.
+
+    A spread is the sum over clusters of the product of two means' influences: see `intervals`.
+    """
+
+    n: int
+    clusters: int
+    judge: float  # means
+    people: float
+    judge_spread: float
+    both_spread: float
+    people_spread: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdicts:
+    """How a judge's verdicts go with people's; sizes count dependent records as they are worth."""
+
+    passed: int  # by people
+    both_passed: int
+    failed: int
+    both_failed: int
+    passed_size: float
+    failed_size: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Corrected:
+    """A judged mean without the judge's error; a null has its reason."""
+
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+    stderr: float | None = None
+    interval: str | None = None
+    n: int  # records that people rated as well
+    reason: str | None = None
+    assumes: str | None = None  # what has to hold for it
+    overlap: int = 0  # of the rated records, those among the judged ones
+
+    def __post_init__(self) -> None:
+        if (self.value is None) != (self.reason is not None):
+            raise ValueError("a null needs a reason, and only a null has one")
+
+
+def moments(judge: Floats, people: Floats, clusters: Whole) -> Moments:
+    """What two columns of ratings come to."""
+    n = len(judge)
+    apart = [(column - column.mean()) / n for column in (judge, people)]
+    own, counted = spread(apart[0], clusters)
+    theirs, _ = spread(apart[1], clusters)
+    both, _ = spread(apart[0] + apart[1], clusters)
+    return Moments(
+        n=n,
+        clusters=counted,
+        judge=float(judge.mean()),
+        people=float(people.mean()),
+        judge_spread=own,
+        both_spread=(both - own - theirs) / 2,
+        people_spread=theirs,
+    )
+
+
+def verdicts(judge: Floats, people: Floats, clusters: Whole) -> Verdicts:
+    """What two columns of verdicts, 1 for passed, come to."""
+    passed = people > 1 / 2
+    both_passed, passed_size = _agreed(judge[passed] > 1 / 2, clusters[passed])
+    both_failed, failed_size = _agreed(judge[~passed] <= 1 / 2, clusters[~passed])
+    return Verdicts(
+        passed=int(passed.sum()),
+        both_passed=both_passed,
+        failed=int((~passed).sum()),
+        both_failed=both_failed,
+        passed_size=passed_size,
+        failed_size=failed_size,
+    )
+
+
+def _agreed(agreed: np.ndarray, clusters: Whole) -> tuple[int, float]:
+    n = len(agreed)
+    if not n:
+        return 0, 0.0
+    share = float(agreed.mean())
+    squares, counted = spread((agreed - share) / n, clusters)
+    return int(agreed.sum()), rows_worth(share, n, squares, counted)
+
+
+def prediction_powered(
+    mean: float,
+    stderr: float,
+    clusters: int,
+    rated: Moments,
+    *,
+    confidence: float,
+    n: int | None = None,
+    overlap: int = 0,
+    within: tuple[float, float] | None = None,
+) -> Corrected:
+    """Return a judge's mean over n records moved to where people's would be.
+
+    Of the rated records, `overlap` are among the n: the judge's two means then move together, and
+    the variance has that covariance in it. `within` are the ends of the scale: people and judge may
+    differ on records that nobody has rated, so the interval counts as if a third of a record had
+    been rated at each of its corners (after Agresti & Min 2005, Statistics in Medicine 24, 729).
+
+    >>> told = Moments(n=100, clusters=100, judge=0.7, people=0.6, judge_spread=4e-4,
+    ...                both_spread=4e-4, people_spread=5e-4)
+    >>> found = prediction_powered(0.8, 0.005, 2000, told, confidence=0.95)
+    >>> round(found.value, 3), round(found.low, 3), round(found.high, 3)
+    (0.694, 0.672, 0.716)
+    """
+    from scipy.special import stdtrit  # noqa: PLC0415 (slow to load)
+
+    if rated.clusters < _FEWEST:
+        return Corrected(value=None, n=rated.n, reason=f"people rated {rated.n} records only")
+    share = 0.0 if not overlap else min(1.0, overlap / (n or overlap))
+    value, _, _ = _moved(mean, stderr, rated, share)
+    told = rated if within is None else with_corners(rated, within, confidence)
+    middle, own, left = _moved(mean, stderr, told, share)
+    tuned = rated.clusters / (rated.clusters - 2)  # the power is estimated too
+    parts = ((own, clusters - 1), (tuned * max(0.0, left), rated.clusters - 2))
+    variance = sum(part for part, _ in parts)
+    if variance <= _NOTHING**2:
+        return Corrected(value=value, n=rated.n, assumes=SAME_MIX)
+    freedom = variance**2 / sum(part**2 / max(1, free) for part, free in parts)
+    reach = float(stdtrit(freedom, (1 + confidence) / 2)) * sqrt(variance)
+    return Corrected(
+        value=value,
+        low=min(value, middle - reach),
+        high=max(value, middle + reach),
+        stderr=sqrt(variance),
+        interval="prediction-powered",
+        n=rated.n,
+        assumes=SAME_MIX,
+        overlap=overlap,
+    )
+
+
+def _moved(mean: float, stderr: float, rated: Moments, share: float) -> tuple[float, float, float]:
+    """The estimate, and the parts of its variance: the judge's over all records, and the rest.
+
+    `share` of the records are rated ones. With the judge's mean over all as the control variate of
+    people's, the best power is the one that leaves least variance.
+    """
+    few = rated.clusters / (rated.clusters - 1)
+    own = stderr**2
+    known = own + few * rated.judge_spread * (1 - 2 * share)
+    gained = few * rated.both_spread * (1 - share)
+    power = min(1.0, max(0.0, gained / known)) if known > _NOTHING**2 else 0.0
+    left = rated.people_spread - 2 * power * rated.both_spread + power**2 * rated.judge_spread
+    together = 2 * power * share * (rated.both_spread - power * rated.judge_spread)
+    return rated.people + power * (mean - rated.judge), power**2 * own, left + together
+
+
+def with_corners(rated: Moments, within: tuple[float, float], confidence: float) -> Moments:
+    """Return the moments as if some more records had been rated, at the corners of the scale.
+
+    They weigh z²/12 records each, about a third of one at 95 %, or as many of a cluster's size.
+    """
+    low, high = within
+    weight = normal_quantile(confidence) ** 2 / 12 * rated.n / rated.clusters
+    size, total = rated.n, rated.n + 4 * weight
+    middle = (low + high) / 2
+    means = [(size * each + 4 * weight * middle) / total for each in (rated.judge, rated.people)]
+    per_cluster = rated.n / rated.clusters
+
+    corners = ((low, low), (low, high), (high, low), (high, high))
+
+    def added(seen: float, first: int, second: int) -> float:
+        """The spread of two columns about the new means, the corners among the records."""
+        old = (rated.judge, rated.people)
+        moved = (old[first] - means[first]) * (old[second] - means[second])
+        new = sum((c[first] - means[first]) * (c[second] - means[second]) for c in corners)
+        return (seen * size**2 + per_cluster * (size * moved + weight * new)) / total**2
+
+    return Moments(
+        n=rated.n,
+        clusters=rated.clusters,
+        judge=means[0],
+        people=means[1],
+        judge_spread=added(rated.judge_spread, 0, 0),
+        both_spread=added(rated.both_spread, 0, 1),
+        people_spread=added(rated.people_spread, 1, 1),
+    )
+
+
+def misclassified(
+    share: float,
+    size: float,
+    rated: Verdicts,
+    *,
+    confidence: float,
+    n: int | None = None,
+    overlap: int = 0,
+) -> Corrected:
+    """Return the share that people would pass, from the share of records that a judge passes.
+
+    Where `overlap` of the n records are the rated ones, errors are not those of other records: then
+    it is the prediction-powered mean of the verdicts.
+
+    >>> told = Verdicts(passed=100, both_passed=90, failed=100, both_failed=80,
+    ...                 passed_size=100, failed_size=100)
+    >>> found = misclassified(0.6, 1000, told, confidence=0.95)
+    >>> round(found.value, 3), round(found.low, 3), round(found.high, 3)
+    (0.571, 0.49, 0.655)
+    """
+    if overlap:
+        error = sqrt(max(share * (1 - share), _NOTHING) / size)
+        found = prediction_powered(
+            share,
+            error,
+            max(2, round(size)),
+            moments_of(rated),
+            confidence=confidence,
+            n=n,
+            overlap=overlap,
+            within=(0.0, 1.0),
+        )
+        return _clipped(found, 0.0, 1.0)
+    n = rated.passed + rated.failed
+    if not (rated.passed_size and rated.failed_size):
+        kind = "passed" if not rated.passed_size else "failed"
+        why = f"people {kind} none of the records that they rated, or all of one task"
+        return Corrected(value=None, n=n, reason=why)
+    sensitivity, specificity = rated.both_passed / rated.passed, rated.both_failed / rated.failed
+    informed = sensitivity + specificity - 1
+    z = normal_quantile(confidence)
+    share_, size_ = (share * size + z * z / 2) / (size + z * z), size + z * z
+    of_passed, of_failed = rated.passed_size + 2, rated.failed_size + 2
+    sens = (sensitivity * rated.passed_size + 1) / of_passed
+    spec = (specificity * rated.failed_size + 1) / of_failed
+    if informed <= 0 or sens + spec <= 1:
+        return Corrected(value=None, n=n, reason=_NO_BETTER)
+    middle = (share_ + spec - 1) / (sens + spec - 1)
+    of_sens, of_spec = sens * (1 - sens) / of_passed, spec * (1 - spec) / of_failed
+    shift = 2 * z * z * (middle * of_sens - (1 - middle) * of_spec)
+    variance = (
+        share_ * (1 - share_) / size_ + middle**2 * of_sens + (1 - middle) ** 2 * of_spec
+    ) / (sens + spec - 1) ** 2
+    reach = z * sqrt(variance)
+    value = min(1.0, max(0.0, (share + specificity - 1) / informed))
+    return Corrected(
+        value=value,
+        low=min(value, max(0.0, middle + shift - reach)),
+        high=max(value, min(1.0, middle + shift + reach)),
+        stderr=sqrt(variance),
+        interval="Rogan–Gladen, Lang–Reiczigel",
+        n=n,
+        assumes=SAME_ERRORS,
+    )
+
+
+def moments_of(rated: Verdicts) -> Moments:
+    """Return the moments of verdicts as numbers, 1 for passed; clusters are what they are worth."""
+    n = rated.passed + rated.failed
+    judge = (rated.both_passed + rated.failed - rated.both_failed) / n
+    people = rated.passed / n
+    worth = max(1.0, n / max(1.0, rated.passed_size + rated.failed_size)) / n
+    return Moments(
+        n=n,
+        clusters=max(1, min(n, round(rated.passed_size + rated.failed_size))),
+        judge=judge,
+        people=people,
+        judge_spread=judge * (1 - judge) * worth,
+        both_spread=(rated.both_passed / n - judge * people) * worth,
+        people_spread=people * (1 - people) * worth,
+    )
+
+
+def _clipped(found: Corrected, low: float, high: float) -> Corrected:
+    def within(value: float | None) -> float | None:
+        return None if value is None else min(high, max(low, value))
+
+    return replace(found, value=within(found.value), low=within(found.low), high=within(found.high))

@@ -1,0 +1,117 @@
+"""How two raters' numbers go together: Pearson, Spearman, Kendall's tau-b.
+
+>>> ratings = np.array([[1.0, 2.0], [2.0, 1.0], [3.0, 4.0], [4.0, 3.0]])
+>>> round(kendall(ratings, Sampling(clusters=np.arange(4))).value, 4)
+0.3333
+"""
+
+from __future__ import annotations
+
+from math import copysign, sqrt
+
+import numpy as np
+
+from calipers.statistics.influence import (
+    Estimate,
+    Floats,
+    Point,
+    Sampling,
+    Whole,
+    coded,
+    estimate,
+    lifted,
+    midranks,
+    standardised,
+)
+
+_ROUNDING = 1e-12  # of a correlation that is 1
+_NO_VARIANCE = "a rater gives all units the same rating"
+
+
+def pearson(ratings: Floats, sampling: Sampling) -> Estimate:
+    """Pearson's correlation of two raters; the textbook is Fisher's (1921)."""
+    return estimate(ratings, sampling, _pearson, every_rater=True)
+
+
+def spearman(ratings: Floats, sampling: Sampling) -> Estimate:
+    """Spearman's correlation of two raters' ranks; the textbook is Bonett and Wright's (2000)."""
+    return estimate(ratings, sampling, _spearman, every_rater=True)
+
+
+def kendall(ratings: Floats, sampling: Sampling) -> Estimate:
+    """Kendall's tau-b of two raters; the textbook is Bonett and Wright's (2000)."""
+    return estimate(ratings, sampling, _kendall, every_rater=True)
+
+
+def _pearson(ratings: Floats) -> Point | str:
+    n = len(ratings)
+    if (ratings.min(axis=0) == ratings.max(axis=0)).any():
+        return _NO_VARIANCE
+    first, second = map(standardised, ratings.T)
+    r = _within(float(first @ second) / n)
+    return Point(
+        value=r,
+        influence=(first * second - r / 2 * (first**2 + second**2)) / n,
+        textbook=1 / sqrt(n - 3) if n > 3 else None,  # noqa: PLR2004
+        source="fisher_z",
+    )
+
+
+def _spearman(ratings: Floats) -> Point | str:
+    codes = [coded(column) for column in ratings.T]
+    ranks = [midranks(column) for column in codes]
+    point = _pearson(np.column_stack(ranks))
+    if isinstance(point, str):
+        return point
+    n, r, influence = len(ratings), point.value, point.influence
+    first, second = map(standardised, ranks)
+    lifts = lifted(codes[0], (second - r * first) / ranks[0].std() / n)
+    influence = influence + lifts + lifted(codes[1], (first - r * second) / ranks[1].std() / n)
+    return Point(
+        value=r,
+        influence=influence - influence.mean(),
+        textbook=sqrt((1 + r**2 / 2) / (n - 3)) if n > 3 else None,  # noqa: PLR2004
+        source="bonett_wright_z",
+    )
+
+
+def _kendall(ratings: Floats) -> Point | str:
+    n = len(ratings)
+    first, second = (coded(column) for column in ratings.T)
+    free, free_too = (n - np.bincount(codes)[codes] for codes in (first, second))  # not tied
+    if not (free.any() and free_too.any()):
+        return _NO_VARIANCE
+    agreed = _below(first, second) + _below(-first, -second)
+    score = agreed - _below(first, -second) - _below(-first, second)
+    scale = sqrt(float(free.sum()) * float(free_too.sum()))
+    tau = _within(float(score.sum()) / scale)
+    ties = free / free.sum() + free_too / free_too.sum()
+    return Point(
+        value=tau,
+        influence=2 * score / scale - tau * ties,
+        textbook=sqrt(0.437 / (n - 4)) if n > 4 else None,  # noqa: PLR2004
+        source="bonett_wright_z",
+    )
+
+
+def _within(correlation: float) -> float:
+    """A correlation without the rounding that keeps it from 1, or puts it past."""
+    return correlation if abs(correlation) < 1 - _ROUNDING else copysign(1.0, correlation)
+
+
+def _below(first: Whole, second: Whole) -> Whole:
+    """For each unit, how many others both raters put below it.
+
+    The units stand in the first rater's order; bit by bit of the second's, those with a 1 count the
+    0s before them among the units that share all higher bits.
+    """
+    second = second - second.min()
+    order = np.lexsort((-second, first))
+    below = np.zeros(len(first), dtype=np.int64)
+    for bit in reversed(range(int(second.max()).bit_length())):
+        alike = second[order] >> (bit + 1)
+        ones = (second[order] >> bit) & 1
+        zeros = np.concatenate(([0], np.cumsum(1 - ones)))
+        below[order] += ones * (zeros[1:] - zeros[np.searchsorted(alike, alike)])
+        order = order[np.argsort(second[order] >> bit, kind="stable")]
+    return below

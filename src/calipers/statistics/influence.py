@@ -1,0 +1,162 @@
+"""From a value and the influence of each unit on it to an interval.
+
+A unit is one rated thing: a row of `ratings`, which have a column per rater and NaN where one gave
+no rating. Intervals stand on Fisher's z scale, so that no bound leaves [−1, 1], and are the wider
+of two: the delta method's, from the influences summed by cluster, with Student's t; and the
+textbook's, which knows neither clusters nor ties, but holds where the influences show too little:
+few units, rare labels, raters who agree as by chance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from math import atanh, tanh
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calipers.statistics.intervals import normal_quantile, standard_error, t_quantile, wilson
+
+Floats: TypeAlias = NDArray[np.float64]
+Whole: TypeAlias = NDArray[np.int64]
+
+_ROUNDING = 1e-12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """A value with its interval, and how many units stand behind it."""
+
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+    stderr: float | None = None
+    interval: str | None = None
+    n: int
+    reason: str | None = None
+
+    def __post_init__(self) -> None:
+        if (self.value is None) != (self.reason is not None):
+            raise ValueError("a null needs a reason, and only a null has one")
+
+
+def as_dicts(estimates: Mapping[str, Estimate]) -> dict[str, dict[str, Any]]:
+    """Estimates by name, as JSON has them."""
+    return {name: asdict(estimate) for name, estimate in estimates.items()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sampling:
+    """Which units depend on each other (those of a cluster), and how sure an interval shall be."""
+
+    clusters: Whole
+    confidence: float = 0.95
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """A value, the influence of each unit on it, and what the literature says of its error."""
+
+    value: float
+    influence: Floats  # the change of the value per unit more of this kind; sums to 0
+    textbook: float | None  # standard error on the z scale; None below its fewest units
+    source: str
+    disagreement: float | None = None  # of labels: the share to expect by chance
+
+
+def estimate(
+    ratings: Floats,
+    sampling: Sampling,
+    formula: Callable[[Floats], Point | str],
+    *,
+    every_rater: bool = False,
+) -> Estimate:
+    """The formula on the units that it can use, with an interval; a text says why it cannot."""
+    fewest = ratings.shape[1] if every_rater else 2
+    used = rated(ratings) >= fewest
+    n = int(used.sum())
+    if n < 2:  # noqa: PLR2004
+        return Estimate(value=None, n=n, reason=lacking(n, ratings.shape[1], fewest))
+    point = formula(ratings[used])
+    if isinstance(point, str):
+        return Estimate(value=None, n=n, reason=point)
+    squares, clusters = spread(point.influence, sampling.clusters[used])
+    if abs(point.value) == 1:
+        return _perfect(point, n, clusters, sampling.confidence)
+    delta = standard_error(squares, clusters)
+    if delta is None or point.textbook is None:
+        return Estimate(value=point.value, n=n)
+    slope = 1 - point.value**2  # of the way back from the z scale
+    errors = {"delta_z": delta / slope, point.source: point.textbook}
+    reaches = {
+        "delta_z": errors["delta_z"] * t_quantile(clusters, sampling.confidence),
+        point.source: point.textbook * normal_quantile(sampling.confidence),
+    }
+    wider = max(reaches, key=reaches.__getitem__)
+    if reaches[wider] < _ROUNDING:  # no unit could change the value: there is nothing to go by
+        return Estimate(value=point.value, n=n)
+    return Estimate(
+        value=point.value,
+        low=tanh(atanh(point.value) - reaches[wider]),
+        high=tanh(atanh(point.value) + reaches[wider]),
+        stderr=errors[wider] * slope,
+        interval=wider,
+        n=n,
+    )
+
+
+def lacking(n: int, raters: int, fewest: int = 2) -> str:
+    """Why n units are too few."""
+    found = "only one unit" if n else "no unit"
+    if raters == 2:  # noqa: PLR2004
+        return f"{found} is rated by both"
+    return f"{found} is rated by all {raters}" if fewest == raters else f"{found} has two ratings"
+
+
+def _perfect(point: Point, n: int, clusters: int, confidence: float) -> Estimate:
+    """Full agreement on labels: Wilson's bound of the share that differs, over that by chance."""
+    agreed = wilson(1.0, n, 0.0, clusters, confidence).low
+    if point.value < 0 or point.disagreement is None or agreed is None:
+        return Estimate(value=point.value, n=n)
+    low = max(-1.0, 1 - (1 - agreed) / point.disagreement)
+    return Estimate(value=1.0, low=low, high=1.0, interval="wilson", n=n)
+
+
+def spread(influence: Floats, clusters: Whole) -> tuple[float, int]:
+    """The sum of the clusters' squared influences, and how many clusters there are."""
+    _, members = np.unique(clusters, return_inverse=True)
+    sums = np.bincount(members, weights=influence)
+    return float(sums @ sums), len(sums)
+
+
+def rated(ratings: Floats) -> Whole:
+    """How many ratings each unit has."""
+    return np.asarray(np.count_nonzero(~np.isnan(ratings), axis=1), dtype=np.int64)
+
+
+def coded(ratings: Floats) -> Whole:
+    """Each rating as the rank of its value among the distinct ones, from 0."""
+    return np.unique(ratings, return_inverse=True)[1].reshape(ratings.shape)
+
+
+def midranks(codes: Whole) -> Floats:
+    """How many ratings lie below each, equal ones counted half."""
+    counts = np.bincount(codes)
+    return np.asarray((np.cumsum(counts) - counts / 2)[codes])
+
+
+def lifted(codes: Whole, steps: Floats) -> Floats:
+    """What each rating, if there were one more of it, does to the ranks: Σ steps of those it lifts.
+
+    It lifts the ranks above by 1, those of its equals by ½.
+    """
+    sums = np.bincount(codes, weights=steps)
+    return np.asarray((sums.sum() - np.cumsum(sums) + sums / 2)[codes])
+
+
+def standardised(numbers: Floats) -> Floats:
+    """Mean 0 and deviation 1; scaled first, so that no square overflows."""
+    scaled = numbers / np.abs(numbers).max()
+    return np.asarray((scaled - scaled.mean()) / scaled.std())

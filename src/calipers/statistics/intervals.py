@@ -1,0 +1,310 @@
+"""Intervals from a value, how far its clusters spread, and how many clusters there are.
+
+`spread` is the sum over clusters of the square of the cluster's influence on the value: for a mean
+of n rows, Σ_c (Σ_i (x_ic − mean))² / n². With a cluster per row this is the textbook's variance.
+Clusters are given as `Clusters`, or as a bare number where all are of one size.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil, exp, floor, hypot, inf, sqrt
+
+from calipers.statistics.clusters import Clusters
+
+_ROUNDING = 1e-9
+_TWO = 2  # clusters, the fewest that tell how far they lie apart
+_STEEPEST = 700.0  # the largest exponent of e that is a number
+_NO_INFLUENCE = 1e-12  # per row, squared: what rounding leaves of 0
+_TIGHT = 0.02  # of the way to a bound: values that spread less may hide rare ones far off
+
+ONE_ROW = "one row does not tell how far others lie"
+ONE_CLUSTER = "one cluster does not tell where the next would lie"
+NO_SPREAD = "all values are equal: they do not tell how far others lie"
+ONE_HOLDS_MOST = "one cluster holds most of the rows: the others tell too little"
+NO_BOUND = "the data are too few for it"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interval:
+    """Where the value may lie; a bound that the data cannot give is null, with the reason."""
+
+    low: float | None
+    high: float | None
+    stderr: float | None
+    reason: str | None = None
+    worth: float | None = None  # of a share: as many independent rows would say as much
+
+
+UNKNOWN = Interval(low=None, high=None, stderr=None, reason=ONE_CLUSTER)
+
+
+def standard_error(spread: float, clusters: int | Clusters) -> float | None:
+    """The square root of C/(C−1) times the spread (Miller 2024, arXiv 2411.00640).
+
+    Where clusters are of unequal size the factor is larger; None where there are fewer than two.
+    """
+    clusters = Clusters.of(clusters)
+    return None if clusters.too_few else sqrt(spread * clusters.inflation)
+
+
+def normal_quantile(confidence: float) -> float:
+    """How many standard errors an interval reaches where their size is known."""
+    from scipy import special  # noqa: PLC0415 (slow to load)
+
+    return float(special.ndtri((1 + confidence) / 2))
+
+
+def t_quantile(clusters: int | Clusters, confidence: float) -> float:
+    """How many standard errors the interval reaches, by Student's t: C − 1 degrees if equal."""
+    from scipy import special  # noqa: PLC0415 (slow to load)
+
+    return float(special.stdtrit(Clusters.of(clusters).degrees, (1 + confidence) / 2))
+
+
+def t_interval(
+    value: float, spread: float, clusters: int | Clusters, confidence: float
+) -> Interval:
+    """The value ± t standard errors."""
+    stderr = standard_error(spread, clusters)
+    if stderr is None:
+        return UNKNOWN
+    reach = t_quantile(clusters, confidence) * stderr
+    return Interval(low=value - reach, high=value + reach, stderr=stderr)
+
+
+def positive_interval(
+    value: float, spread: float, clusters: int | Clusters, confidence: float
+) -> Interval:
+    """The interval of a mean or ratio that cannot fall below 0 and has no upper end.
+
+    ± t standard errors on the scale of the logarithm: such values mostly have a long upper tail.
+    Values without any spread do not tell how far others lie: then both bounds are null.
+    """
+    stderr = standard_error(spread, clusters)
+    if stderr is None:
+        return UNKNOWN
+    clusters = Clusters.of(clusters)
+    if clusters.count > _TWO > clusters.worth:
+        return Interval(low=None, high=None, stderr=stderr, reason=ONE_HOLDS_MOST)
+    if value <= 0 or stderr <= _ROUNDING * value:
+        return Interval(low=None, high=None, stderr=stderr, reason=NO_SPREAD)
+    factor = exp(min(t_quantile(clusters, confidence) * stderr / value, _STEEPEST))
+    return Interval(low=value / factor, high=value * factor, stderr=stderr)
+
+
+def bounded_interval(
+    value: float,
+    spread: float,
+    clusters: int | Clusters,
+    confidence: float,
+    *,
+    ends: tuple[float, float] = (0.0, 1.0),
+) -> Interval:
+    """The interval of a mean of values that cannot leave `ends`: it never has no width.
+
+    ± t standard errors on the scale of the log odds. Values that all lie close together do not
+    show that none lies far off: as many of the clusters as Wilson's interval allows for, seeing
+    none of them, may lie at the end. That counts in full where the values do not spread at all,
+    and fades as they do.
+
+    >>> alike = bounded_interval(0.0001, 0.0, 20, 0.95)
+    >>> round(alike.low, 4), round(alike.high, 4)
+    (0.0001, 0.1612)
+    """
+    clusters = Clusters.of(clusters)
+    stderr = standard_error(spread, clusters)
+    if stderr is None:
+        return UNKNOWN
+    lowest, highest = ends
+    width = highest - lowest
+    mean = min(1.0, max(0.0, (value - lowest) / width))
+    low, high = _on_log_odds(mean, t_quantile(clusters, confidence) * stderr / width)
+    z = normal_quantile(confidence)
+    unseen = z * z / (clusters.worth + z * z)
+    variance = (stderr / width) ** 2 * clusters.worth
+    below = hypot(mean - low, unseen * mean * _fading(variance, mean))
+    above = hypot(high - mean, unseen * (1 - mean) * _fading(variance, 1 - mean))
+    return Interval(
+        low=lowest + width * max(0.0, mean - below),
+        high=lowest + width * min(1.0, mean + above),
+        stderr=stderr,
+    )
+
+
+def _on_log_odds(mean: float, reach: float) -> tuple[float, float]:
+    """The bounds that lie `reach`, divided by the slope, from the mean on the log odds' scale."""
+    possible = mean * (1 - mean)
+    if possible < _NO_INFLUENCE or not reach:
+        return mean, mean
+    odds, factor = mean / (1 - mean), exp(min(reach / possible, _STEEPEST))
+    return odds / (odds + factor), odds / (odds + 1 / factor)
+
+
+def _fading(variance: float, distance: float) -> float:
+    """How far the unseen counts: 1 where nothing spreads, ½ at `_TIGHT` of the way to the end."""
+    tight = (_TIGHT * distance) ** 2
+    return tight / (tight + variance) if tight else 0.0
+
+
+def wilson(
+    share: float, n: int, spread: float, clusters: int | Clusters, confidence: float
+) -> Interval:
+    """Wilson's score interval (1927) of a share of n rows.
+
+    Where rows come in clusters, with as many rows as would be worth as much if they were
+    independent, and with Student's t for the normal quantile.
+    """
+    clusters = Clusters.of(clusters)
+    z = normal_quantile(confidence)
+    size = float(n)
+    if clusters.count < n:
+        if clusters.too_few:
+            return UNKNOWN
+        z = t_quantile(clusters, confidence)
+        size = effective_size(share, n, spread, clusters)
+    return _score_interval(share, size, z, standard_error(spread, clusters), confidence)
+
+
+def _score_interval(
+    share: float,
+    size: float,
+    z: float,
+    stderr: float | None,
+    confidence: float,
+) -> Interval:
+    """All shares that lie within z of their own standard errors for so many rows.
+
+    Where few rows are unlike the others that is too tight on their side: by itself it would hold
+    84 % near 0 and 1. There the bound is that of the exact interval which misses twice as often.
+    """
+    worth = size * (normal_quantile(confidence) / z) ** 2
+    low, high = score_bounds(share, size, z)
+    if share > 0:
+        low = min(low, _exact_low(share * size, size, 1 - confidence))
+    if share < 1:
+        high = max(high, 1 - _exact_low((1 - share) * size, size, 1 - confidence))
+    return Interval(low=low, high=high, stderr=stderr, worth=worth)
+
+
+def _exact_low(rows: float, size: float, tail: float) -> float:
+    """The exact lower bound of a share by so many rows, at least one, that misses by this much."""
+    from scipy import special  # noqa: PLC0415 (slow to load)
+
+    rows = max(1.0, rows)
+    return float(special.betaincinv(rows, max(0.0, size - rows) + 1, min(0.5, tail)))
+
+
+def score_bounds(share: float, size: float, z: float) -> tuple[float, float]:
+    """Wilson's own bounds, as other methods are made of them."""
+    middle = (share + z * z / (2 * size)) / (1 + z * z / size)
+    reach = z / (1 + z * z / size) * sqrt(share * (1 - share) / size + (z / (2 * size)) ** 2)
+    low = 0.0 if share == 0 else max(0.0, middle - reach)
+    return low, 1.0 if share == 1 else min(1.0, middle + reach)
+
+
+def exact_share(share: float, size: float, confidence: float) -> tuple[float, float]:
+    """The bounds by the binomial distribution itself (Clopper & Pearson 1934) for so many rows.
+
+    The true share lies outside with at most the probability asked for, whatever it is; that makes
+    them wider than Wilson's. Rows in clusters count as many as they are worth (Korn & Graubard
+    1998, Survey Methodology 24, 193).
+
+    >>> low, high = exact_share(0.97, 100, 0.95)
+    >>> round(low, 4), round(high, 4)
+    (0.9148, 0.9938)
+    """
+    from scipy import special  # noqa: PLC0415 (slow to load)
+
+    tail = (1 - confidence) / 2
+    successes = share * size
+    low = special.betaincinv(successes, size - successes + 1, tail) if successes else 0.0
+    high = special.betaincinv(successes + 1, size - successes, 1 - tail) if share < 1 else 1.0
+    return float(low), float(high)
+
+
+def partial_wilson(
+    share: float, n: int, spread: float, clusters: Clusters, confidence: float
+) -> Interval:
+    """Wilson's interval of a share to which rows add in part, or with weights of their own.
+
+    The size is that of as many rows of one weight, each right or wrong, as would vary as much.
+    What the clusters are worth by their weights is the size if all of a cluster were right or wrong
+    together (Kish 1965, Survey Sampling, 11.7). It counts as if one more row had told it, and is
+    all there is to go by where all rows are alike.
+    """
+    if clusters.too_few:
+        return UNKNOWN
+    possible = share * (1 - share)
+    worst = seen = 1 / clusters.worth
+    if possible > _NO_INFLUENCE:
+        seen = spread * clusters.inflation * (n - 1) / n / possible
+    unlike = n * min(share, 1 - share) * clusters.worth / clusters.count
+    size = 1 / (seen + max(0.0, worst - seen) / (unlike + 1))
+    z = t_quantile(clusters, confidence)
+    return _score_interval(share, size, z, standard_error(spread, clusters), confidence)
+
+
+def rows_worth(share: float, n: int, spread: float, clusters: int | Clusters) -> float:
+    """As many as there are where each is its own cluster, else their effective size."""
+    clusters = Clusters.of(clusters)
+    return float(n) if clusters.count == n else effective_size(share, n, spread, clusters)
+
+
+def effective_size(share: float, n: int, spread: float, clusters: int | Clusters) -> float:
+    """How many independent rows would say as much of a share as n rows in clusters do."""
+    clusters = Clusters.of(clusters)
+    if clusters.too_few:
+        return 0.0
+    rarer = n * min(share, 1 - share)
+    return n / design_effect(spread, n * share * (1 - share), n, clusters, rarer)
+
+
+def design_effect(
+    spread: float, squares: float, n: int, clusters: int | Clusters, unlike: float = inf
+) -> float:
+    """How many times the variance is that of as many independent rows; at least 1.
+
+    `squares` is the sum over the rows of their squared influence, each times n. Few rows unlike the
+    others tell little of how far those of a cluster depend on each other: as if one more had told
+    the worst, that all the rows of a cluster are alike. The more a few clusters hold of all rows,
+    the less those unlike the others tell.
+    """
+    clusters = Clusters.of(clusters)
+    worst = n / clusters.worth
+    seen = worst
+    if squares > _NO_INFLUENCE * n:
+        of_clusters = spread * n**2 * clusters.inflation
+        seen = max(1.0, of_clusters / (squares * n / (n - 1)))
+    unlike *= clusters.worth / clusters.count
+    return seen + max(0.0, worst - seen) / (unlike + 1)
+
+
+def quantile_ranks(
+    share: float, n: int, size: float, confidence: float
+) -> tuple[int | None, int | None]:
+    """The ranks, from 1, of the order statistics around the quantile `share` of n values.
+
+    Exact by the binomial distribution (David & Nagaraja, Order Statistics, 7.1) for `size` = n;
+    for fewer effective rows the ranks of that many, spread over the n.
+    """
+    trials = floor(size + _ROUNDING)
+    if trials < 1:
+        return None, None
+    tail = (1 - confidence) / 2
+    own = ceil(share * n)
+    below = _most(trials, share, tail) * n // trials
+    above = _most(trials, 1 - share, tail) * n // trials
+    return min(below, own) if below else None, max(n + 1 - above, own) if above else None
+
+
+def _most(trials: int, share: float, tail: float) -> int:
+    """The largest k such that fewer than k successes have at most the probability `tail`."""
+    from scipy import special  # noqa: PLC0415 (slow to load)
+
+    k = max(0, floor(trials * share + special.ndtri(tail) * sqrt(trials * share * (1 - share))))
+    while special.bdtr(k, trials, share) <= tail:
+        k += 1
+    while k > 0 and special.bdtr(k - 1, trials, share) > tail:
+        k -= 1
+    return k

@@ -1,0 +1,219 @@
+"""How many tasks, how many runs of each: what a comparison can see, planned or finished.
+
+After Miller (2024), "Adding Error Bars to Evals", arXiv 2411.00640: the mean difference over n
+tasks, each run K times by either system, has the variance (ω² + σ²_A/K + σ²_B/K) / n, where ω² is
+the variance of the tasks' expected differences and σ² that of a system's runs of one task.
+
+>>> difference = Spread(between=1 / 9, within=1 / 3, tasks=200)
+>>> [(plan.runs, plan.tasks) for plan in plans(0.03, difference, runs=[1, 10])]
+[(1, 3878), (10, 1262)]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil, sqrt
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from calipers.support.errors import DataError
+from calipers.statistics.intervals import normal_quantile
+from calipers.statistics.paired import Floats, Labels, finite
+
+CORRELATION = 0.5  # Miller found 0.3 to 0.7 between the question scores of strong models
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spread:
+    """Variance between tasks of what is expected, and within a task from run to run.
+
+    `within` is None when no task was run twice: `between` then holds both.
+    """
+
+    between: float
+    within: float | None
+    tasks: int
+
+    def per_task(self, runs: int) -> float:
+        """The variance of one task's mean over so many runs."""
+        if self.within is None and runs != 1:
+            raise ValueError("tasks were run once: what more runs would save is unknown")
+        return self.between + (self.within or 0.0) / runs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Components:
+    """How much of the variance of a mean, and so of its interval, comes from what; sums to 1."""
+
+    tasks: float
+    runs: float | None = None  # None where no task was run twice: then they are in the tasks' part
+    judges: float | None = None  # None where no record has two judgments: then in the runs' part
+
+
+def components(spread: Spread, share: float, judges: float | None = None) -> Components | None:
+    """Return the parts of a mean's variance, `share` being the mean of 1 / runs over its tasks.
+
+    `judges` is the variance that the judges of a record leave in its value. None where nothing can
+    be told apart, or nothing varies.
+
+    >>> found = components(Spread(between=0.12, within=0.08, tasks=50), 1 / 4)
+    >>> round(found.tasks, 3), round(found.runs, 3)
+    (0.857, 0.143)
+    """
+    of_runs = None if spread.within is None else spread.within * share
+    whole = spread.between + (of_runs or 0.0)
+    if (of_runs is None and judges is None) or not whole:
+        return None
+    of_judges = (
+        None if judges is None else min(judges * share, whole if of_runs is None else of_runs)
+    )
+    if of_runs is None:
+        tasks = spread.between - (of_judges or 0.0)
+        return Components(
+            tasks=tasks / whole, judges=None if of_judges is None else of_judges / whole
+        )
+    return Components(
+        tasks=spread.between / whole,
+        runs=(of_runs - (of_judges or 0.0)) / whole,
+        judges=None if of_judges is None else of_judges / whole,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """A way to see a difference: so many tasks, runs of each, and calls of each system."""
+
+    runs: int
+    tasks: int
+    calls: int
+
+
+def score_spread(values: ArrayLike, tasks: ArrayLike) -> Spread:
+    """The variance components of a finished run, a value and a task for each row.
+
+    Method of moments for one-way random effects (Searle, Casella & McCulloch 1992, ch. 3), tasks
+    weighted alike as the score weights them; a negative estimate is 0.
+    """
+    _, means, shares, within = _moments(values, tasks)
+    return _spread(means, within, (within or 0.0) * shares)
+
+
+def difference_spread(
+    base: ArrayLike, base_tasks: ArrayLike, candidate: ArrayLike, candidate_tasks: ArrayLike
+) -> Spread:
+    """The components of the difference between two finished runs, over the tasks in both."""
+    labels, means, shares, within = _moments(base, base_tasks)
+    others, other_means, other_shares, other_within = _moments(candidate, candidate_tasks)
+    _, here, there = np.intersect1d(labels, others, assume_unique=True, return_indices=True)
+    differences = other_means[there] - means[here]
+    if within is None or other_within is None:
+        return _spread(differences, None, np.zeros(1))
+    noise = within * shares[here] + other_within * other_shares[there]
+    return _spread(differences, within + other_within, noise)
+
+
+def assumed_difference(score: Spread, *, correlation: float = CORRELATION) -> Spread:
+    """The components of the difference to a system yet to be run, taken to spread like this one.
+
+    `correlation` is that of the two systems' expected task scores. The default is the middle of
+    what Miller (2024) reports for observed scores, and so cautious: noise hides a part of it. With
+    0 nothing is shared, as between samples of different tasks; the tasks are then per sample.
+    """
+    within = None if score.within is None else 2 * score.within
+    between = 2 * score.between * (1 - correlation)
+    return Spread(between=between, within=within, tasks=score.tasks)
+
+
+def tasks_needed(
+    delta: float, difference: Spread, *, runs: int = 1, power: float = 0.8, confidence: float = 0.95
+) -> int:
+    """The tasks with which a true difference of `delta` is found with this power.
+
+    Miller's (z_α/2 + z_β)² · variance / δ², and z²_α/2 / 2 tasks more for the t test that will be
+    used: Guenther (1981), The American Statistician 35, 243. Right to a task from 6 tasks on.
+    """
+    from scipy.special import ndtri  # noqa: PLC0415 (slow to load)
+
+    if delta == 0:
+        raise ValueError("no number of tasks shows a difference of zero")
+    critical = normal_quantile(confidence)
+    reach = critical + float(ndtri(power))
+    return ceil((reach / delta) ** 2 * difference.per_task(runs) + critical**2 / 2)
+
+
+def tasks_for_width(width: float, score: Spread, *, runs: int = 1, confidence: float = 0.95) -> int:
+    """Return the tasks with which the interval of a mean is no wider than this, on average.
+
+    (2 z_α/2 / width)² · variance, and z²_α/2 / 2 tasks more because the interval is Student's.
+
+    >>> tasks_for_width(0.1, Spread(between=0.12, within=0.08, tasks=50), runs=4)
+    218
+    """
+    critical = normal_quantile(confidence)
+    return ceil((2 * critical / width) ** 2 * score.per_task(runs) + critical**2 / 2)
+
+
+def tasks_to_settle(
+    distance: float, *, here: float, there: float, power: float = 0.8, confidence: float = 0.95
+) -> int:
+    """The tasks with which an interval around a value leaves a mark at that distance out.
+
+    `here` is the variance of a task's score at the value, `there` at the mark: an interval by the
+    score test, as Wilson's, is as wide as the latter says. So surely as `power` says.
+    """
+    from scipy.special import ndtri  # noqa: PLC0415 (slow to load)
+
+    reach = normal_quantile(confidence) * sqrt(there) + float(ndtri(power)) * sqrt(here)
+    return ceil((reach / distance) ** 2)
+
+
+def detectable(
+    tasks: int, difference: Spread, *, runs: int = 1, power: float = 0.8, confidence: float = 0.95
+) -> float | None:
+    """The smallest true difference that so many tasks find with this power; None if too few."""
+    from scipy.special import ndtri  # noqa: PLC0415 (slow to load)
+
+    critical = normal_quantile(confidence)
+    spare = tasks - critical**2 / 2
+    reach = critical + float(ndtri(power))
+    return reach * sqrt(difference.per_task(runs) / spare) if spare > 0 else None
+
+
+def plans(
+    delta: float,
+    difference: Spread,
+    *,
+    runs: Sequence[int] = (1, 2, 4, 8, 16),
+    power: float = 0.8,
+    confidence: float = 0.95,
+) -> tuple[Plan, ...]:
+    """Fewer tasks with more runs of each; only the single run where repeats were never seen."""
+    found = []
+    for each in (1,) if difference.within is None else runs:
+        tasks = tasks_needed(delta, difference, runs=each, power=power, confidence=confidence)
+        found.append(Plan(runs=each, tasks=tasks, calls=each * tasks))
+    return tuple(found)
+
+
+def _moments(values: ArrayLike, tasks: ArrayLike) -> tuple[Labels, Floats, Floats, float | None]:
+    """Tasks, their means, 1 / runs of each, and the mean variance of those run twice or more."""
+    scores = finite(values)
+    labels, at, runs = np.unique(np.asarray(tasks), return_inverse=True, return_counts=True)
+    means = np.bincount(at, weights=scores) / runs
+    squares = np.bincount(at, weights=np.square(scores - means[at]))
+    repeated = runs > 1
+    within = squares[repeated] / (runs[repeated] - 1)
+    return labels, means, 1 / runs, float(within.mean()) if within.size else None
+
+
+def _spread(means: Floats, within: float | None, noise: Floats) -> Spread:
+    """What the means vary by, less the noise that is left in them."""
+    if means.size <= 1:
+        raise DataError(
+            f"the spread between tasks needs two tasks, and {means.size} can be used",
+            fix="add tasks, or check that both files name them alike",
+        )
+    between = max(0.0, float(means.var(ddof=1) - noise.mean()))
+    return Spread(between=between, within=within, tasks=means.size)

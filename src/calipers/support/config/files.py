@@ -1,0 +1,89 @@
+"""A file that people write, as plain values that know their lines."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from calipers.support.errors import UsageError
+
+MAX_BYTES = 1 << 20
+_SHOWN = 60  # characters of a name or a value in a message
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigFile:
+    """What a file holds, its name, and the line of each part of it, where that is known."""
+
+    source: str
+    value: Any
+    lines: Mapping[tuple[Hashable, ...], int] = field(default_factory=dict)
+
+    def where(self, place: tuple[Hashable, ...]) -> str:
+        """`policy.yaml:12`: the line of the place, or of the nearest thing around it."""
+        while place and place not in self.lines:
+            place = place[:-1]
+        line = self.lines.get(place) if place else None
+        return self.source if line is None else f"{self.source}:{line}"
+
+
+def read_config(path: str | Path, *, example: str) -> ConfigFile:
+    """A YAML file, or a JSON one by its suffix; `example` shows how such a file looks."""
+    is_json = Path(path).suffix.lower() == ".json"
+    try:
+        text = _text(Path(path))
+        value, lines = _json(text) if is_json else _yaml(text)
+    except OSError as error:
+        raise UsageError(
+            f"{path}: {error.strerror}", fix="check the path and its rights"
+        ) from error
+    except (ValueError, RecursionError) as error:
+        kind = "JSON" if is_json else "YAML"
+        problem = "nested too deeply" if isinstance(error, RecursionError) else str(error)
+        raise UsageError(
+            f"{path}: cannot be read as {kind}: {' '.join(problem.split())}", fix=example
+        ) from error
+    return ConfigFile(str(path), value, lines)
+
+
+def _text(path: Path) -> str:
+    with path.open("rb") as file:
+        content = file.read(MAX_BYTES + 1)
+    if len(content) > MAX_BYTES:
+        raise ValueError(f"larger than {MAX_BYTES >> 20} MiB")
+    return content.decode("utf-8-sig")
+
+
+def _yaml(text: str) -> tuple[Any, Mapping[tuple[Hashable, ...], int]]:
+    from calipers.support.config.limited_yaml import load_yaml  # noqa: PLC0415 (only where there is a file)
+
+    return load_yaml(text)
+
+
+def _json(text: str) -> tuple[Any, Mapping[tuple[Hashable, ...], int]]:
+    value = json.loads(text, object_pairs_hook=_once)
+    try:
+        return value, _yaml(text)[1]  # most JSON is YAML, and that reader knows lines
+    except ValueError:
+        return value, {}
+
+
+def _once(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """A mapping whose keys must differ; the format would let the last one win."""
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            raise ValueError(f"{shown(key)} is there twice")
+        found[key] = value
+    return found
+
+
+def shown(value: Any) -> str:
+    """A value from outside, short and on one line, as messages show it; nested ones in words."""
+    if isinstance(value, list | dict):  # written out, aliases can grow without end
+        return "a list" if isinstance(value, list) else "a mapping"
+    text = "".join(each if each.isprintable() else "\ufffd" for each in str(value))
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"

@@ -1,0 +1,92 @@
+"""Strict models of configuration: unknown keys are refused, and every complaint says the way out.
+
+A model's own checks raise `refused(...)`; what pydantic itself finds is put into our words here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from typing import Any, NoReturn, Self
+
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+from pydantic_core import ErrorDetails, PydanticCustomError
+
+from calipers.support.config.files import ConfigFile, shown
+from calipers.support.errors import UsageError, nearest
+
+_REFUSED = "refused"
+_KINDS = {
+    "string_type": "not a text; put it in quotes",
+    "int_type": "not a whole number",
+    "float_type": "not a number",
+    "finite_number": "not a finite number",
+    "bool_type": "neither true nor false",
+    "list_type": "not a list",
+    "tuple_type": "not a list",
+    "dict_type": "not a mapping of keys to values",
+    "model_type": "not a mapping of keys to values",
+    "model_attributes_type": "not a mapping of keys to values",
+}
+
+
+class StrictModel(BaseModel):
+    """Types as written, no unknown keys, frozen once read."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, hide_input_in_errors=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _only_known_keys(cls, value: Any) -> Any:
+        """Name the nearest known key; pydantic would only say that this one is forbidden."""
+        if isinstance(value, Mapping):
+            known = [field.alias or name for name, field in cls.model_fields.items()]
+            for key in value:
+                if key not in known:
+                    refuse(f"{shown(key)} is no key here", fix=nearest(str(key), known), at=(key,))
+        return value
+
+    @classmethod
+    def of(cls, config: ConfigFile, *, example: str) -> Self:
+        """The model of what a file holds, or the error that stands first in the file."""
+        if not isinstance(config.value, Mapping):
+            what = "it is empty" if config.value is None else "no mapping of keys to values"
+            raise UsageError(f"{config.source}: {what}", fix=example)
+        try:
+            return cls.model_validate(dict(config.value))
+        except ValidationError as error:
+            details = error.errors(include_url=False, include_input=False)
+            first = min(details, key=lambda each: config.lines.get(_place(each), 0))
+            raise _usage_error(first, config, example) from None
+
+
+def refuse(message: str, *, fix: str, at: tuple[Hashable, ...] = ()) -> NoReturn:
+    """Refuse a value from within a model; `at` leads from there to what is wrong."""
+    # The text is a template to pydantic: what users wrote goes in as a value.
+    raise PydanticCustomError(_REFUSED, "{message}", {"message": message, "fix": fix, "at": at})
+
+
+def _place(error: ErrorDetails) -> tuple[Hashable, ...]:
+    return (*error["loc"], *error.get("ctx", {}).get("at", ()))
+
+
+def _usage_error(error: ErrorDetails, config: ConfigFile, example: str) -> UsageError:
+    place = _place(error)
+    where = config.where(place)
+    if error["type"] == _REFUSED:
+        context = error["ctx"]
+        around = _dotted(error["loc"])
+        text = f"{around}: {context['message']}" if around else context["message"]
+        return UsageError(f"{where}: {text}", fix=context["fix"])
+    if error["type"] == "missing":
+        return UsageError(f"{where}: {_dotted(place)} is missing", fix=example)
+    if error["type"] == "literal_error":
+        choices = error["ctx"]["expected"].replace("'", "")
+        return UsageError(f"{where}: {_dotted(place)}: no such choice", fix=choices)
+    said = _KINDS.get(error["type"], error["msg"].removeprefix("Input ").replace("'", ""))
+    joint = " is " if error["type"] in _KINDS else " "
+    return UsageError(f"{where}: {_dotted(place)}{joint}{said}", fix=example)
+
+
+def _dotted(place: tuple[Hashable, ...]) -> str:
+    """`systems.0.name`, as people write a path of keys."""
+    return shown(".".join(str(each) for each in place))

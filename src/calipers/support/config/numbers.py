@@ -1,0 +1,27 @@
+"""Numbers in files that people write."""
+
+from __future__ import annotations
+
+import json
+from math import inf, isfinite
+from typing import Any
+
+from calipers.support.config.files import shown
+from calipers.support.errors import UsageError
+
+
+def from_zero_on(value: Any, where: str, *, fix: str) -> float:
+    """A finite number that is not negative; else what stands there, and where."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        is_plain = isinstance(value, str | bool | None)
+        written = json.dumps(value, ensure_ascii=False) if is_plain else value
+        raise UsageError(f"{where} is {shown(written)}, not a number", fix=fix)
+    try:
+        number = float(value)
+    except OverflowError:
+        number = inf
+    if not isfinite(number):
+        raise UsageError(f"{where} is {shown(number)}, not a finite number", fix=fix)
+    if number < 0:
+        raise UsageError(f"{where} is {shown(value)}, negative", fix=fix)
+    return number

@@ -1,0 +1,40 @@
+"""Files that are written whole or not at all: a reader sees the old one or the new one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from uuid import uuid4
+
+from calipers.support.errors import unwritable
+
+PRIVATE = 0o600
+
+
+@contextmanager
+def whole(path: Path, *, private: bool = False) -> Iterator[Path]:
+    """A place beside `path` to write to, which takes its place at the end.
+
+    A `private` file is for its owner alone, as all that may hold a provider's texts.
+    """
+    beside = path.with_name(f".{path.stem}.{os.getpid()}-{uuid4().hex}.partial{path.suffix}")
+    try:
+        if private:
+            beside.touch(mode=PRIVATE)
+        yield beside
+        beside.replace(path)
+    finally:
+        with suppress(OSError):
+            beside.unlink()
+
+
+def write_whole(path: Path, content: str | bytes, *, private: bool = False) -> None:
+    """Write the content of a file that a user asked for."""
+    data = content.encode() if isinstance(content, str) else content
+    try:
+        with whole(path, private=private) as beside:
+            beside.write_bytes(data)
+    except OSError as error:
+        raise unwritable(path, error) from error

@@ -1,0 +1,60 @@
+"""A model that is asked at its own pace: attempts, timeouts, and waits between them."""
+
+from __future__ import annotations
+
+import asyncio
+from time import monotonic
+
+from calipers.systems.pace import LONGEST_WAIT, Lane
+from calipers.systems import Call, Fault, Reply, System
+
+
+class Asking:
+    """Asks until a reply comes or none may."""
+
+    def __init__(
+        self, system: System, *, concurrency: int, retries: int, timeout_seconds: float
+    ) -> None:
+        self._system = system
+        self._lane = Lane(concurrency)
+        self._retries = retries
+        self._timeout = timeout_seconds
+
+    async def __call__(self, call: Call) -> Reply:
+        """The reply, or the last fault."""
+        attempt = 0
+        while True:
+            async with self._lane.slot():
+                if (down := self._lane.given_up) is not None:
+                    raise Fault(down.kind, f"{down.message} (not called: the judge stayed down)")
+                began = monotonic()
+                try:
+                    reply = await self._once(call)
+                except Fault as error:
+                    fault = error
+                else:
+                    self._lane.succeeded()
+                    return reply
+                if fault.kind == "rate_limit":
+                    self._lane.throttled(began, fault)
+                if self._is_last(attempt, fault):
+                    self._lane.failed(fault)
+                    raise fault
+            await asyncio.sleep(self._lane.backoff(attempt, fault))
+            attempt += 1
+
+    async def _once(self, call: Call) -> Reply:
+        try:
+            async with asyncio.timeout(self._timeout):
+                return await self._system(call)
+        except TimeoutError:
+            said = f"no reply in {self._timeout:g} s"
+            raise Fault("timeout", said, again=True, outage=True) from None
+        except Fault:
+            raise
+        except Exception as error:
+            raise Fault("exception", f"{type(error).__name__}: {error}") from error
+
+    def _is_last(self, attempt: int, fault: Fault) -> bool:
+        too_long = fault.retry_after is not None and fault.retry_after > LONGEST_WAIT
+        return not fault.again or too_long or attempt >= self._retries

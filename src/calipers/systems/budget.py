@@ -1,0 +1,156 @@
+"""Dollars and calls that may be spent: no call begins that might pass the budget.
+
+Before a call, the most that it may cost is set aside; after it, what it did cost. With `max_tokens`
+among the settings that is a bound. Without it, it is a quarter above the dearest call so far, and
+the first call goes alone. What judges will cost is never known before: a quarter above the dearest.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from calipers.systems.pricing import Pricing
+
+_OVERHEAD = 32  # tokens that a chat's format adds to a prompt
+_MARGIN = 1.25
+_LIMITS = ("max_tokens", "max_completion_tokens")
+
+
+@dataclass(slots=True)
+class _Seen:
+    """What a system's calls were like so far."""
+
+    dearest: float | None = None  # judges included
+    tokens_per_byte: float | None = None
+    judging: float | None = None  # the dearest
+
+
+class Budget:
+    """What is left, over all runs of a folder."""
+
+    def __init__(
+        self,
+        usd: float | None,
+        calls: int | None,
+        *,
+        spent_usd: float,
+        spent_calls: int,
+        dearest: Mapping[int, float],
+        judging: Mapping[int, float] | None = None,  # none where nobody judges
+    ) -> None:
+        self._usd = usd
+        self._calls = calls
+        self.spent_usd = spent_usd
+        self._spent_calls = spent_calls
+        self._reserved: list[float] = []
+        self._settled = asyncio.Event()
+        before = judging or {}
+        self._judges = judging is not None
+        self._seen = {
+            system: _Seen(cost + before.get(system, 0.0), judging=before.get(system))
+            for system, cost in dearest.items()
+        }
+        self.is_spent = False
+
+    async def reserve(
+        self, system: int, pricing: Pricing | None, prompt: str, settings: Mapping[str, Any]
+    ) -> float | None:
+        """Set aside what a call may cost; None where that is too much, and all is to stop."""
+        return await self._reserved_for(lambda: self._most(system, pricing, prompt, settings))
+
+    async def reserve_judging(self, system: int) -> float | None:
+        """The same for judging a record once more."""
+        return await self._reserved_for(lambda: self._judging(system), calls=0)
+
+    async def _reserved_for(
+        self, most_of: Callable[[], float | None], calls: int = 1
+    ) -> float | None:
+        while not self.is_spent:
+            made = self._spent_calls + len(self._reserved)
+            if calls and self._calls is not None and made >= self._calls:
+                self.is_spent = True
+                return None
+            most = most_of()
+            alone = not self._reserved
+            if self._usd is None or (most is None and alone and self.spent_usd < self._usd):
+                return self._set_aside(most or 0.0)
+            if most is not None and self.spent_usd + sum(self._reserved) + most <= self._usd:
+                return self._set_aside(most)
+            if alone:
+                self.is_spent = True
+            else:
+                self._settled.clear()
+                await self._settled.wait()
+        return None
+
+    def _set_aside(self, most: float) -> float:
+        self._reserved.append(most)
+        return most
+
+    def settle(
+        self,
+        system: int,
+        reserved: float,
+        cost: float | None,
+        prompt: str,
+        tokens: float | None,
+        *,
+        judging: float = 0.0,
+    ) -> None:
+        """A call is over: what it cost is spent, or what was set aside where that is unknown."""
+        self._reserved.remove(reserved)
+        self._spent_calls += 1
+        self.spent_usd += reserved if cost is None else cost
+        seen = self._seen.setdefault(system, _Seen())
+        if cost is not None:
+            seen.dearest = max(seen.dearest or 0.0, cost)
+            seen.judging = max(seen.judging or 0.0, judging)
+        if tokens is not None:
+            per_byte = tokens / (len(prompt.encode()) + 1)
+            seen.tokens_per_byte = max(seen.tokens_per_byte or 0.0, per_byte)
+        self._settled.set()
+
+    def settle_judging(self, system: int, reserved: float, cost: float) -> None:
+        """A record has been judged once more."""
+        self._reserved.remove(reserved)
+        self.spent_usd += cost
+        seen = self._seen.setdefault(system, _Seen())
+        seen.judging = max(seen.judging or 0.0, cost)
+        self._settled.set()
+
+    def release(self, reserved: float) -> None:
+        """A call did not take place."""
+        self._reserved.remove(reserved)
+        self._settled.set()
+
+    def _most(
+        self, system: int, pricing: Pricing | None, prompt: str, settings: Mapping[str, Any]
+    ) -> float | None:
+        if self._usd is None:
+            return 0.0
+        seen = self._seen.get(system, _Seen())
+        bound = most_output(settings)
+        if pricing is None or bound is None:
+            return None if seen.dearest is None else seen.dearest * _MARGIN
+        size = len(prompt.encode())
+        tokens = size + _OVERHEAD  # a token is at least a byte
+        if seen.tokens_per_byte is not None:
+            tokens = min(tokens, int((size + 1) * seen.tokens_per_byte * _MARGIN) + 1)
+        judging = self._judging(system) if self._judges else 0.0
+        return None if judging is None else pricing.at(input=tokens, output=bound) + judging
+
+    def _judging(self, system: int) -> float | None:
+        """What judging a record may cost: a quarter above the dearest so far."""
+        if self._usd is None:
+            return 0.0
+        dearest = self._seen.get(system, _Seen()).judging
+        return None if dearest is None else dearest * _MARGIN
+
+
+def most_output(settings: Mapping[str, Any]) -> int | None:
+    """How many tokens a reply may have at most."""
+    found = next((settings[name] for name in _LIMITS if name in settings), None)
+    return found if isinstance(found, int) else None

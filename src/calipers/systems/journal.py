@@ -1,0 +1,137 @@
+"""The journal: a line per finished call, whole or not there at all.
+
+Lines are appended, each in one write. A record that is called anew is appended too, and the line
+that it replaces goes when the journal is next tidied: at no time is a finished call not in it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from calipers.support.errors import DataError, UsageError
+from calipers.runs.result_folder import RECORDS
+from calipers.support.whole_files import PRIVATE
+
+NAME = RECORDS
+_CHUNK = 1 << 20
+
+
+class Journal:
+    """An open journal, to which records are added."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        with _told(path):
+            self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE)
+            self._end = os.fstat(self._file).st_size
+        self._drop_torn_line()
+
+    def lines(self) -> Iterator[tuple[int, int, dict[str, Any]]]:
+        """Each record with where its line begins and ends."""
+        at = 0
+        with _told(self.path), self.path.open("rb") as file:
+            for number, line in enumerate(file, 1):
+                if line.strip():
+                    yield at, at + len(line), _record(line, f"{self.path}:{number}")
+                at += len(line)
+
+    def append(self, line: bytes) -> None:
+        """Add a record; where there is no room for all of it, nothing of it stays."""
+        try:
+            written = os.pwrite(self._file, line, self._end)
+            if written < len(line):
+                written += os.pwrite(self._file, line[written:], self._end + written)
+        except OSError as error:
+            os.ftruncate(self._file, self._end)
+            raise UsageError(
+                f"{self.path}: {error.strerror}",
+                fix="make room and run again: what is done is kept",
+            ) from error
+        self._end += written
+
+    def keep_only(self, kept: Iterator[tuple[int, int]]) -> None:
+        """Write the journal anew with these lines, all at once or not at all."""
+        beside = self.path.with_name(f".{NAME}.new")
+        with _told(beside):
+            beside.unlink(missing_ok=True)
+            beside.touch(mode=PRIVATE)
+        with _told(beside), beside.open("wb") as new, self.path.open("rb") as old:
+            for start, end in kept:
+                old.seek(start)
+                new.write(old.read(end - start))
+            new.flush()
+            os.fsync(new.fileno())
+        with _told(self.path):
+            beside.replace(self.path)
+            os.close(self._file)
+            self._file = os.open(self.path, os.O_RDWR | os.O_CLOEXEC)
+            self._end = os.fstat(self._file).st_size
+
+    def close(self) -> None:
+        """Make sure that all is on the disk."""
+        with _told(self.path):
+            os.fsync(self._file)
+            os.close(self._file)
+
+    def _drop_torn_line(self) -> None:
+        """What a killed run began to write goes; a whole record that lacks its end stays."""
+        if not self._end or os.pread(self._file, 1, self._end - 1) == b"\n":
+            return
+        start = self._last_line()
+        torn = os.pread(self._file, self._end - start, start)
+        try:
+            _record(torn, str(self.path))
+        except DataError:
+            os.ftruncate(self._file, start)
+            self._end = start
+        else:
+            self.append(b"\n")
+
+    def _last_line(self) -> int:
+        """Where the last line begins."""
+        at = self._end
+        while at > 0:
+            start = max(0, at - _CHUNK)
+            found = os.pread(self._file, at - start, start).rfind(b"\n")
+            if found >= 0:
+                return start + found + 1
+            at = start
+        return 0
+
+
+def encoded(record: Mapping[str, Any]) -> str:
+    """A record as a line of strict JSON."""
+    return json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _record(line: bytes, where: str) -> dict[str, Any]:
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError):
+        record = None
+    if not isinstance(record, dict):
+        raise DataError(
+            f"{where}: not a record; the journal is damaged",
+            fix="take the line out, or begin anew with another folder: -o FOLDER",
+        )
+    return record
+
+
+class _told:  # noqa: N801 (used like a function)
+    """Tells of a disk's troubles in our way."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        if isinstance(error, OSError):
+            raise UsageError(
+                f"{self._path}: {error.strerror}", fix="check the folder, its rights and the space"
+            ) from error
