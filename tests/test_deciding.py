@@ -12,8 +12,8 @@ import pytest
 import calipers as cal
 from calipers.gates import scenario_table
 from calipers.gates.baseline_files import read_baseline
-from calipers.support.errors import DataError, UsageError
 from calipers.gates.result import Check, GateResult
+from calipers.support.errors import DataError, UsageError
 from tests.files import write_lines
 
 Record = dict[str, Any]

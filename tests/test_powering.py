@@ -20,9 +20,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import calipers as cal
-from calipers.support.errors import UsageError
 from calipers.comparisons.sizing import MetricPower
 from calipers.statistics.power import Plan
+from calipers.support.errors import UsageError
 from tests import commands
 from tests.files import write_lines
 from tests.shared_data import FOLDER, needs_shared_data

@@ -16,7 +16,6 @@ import polars as pl
 import pytest
 
 import calipers as cal
-from calipers.support.errors import DataError, UsageError
 from calipers.metrics.cost.prices import (
     USED,
     Price,
@@ -26,10 +25,11 @@ from calipers.metrics.cost.prices import (
     price_list,
     priced,
     read_prices,
-    read_usage,
 )
 from calipers.metrics.cost.prices.listed import tariff_of
 from calipers.records.fields import BadValue
+from calipers.records.usage import read_usage
+from calipers.support.errors import DataError, UsageError
 
 genai_prices = pytest.importorskip("genai_prices", reason="the extra `prices` is not installed")
 pytest.importorskip("genai_prices.data")

@@ -29,9 +29,9 @@ from calipers.gates.result import GateResult
 from calipers.records.judgment_shape import who_judged
 from calipers.reports.frames import score_markdown
 from calipers.reports.html import score_html
-from calipers.systems.journal import Journal
-from calipers.systems.answers import token_confidence
 from calipers.support.whole_files import whole
+from calipers.systems.answers import token_confidence
+from calipers.systems.journal import Journal
 from tests.commands import run
 from tests.commands import run as calipers
 from tests.engines_at_hand import ENGINES

@@ -10,8 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calipers.support.errors import UsageError
-from calipers.records.fields import Number
 from calipers.judges.rubric_items import (
     NO_RUBRIC,
     NoSum,
@@ -22,6 +20,8 @@ from calipers.judges.rubric_items import (
     rubric_from,
     weighted_sum,
 )
+from calipers.records.fields import Number
+from calipers.support.errors import UsageError
 
 CATEGORIES: dict[str, Any] = {
     "functional": {

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from calipers.support.errors import UsageError
 from calipers.runs.suite import Suite, read_suite
+from calipers.support.errors import UsageError
 
 CONTRACT = """\
 name: arithmetic

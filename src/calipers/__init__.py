@@ -10,11 +10,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from calipers.support.errors import CalipersError, DataError, EmptyError, MissingExtraError, UsageError
+from calipers.support.errors import (
+    CalipersError,
+    DataError,
+    EmptyError,
+    MissingExtraError,
+    UsageError,
+)
 from calipers.support.version import __version__
 
 if TYPE_CHECKING:
-    from calipers.comparisons.agree import Agreement
     from calipers.cli.api import (
         agree,
         audit_judges,
@@ -31,18 +36,19 @@ if TYPE_CHECKING:
         score,
         trace_svg,
     )
-    from calipers.judges.audit import Audit
-    from calipers.scores.calibration import Calibrations
-    from calipers.comparisons.results import Compared
-    from calipers.records.convert import Converted
-    from calipers.scores.explain import Explanation
-    from calipers.gates.result import GateResult
-    from calipers.metrics.scenarios.case_weights import CaseWeights
+    from calipers.comparisons.agree import Agreement
     from calipers.comparisons.power import PowerAnalysis
-    from calipers.runs.report_data import Report
-    from calipers.scores.results import Group, Measured, Score
-    from calipers.runs.finish import RunResult
+    from calipers.comparisons.results import Compared
+    from calipers.gates.result import GateResult
+    from calipers.judges.audit import Audit
+    from calipers.metrics.scenarios.case_weights import CaseWeights
+    from calipers.records.convert import Converted
     from calipers.records.limits import limit_reading
+    from calipers.runs.finish import RunResult
+    from calipers.runs.report_data import Report
+    from calipers.scores.calibration import Calibrations
+    from calipers.scores.explain import Explanation
+    from calipers.scores.results import Group, Measured, Score
     from calipers.support.timing import Timed, timed
 
 __all__ = [

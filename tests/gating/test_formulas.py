@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calipers.support.errors import UsageError
 from calipers.gates.formulas import MAX_CHARACTERS, MAX_DEPTH, MAX_TOKENS, parse_formula
+from calipers.support.errors import UsageError
 
 S_FORMULA = """
     accuracy × 0.3 +

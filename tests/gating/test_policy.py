@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from calipers.support.config.files import ConfigFile
-from calipers.support.config.limited_yaml import load_yaml
-from calipers.support.errors import UsageError
 from calipers.gates.policy import Policy, read_policy
 from calipers.gates.rules import known_metric
 from calipers.gates.thresholds import parse_threshold, scale_of
 from calipers.metrics import catalogue
+from calipers.support.config.files import ConfigFile
+from calipers.support.config.limited_yaml import load_yaml
+from calipers.support.errors import UsageError
 
 SPEC = Path(__file__).resolve().parents[3] / "shared" / "specs" / "002_d0671ab1099af112.txt"
 needs_spec = pytest.mark.skipif(

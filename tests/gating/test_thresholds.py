@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calipers.support.errors import UsageError
 from calipers.gates.thresholds import (
     Operator,
     Scale,
@@ -19,6 +18,7 @@ from calipers.gates.thresholds import (
     scale_of,
 )
 from calipers.metrics import metric_named
+from calipers.support.errors import UsageError
 
 RATE = Scale(name="pass_rate", unit=None, range=(0, 1), better="higher")
 WRONG = Scale(name="error_rate", unit=None, range=(0, 1), better="lower")

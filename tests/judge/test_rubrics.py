@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from calipers.support.errors import UsageError
 from calipers.judges.builtin import BUILT_IN
-from calipers.judges.rubrics import Rubric, read_rubric
 from calipers.judges.rubric_items import items_of, weighted_sum
+from calipers.judges.rubrics import Rubric, read_rubric
+from calipers.support.errors import UsageError
 
 SCORE = st.floats(1, 5)
 

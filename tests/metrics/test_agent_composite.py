@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 
 import calipers as cal
 from calipers.cli import app
-from calipers.support.errors import UsageError
 from calipers.metrics.agents.composite import (
     FEATURES,
     agent_composite,
@@ -26,6 +25,7 @@ from calipers.metrics.agents.composite import (
 )
 from calipers.metrics.agents.weights import PARTS, checked_weights, read_weights
 from calipers.metrics.declare.settings import Settings
+from calipers.support.errors import UsageError
 from tests.conformance import composite_reference as reference
 from tests.files import write_lines
 from tests.shared_data import FOLDER, needs_shared_data

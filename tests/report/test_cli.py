@@ -128,7 +128,9 @@ def test_a_broken_file_in_the_folder_is_left_out(ran: SuiteFolder, name: str) ->
 def test_a_run_goes_on_without_the_extra(
     tmp_path: Path, ran: SuiteFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("calipers.support.errors.find_spec", lambda name: None if "jinja" in name else sys)
+    monkeypatch.setattr(
+        "calipers.support.errors.find_spec", lambda name: None if "jinja" in name else sys
+    )
     again = ran.run()
     assert again.exit_code == 1
     assert "no report.html" in again.stderr

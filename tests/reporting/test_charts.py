@@ -287,7 +287,9 @@ def test_no_record_has_a_tier(tmp_path: Path) -> None:
 
 
 def test_a_missing_extra_names_the_command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("calipers.support.errors.find_spec", lambda name: None if "vl" in name else sys)
+    monkeypatch.setattr(
+        "calipers.support.errors.find_spec", lambda name: None if "vl" in name else sys
+    )
     asked = ("--profile", "tiers", "--figures", tmp_path / "figures")
     told = run("score", tmp_path / "nowhere.jsonl", *asked)
     assert told.exit_code == 2

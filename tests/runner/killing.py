@@ -25,9 +25,9 @@ import polars as pl  # noqa: F401 (its threads begin with its first use, which i
 
 import calipers.gates.decide
 import calipers.systems.chat  # noqa: F401
-from calipers.support.errors import CalipersError
 from calipers.runs.preparing import prepared
 from calipers.runs.running import run_suite
+from calipers.support.errors import CalipersError
 
 CALLS = "calls.log"  # a line per call of the system, beside the suite
 JUDGED = "judge_calls.log"  # a line per request to a judge

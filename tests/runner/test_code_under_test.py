@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from calipers.support.errors import UsageError
 from calipers.runs.code_under_test import hash_code
 from calipers.runs.suite import Suite
+from calipers.support.errors import UsageError
 
 FILES = {
     "agent.py": """

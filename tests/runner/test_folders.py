@@ -14,8 +14,8 @@ from click.testing import Result
 
 import calipers as cal
 from benchmarks.model_server import ModelServer
-from calipers.runs.result_folder import result_folder
 from calipers.dashboard.catalog import Catalog
+from calipers.runs.result_folder import result_folder
 from tests.commands import run as calipers
 from tests.files import write_lines
 from tests.judge.test_rubrics import rubric_file

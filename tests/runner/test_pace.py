@@ -7,8 +7,8 @@ from time import monotonic
 
 import pytest
 
-from calipers.systems.pace import Lane
 from calipers.systems import Fault
+from calipers.systems.pace import Lane
 
 DOWN = Fault("server", "down", again=True, outage=True)
 TOO_MANY = Fault("rate_limit", "too many", again=True)

@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import calipers as cal
-from calipers.support.errors import UsageError
 from calipers.metrics.text.semantic.batching import by_size
 from calipers.metrics.text.semantic.cache import _ROW, ScoreCache, _name
 from calipers.metrics.text.semantic.finding import model_digest, model_folder
 from calipers.metrics.text.semantic.match import Match
+from calipers.support.errors import UsageError
 
 SCORES = {("a", "b"): Match(0.25, 0.5, cut=True), ("b", "a"): Match(0.5, 0.25)}
 

@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import calipers as cal
-from calipers.support.errors import DataError
-from calipers.records.fields import BadValue
 from calipers.records.completing import seconds_in, seconds_of
+from calipers.records.fields import BadValue
+from calipers.support.errors import DataError
 from tests.engines_at_hand import ENGINES
 from tests.files import write_lines
 

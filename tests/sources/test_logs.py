@@ -16,9 +16,9 @@ from click.testing import CliRunner, Result
 
 import calipers as cal
 from calipers.cli import app
-from calipers.support.errors import DataError
 from calipers.records import open_sources
 from calipers.records.logs import Log
+from calipers.support.errors import DataError
 from tests.sources.log_files import (
     agent_spans,
     inspect_log,

@@ -15,7 +15,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from calipers.support.errors import DataError
 from calipers.statistics.paired import paired
 from calipers.statistics.power import (
     Plan,
@@ -27,6 +26,7 @@ from calipers.statistics.power import (
     score_spread,
     tasks_needed,
 )
+from calipers.support.errors import DataError
 
 scores = st.floats(-100, 100, allow_nan=False)
 rows = st.lists(st.tuples(st.sampled_from("abcdef"), scores), min_size=1, max_size=40)

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from calipers.support.errors import UsageError
 from calipers.metrics.traces.graphs.tools import checked_tools, read_optimal_tools, tool_selection
+from calipers.support.errors import UsageError
 from tests.conformance.traces_reference import optimal_tool
 
 _texts = st.text("ab*", max_size=4)

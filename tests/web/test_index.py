@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import calipers
-from calipers.support.errors import DataError, UsageError
 from calipers.dashboard import cache_folder
 from calipers.dashboard.catalog import Catalog
 from calipers.dashboard.exports import as_csv, as_json
@@ -23,6 +22,7 @@ from calipers.dashboard.indexes import Indexes, NotYet, Opened
 from calipers.dashboard.measuring import Measuring
 from calipers.dashboard.search import Search
 from calipers.dashboard.selection import Selector
+from calipers.support.errors import DataError, UsageError
 from tests.files import write_lines
 from tests.web.dashboards import records, two_models
 

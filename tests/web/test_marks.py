@@ -6,11 +6,16 @@ import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calipers.metrics.reasoning.cot_shape import corrections, self_correcting, step_count, steps_and_lines
-from calipers.metrics.reasoning.equations import equations, located
-from calipers.metrics.declare.settings import Settings
 from calipers.dashboard.marks import CORRECTION, WRONG, marked
 from calipers.dashboard.words import side_by_side
+from calipers.metrics.declare.settings import Settings
+from calipers.metrics.reasoning.cot_shape import (
+    corrections,
+    self_correcting,
+    step_count,
+    steps_and_lines,
+)
+from calipers.metrics.reasoning.equations import equations, located
 
 PIECES = st.lists(
     st.one_of(

@@ -17,8 +17,8 @@ from click.testing import CliRunner
 
 import calipers
 from calipers.cli import app
-from calipers.metrics import catalogue
 from calipers.dashboard.stored import stored_score
+from calipers.metrics import catalogue
 from tests.files import write_lines
 from tests.shared_data import FOLDER, needs_shared_data
 from tests.web.dashboards import Dashboard, records, two_models

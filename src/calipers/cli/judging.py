@@ -158,9 +158,9 @@ def files(files: tuple[str, ...], output: Path | None, *, dry_run: bool, **optio
 
 
 def _estimate(files: tuple[str, ...], output: Path, options: Any) -> None:
+    from calipers.judges.estimate import judging_estimated  # noqa: PLC0415
     from calipers.judges.options import work_of  # noqa: PLC0415 (loads Polars)
     from calipers.reports.run import estimate_text  # noqa: PLC0415
-    from calipers.judges.estimate import judging_estimated  # noqa: PLC0415
 
     estimate_text(judging_estimated(work_of(list(files), output, options)), console())
 

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 import click
 
 from calipers.cli.shared import console, limit_options, say_notices
-from calipers.support.errors import EXIT_INCOMPLETE
 from calipers.runs.result_folder import RECORDS, REPORT
+from calipers.support.errors import EXIT_INCOMPLETE
 
 if TYPE_CHECKING:
-    from calipers.scores.results import Score
     from calipers.runs.finish import RunResult
+    from calipers.scores.results import Score
 
 
 @click.command()

@@ -10,11 +10,11 @@ from typing import Any, Protocol, get_args
 
 import numpy as np
 
-from calipers.support.errors import EXIT_INCOMPLETE, EXIT_PASS, UsageError, check_confidence
 from calipers.comparisons.ratings import Ratings, Where, read_ratings
 from calipers.statistics import agreement, correlation
 from calipers.statistics.agreement import Level
 from calipers.statistics.influence import Estimate, Floats, Sampling, as_dicts
+from calipers.support.errors import EXIT_INCOMPLETE, EXIT_PASS, UsageError, check_confidence
 from calipers.support.strict_json import strict_json
 from calipers.support.version import __version__
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import polars as pl
 
-from calipers.support.errors import UsageError, unwritable
 from calipers.metrics.declare.declaration import TASK, Feature
 from calipers.scores.tasks import TaskRows
+from calipers.support.errors import UsageError, unwritable
 
 LOST, WON = "base right, candidate wrong", "base wrong, candidate right"
 _OCCURRENCE = "_occurrence"

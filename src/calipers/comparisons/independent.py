@@ -5,12 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from calipers.comparisons.sides import TOO_LARGE, clusters_of, is_binary, lacking, nothing, too_large
 from calipers.comparisons.results import Across, MetricComparison, Pair
+from calipers.comparisons.sides import (
+    TOO_LARGE,
+    clusters_of,
+    is_binary,
+    lacking,
+    nothing,
+    too_large,
+)
 from calipers.metrics import Metric
 from calipers.scores import Options
-from calipers.statistics.unpaired import kruskal_wallis, unpaired
 from calipers.scores.tasks import VALUE, TaskRows, per_task
+from calipers.statistics.unpaired import kruskal_wallis, unpaired
 
 
 def independent_runs(

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import polars as pl
 
 from calipers.comparisons.resampled import resampled
+from calipers.comparisons.results import MetricComparison, Pair, Weights
 from calipers.comparisons.sides import (
     NO_PAIR,
     TOO_LARGE,
@@ -17,15 +18,14 @@ from calipers.comparisons.sides import (
     too_large,
 )
 from calipers.comparisons.weighing import pair_tasks
-from calipers.comparisons.results import MetricComparison, Pair, Weights
 from calipers.metrics import Metric
 from calipers.metrics.declare.declaration import TASK
 from calipers.metrics.declare.pairs import pair_scale
 from calipers.scores import Options
+from calipers.scores.tasks import TaskRows, per_task
 from calipers.statistics.paired import Comparison
 from calipers.statistics.paired_tasks import PairedTasks, compare_tasks
 from calipers.statistics.power import Spread, detectable
-from calipers.scores.tasks import TaskRows, per_task
 
 SIGN_FLIPS = 10_000
 _FLIPPED_CELLS = 1_000_000_000  # resamples × tasks: bounds the time

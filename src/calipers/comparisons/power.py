@@ -11,15 +11,15 @@ from typing import Any
 
 import polars as pl
 
+from calipers.comparisons.sizing import Aim, MetricPower, sized
 from calipers.engines.plan import FAILED
-from calipers.support.errors import EXIT_INCOMPLETE, EXIT_PASS, DataError, UsageError
 from calipers.metrics import Metric, catalogue, metric_named
 from calipers.metrics.declare.declaration import GROUP, RUNS, TASK, Feature
-from calipers.scores import Options, check_fields, sorted_keys
-from calipers.comparisons.sizing import Aim, MetricPower, sized
 from calipers.records import STDIN, open_sources
-from calipers.support.strict_json import strict_json
+from calipers.scores import Options, check_fields, sorted_keys
 from calipers.scores.tasks import TELL_SYSTEMS_APART, VALUE, TaskRows, per_task, pooled, read_tasks
+from calipers.support.errors import EXIT_INCOMPLETE, EXIT_PASS, DataError, UsageError
+from calipers.support.strict_json import strict_json
 from calipers.support.version import __version__
 
 SCHEMA = "calipers.power/1"

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from calipers.support.errors import DataError, UsageError, nearest
 from calipers.records import Source, Wanted, open_sources
 from calipers.statistics.influence import Floats, Whole
+from calipers.support.errors import DataError, UsageError, nearest
 
 JUDGMENTS = "judgments"
 JUDGED_VALUE = "weighted_score"

@@ -9,6 +9,7 @@ from typing import Self
 import numpy as np
 import polars as pl
 
+from calipers.comparisons.results import MetricComparison
 from calipers.comparisons.sides import (
     NO_PAIR,
     TOO_LARGE,
@@ -18,14 +19,13 @@ from calipers.comparisons.sides import (
     nothing,
     resamples,
 )
-from calipers.comparisons.results import MetricComparison
 from calipers.engines.resampling import CODE, WeightedValues
 from calipers.metrics import Metric
 from calipers.metrics.declare.declaration import TASK
 from calipers.scores import Options
+from calipers.scores.tasks import TaskRows, counted
 from calipers.statistics.bootstrap import weights
 from calipers.statistics.intervals import t_quantile
-from calipers.scores.tasks import TaskRows, counted
 
 RESAMPLES = 2_000
 _RESAMPLED_CELLS = 10_000_000  # resamples × tasks: bounds the time

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from calipers.support.errors import UsageError, check_confidence
 from calipers.metrics import Metric
 from calipers.metrics.declare.declaration import RUNS, TASK, Feature
 from calipers.metrics.declare.intervals import Wilson
+from calipers.scores.tasks import VALUE
 from calipers.statistics.power import (
     CORRELATION,
     Components,
@@ -28,7 +28,7 @@ from calipers.statistics.power import (
     tasks_for_width,
     tasks_needed,
 )
-from calipers.scores.tasks import VALUE
+from calipers.support.errors import UsageError, check_confidence
 
 DELTA = 0.05  # of metrics in [0, 1]; of others this share of their value
 REPEATS = (1, 2, 4, 8, 16)

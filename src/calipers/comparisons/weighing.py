@@ -5,8 +5,8 @@ from __future__ import annotations
 import polars as pl
 
 from calipers.metrics.declare.declaration import RUNS, TASK
-from calipers.statistics.paired_tasks import PairedTasks
 from calipers.scores.tasks import SQUARES, VALUE
+from calipers.statistics.paired_tasks import PairedTasks
 
 
 def pair_tasks(values: pl.DataFrame, others: pl.DataFrame) -> tuple[pl.DataFrame, PairedTasks]:

@@ -9,13 +9,13 @@ from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
-from calipers.support.errors import CalipersError
-from calipers.support.version import __version__
 from calipers.dashboard.catalog import NotHere
 from calipers.dashboard.indexes import NotYet
 from calipers.dashboard.routes import compare, definitions, downloads, judges, runs, samples
 from calipers.dashboard.safety import LOOPBACK, Guard
 from calipers.dashboard.site import Site, site_of
+from calipers.support.errors import CalipersError
+from calipers.support.version import __version__
 
 
 def create_app(

@@ -8,8 +8,8 @@ from typing import Any
 
 import polars as pl
 
-from calipers.reports.spreadsheets import csv_text
 from calipers.dashboard.index import Index
+from calipers.reports.spreadsheets import csv_text
 
 AT_ONCE = 5_000
 

@@ -17,8 +17,8 @@ from urllib.parse import urlencode
 
 import polars as pl
 
-from calipers.support.errors import UsageError, nearest
 from calipers.dashboard.index import Index, kind_of
+from calipers.support.errors import UsageError, nearest
 
 NONE = "(none)"
 OPERATORS = {"=": "is", "!=": "is not", ">=": "at least", "<=": "at most", "~=": "contains"}

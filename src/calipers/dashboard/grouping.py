@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from calipers.support.errors import UsageError
 from calipers.dashboard.filters import Query, checked_column
 from calipers.dashboard.index import Index
+from calipers.support.errors import UsageError
 
 _FEW = 12  # groups that can be taken in at once
 MOST = 200  # groups that a page has room for

@@ -9,12 +9,12 @@ from pathlib import Path
 from threading import Event, Lock, Timer
 from time import monotonic
 
-from calipers.support.errors import CalipersError, DataError
 from calipers.dashboard.cache_folder import META, begin, forget_older, index_folder, prune, touch
 from calipers.dashboard.catalog import Entry
 from calipers.dashboard.index import Index
 from calipers.dashboard.kept import Kept
 from calipers.dashboard.selection import Selector
+from calipers.support.errors import CalipersError, DataError
 
 WAIT = 1.0  # seconds in which small sources are indexed before anybody has to be told
 _MOST_WAITS = 5  # so long for the first records of a large one

@@ -8,11 +8,6 @@ from pathlib import Path
 
 import polars as pl
 
-from calipers.engines.batches import MeasuredBatch
-from calipers.engines.plan import FAILED, Plan, kept
-from calipers.engines.polars import measured_batches
-from calipers.records.fields import FIELDS
-from calipers.records import BadRow, Batch, Chunk, Source, UnusualRows, Wanted, open_sources
 from calipers.dashboard.cache_folder import META, write_whole
 from calipers.dashboard.index import (
     LONG_TEXTS,
@@ -24,6 +19,11 @@ from calipers.dashboard.index import (
     values_name,
 )
 from calipers.dashboard.plans import ViewOptions
+from calipers.engines.batches import MeasuredBatch
+from calipers.engines.plan import FAILED, Plan, kept
+from calipers.engines.polars import measured_batches
+from calipers.records import BadRow, Batch, Chunk, Source, UnusualRows, Wanted, open_sources
+from calipers.records.fields import FIELDS
 
 FEW_ROWS = 1024  # that are read at once, so that a page is read without much beside it
 _SHORT = 80  # characters of a text that is a column like others

@@ -10,9 +10,9 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
+from calipers.dashboard.catalog import Entry
 from calipers.runs.result_folder import MANIFEST, RECORDS, planned_calls, stored_json
 from calipers.systems.tally import Tally
-from calipers.dashboard.catalog import Entry
 
 _LOCK = ".lock"
 _MOST_AT_ONCE = 64 << 20  # bytes of a journal read for one look

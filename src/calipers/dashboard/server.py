@@ -13,10 +13,10 @@ from time import sleep
 
 import uvicorn
 
-from calipers.support.errors import UsageError
 from calipers.dashboard.app import create_app
 from calipers.dashboard.assets import asset_text
 from calipers.dashboard.safety import LOOPBACK, TOKEN, Guard
+from calipers.support.errors import UsageError
 
 IDLE = 2.0  # seconds without a request, after which there is time for other things
 _LATER = ("calipers.dashboard.measuring", "calipers.dashboard.indexing", "calipers.reports.charts")

@@ -15,12 +15,22 @@ from fastapi import Depends, Request
 from fastapi.responses import HTMLResponse
 from jinja2 import Environment, PackageLoader
 
+from calipers.dashboard.assets import asset
+from calipers.dashboard.cache_folder import write_whole
+from calipers.dashboard.catalog import Catalog, Entry
+from calipers.dashboard.filters import OPERATORS, Query, read_query, shown
+from calipers.dashboard.grouping import with_groups
+from calipers.dashboard.indexes import Indexes
+from calipers.dashboard.kept import Kept
+from calipers.dashboard.live import Followed, is_running
+from calipers.dashboard.marks import LONGEST
+from calipers.dashboard.stored import stored_score
 from calipers.gates.result import GateResult
 from calipers.gates.stored import stored_gate
+from calipers.reports.figures import figure
 from calipers.reports.pages.environment import environment
 from calipers.reports.pages.texts import clipped
 from calipers.reports.pages.vega import PageFigure, page_figure
-from calipers.reports.figures import figure
 from calipers.runs.result_folder import (
     GATE,
     MANIFEST,
@@ -32,16 +42,6 @@ from calipers.runs.result_folder import (
 )
 from calipers.scores.results import FlakyTask, Score
 from calipers.support.version import __version__
-from calipers.dashboard.assets import asset
-from calipers.dashboard.cache_folder import write_whole
-from calipers.dashboard.catalog import Catalog, Entry
-from calipers.dashboard.filters import OPERATORS, Query, read_query, shown
-from calipers.dashboard.grouping import with_groups
-from calipers.dashboard.indexes import Indexes
-from calipers.dashboard.kept import Kept
-from calipers.dashboard.live import Followed, is_running
-from calipers.dashboard.marks import LONGEST
-from calipers.dashboard.stored import stored_score
 
 if TYPE_CHECKING:
     from calipers.dashboard.measuring import Measuring

@@ -8,7 +8,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from calipers.support.errors import UsageError
+from calipers.dashboard.catalog import Catalog
 from calipers.metrics import metric_named
 from calipers.scores.results import (
     SCHEMA,
@@ -26,10 +26,10 @@ from calipers.scores.results import (
     Score,
     Tiers,
 )
-from calipers.statistics.correction import Corrected
 from calipers.scores.tier_results import TierTest
+from calipers.statistics.correction import Corrected
+from calipers.support.errors import UsageError
 from calipers.support.typed import fits
-from calipers.dashboard.catalog import Catalog
 
 _MEASURED = {each.name for each in fields(Measured)} - {"extras"}
 

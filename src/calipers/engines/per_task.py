@@ -15,12 +15,9 @@ import polars as pl
 from calipers.engines.plan import FAILED, Plan
 from calipers.engines.totals import ERRORS, keyed
 from calipers.metrics.answers.accuracy import correct
-from calipers.metrics.cost.cost import cost_usd
-from calipers.metrics.declare.declaration import GROUP, RUNS, TASK, Aggregate, Feature, Frame
-from calipers.metrics.declare.means import sums
 from calipers.metrics.answers.normalize import answer_key
-from calipers.metrics.scenarios.passing import passed
 from calipers.metrics.answers.repeats import ANSWERS, agreement_of_runs
+from calipers.metrics.cost.cost import cost_usd
 from calipers.metrics.cost.tiers import (
     COSTS_OF_PASSES,
     composite_score,
@@ -28,6 +25,9 @@ from calipers.metrics.cost.tiers import (
     duration_seconds,
     impl_rate,
 )
+from calipers.metrics.declare.declaration import GROUP, RUNS, TASK, Aggregate, Feature, Frame
+from calipers.metrics.declare.means import sums
+from calipers.metrics.scenarios.passing import passed
 
 ID = "id"
 TASKS, REPEATED_TASKS, FLAKY = "tasks", "tasks_repeated", "tasks_flaky"

@@ -25,11 +25,11 @@ from calipers.metrics.declare.declaration import (
     is_met,
 )
 from calipers.metrics.declare.description import mode_of
-from calipers.metrics.judged.flagged import flag_counts, flagged
 from calipers.metrics.declare.histogram import histogram_of
 from calipers.metrics.declare.means import sums
 from calipers.metrics.declare.settings import Settings
 from calipers.metrics.declare.wide_histogram import wide_bin_of, wide_histogram_of
+from calipers.metrics.judged.flagged import flag_counts, flagged
 from calipers.records.fields import TRUNCATED_REASONS
 
 FAILED = "_failed"  # a failed call that is in no metric

@@ -57,7 +57,15 @@ from calipers.engines.totals import (
     task_steps,
     value_counts,
 )
-from calipers.metrics.declare.declaration import CLUSTER, GROUP, TASK, Aggregate, Feature, Frame, Step
+from calipers.metrics.declare.declaration import (
+    CLUSTER,
+    GROUP,
+    TASK,
+    Aggregate,
+    Feature,
+    Frame,
+    Step,
+)
 from calipers.metrics.declare.description import mode_name
 from calipers.records import Chunk, Source, Wanted
 

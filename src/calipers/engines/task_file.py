@@ -15,9 +15,9 @@ import polars as pl
 
 from calipers.engines.per_task import ID, finished
 from calipers.engines.totals import ERRORS
-from calipers.support.json_lines import write_lines
 from calipers.metrics.declare.declaration import GROUP, RUNS
 from calipers.records.sinks import check_table_place
+from calipers.support.json_lines import write_lines
 from calipers.support.whole_files import whole
 
 _PLACE = "_place"  # of a task's group among the groups

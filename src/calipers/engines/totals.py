@@ -12,6 +12,7 @@ import narwhals as nw
 import polars as pl
 
 from calipers.engines.plan import FAILED, FAILURE, IDENTITY, TRUNCATED, Plan
+from calipers.metrics.cost.tiers import TIER
 from calipers.metrics.declare.declaration import (
     CLUSTER,
     GROUP,
@@ -27,7 +28,6 @@ from calipers.metrics.declare.declaration import (
 )
 from calipers.metrics.declare.description import positions
 from calipers.metrics.declare.intervals import SIZES, size_total, spread_of
-from calipers.metrics.cost.tiers import TIER
 from calipers.statistics.intervals import effective_size, quantile_ranks
 
 RECORDS = "records"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from calipers.support.errors import UsageError
 from calipers.gates.baselines import Recorded, recorded_from
+from calipers.support.errors import UsageError
 from calipers.support.strict_json import strict_json
 from calipers.support.whole_files import write_whole
 

@@ -6,20 +6,20 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from calipers.support.errors import nearest
 from calipers.gates.baselines import RecordedGroup
 from calipers.gates.composites import composite_check, final_score_check
 from calipers.gates.flagged import hold_flagged
-from calipers.gates.rule_check import SCENARIOS, Judge
 from calipers.gates.licences import Licences, judged_in
 from calipers.gates.policy import PassCriteria
 from calipers.gates.regressions import regression_checks
 from calipers.gates.result import Check
+from calipers.gates.rule_check import SCENARIOS, Judge
 from calipers.gates.rules import FINAL_SCORE, Rule
 from calipers.gates.scenarios import optional_check, required_check
 from calipers.gates.verdicts import Verdict
 from calipers.metrics.judged.who import PASSED
 from calipers.scores.results import Measured
+from calipers.support.errors import nearest
 
 PASS_RATE = "pass_rate"  # noqa: S105 (no password)
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 from math import isfinite
 
 from calipers.gates.formulas import Bounds, Formula
-from calipers.gates.rule_check import Judge, MeasuredRun, joined
 from calipers.gates.policy import SAFETY, Composite
 from calipers.gates.result import Check
+from calipers.gates.rule_check import Judge, MeasuredRun, joined
 from calipers.gates.rules import FINAL_SCORE, NORMALIZED_LATENCY, Rule, known_metric
 from calipers.gates.thresholds import Threshold, scale_of
 from calipers.scores.results import Measured

@@ -11,26 +11,26 @@ from pathlib import Path
 from typing import Any
 
 from calipers.gates.baseline_files import RECORD_FIRST, read_baseline, write_baseline
-from calipers.scores.calibration import Calibration, read_all
-from calipers.scores.correction import correct_part, without_error
-from calipers.support.errors import UsageError
 from calipers.gates.baselines import HasGained, Recorded, RecordedGroup, changes, ratcheted
 from calipers.gates.checks import PASS_RATE, checks_of
 from calipers.gates.early import Early
 from calipers.gates.flagged import flagged_notice
-from calipers.gates.rule_check import Judge, MeasuredRun
 from calipers.gates.licences import licence_notice
 from calipers.gates.policy import EXAMPLE, SAFETY, Policy, read_policy
 from calipers.gates.regressions import has_gained
 from calipers.gates.result import Changes, Check, GateResult, verdict_of
+from calipers.gates.rule_check import Judge, MeasuredRun
 from calipers.gates.rules import FINAL_SCORE
+from calipers.gates.scenario_table import ScenarioGroup, ScenarioTable
 from calipers.gates.sequential import settled
 from calipers.gates.undecided import HOW, undecided_reasons
 from calipers.metrics import metric_named
 from calipers.metrics.scenarios.passing import ADVERSARIAL
-from calipers.scores.results import Group, Score
-from calipers.gates.scenario_table import ScenarioGroup, ScenarioTable
 from calipers.scores import Options, Progress, score_data
+from calipers.scores.calibration import Calibration, read_all
+from calipers.scores.correction import correct_part, without_error
+from calipers.scores.results import Group, Score
+from calipers.support.errors import UsageError
 
 ACCURACY = "accuracy"
 

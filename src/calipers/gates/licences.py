@@ -13,6 +13,12 @@ from functools import partial
 from math import floor
 from typing import Any
 
+from calipers.gates.policy import Judges, Policy
+from calipers.gates.result import Check
+from calipers.gates.rule_check import SCENARIOS
+from calipers.gates.rules import known_metric
+from calipers.gates.verdicts import Verdict
+from calipers.metrics.judged.who import ASPECTS, PASSED, judged_parts
 from calipers.scores.calibration import (
     CALIBRATE,
     SENSITIVITY,
@@ -22,12 +28,6 @@ from calipers.scores.calibration import (
     made_from,
     members_of,
 )
-from calipers.gates.rule_check import SCENARIOS
-from calipers.gates.policy import Judges, Policy
-from calipers.gates.result import Check
-from calipers.gates.rules import known_metric
-from calipers.gates.verdicts import Verdict
-from calipers.metrics.judged.who import ASPECTS, PASSED, judged_parts
 from calipers.scores.results import JudgedBy
 from calipers.statistics.influence import Estimate
 

@@ -17,9 +17,9 @@ from typing import Any, Literal
 import numpy as np
 
 from calipers.gates.baselines import RecordedGroup, feature_of, tolerances
-from calipers.gates.rule_check import Judge
 from calipers.gates.reasons import value_text
 from calipers.gates.result import Check
+from calipers.gates.rule_check import Judge
 from calipers.gates.rules import known_metric
 from calipers.gates.task_values import TaskValues
 from calipers.gates.thresholds import Operator, Scale, Threshold, scale_of

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from calipers.support.errors import EXIT_FAILED, EXIT_INCOMPLETE, EXIT_PASS
 from calipers.gates.early import Early, Standing
 from calipers.gates.rules import Risk
 from calipers.gates.thresholds import Scale, Threshold
 from calipers.gates.undecided import Undecided
 from calipers.gates.verdicts import Evidence, Verdict
 from calipers.scores.results import Input
+from calipers.support.errors import EXIT_FAILED, EXIT_INCOMPLETE, EXIT_PASS
 from calipers.support.strict_json import finite_json, strict_json
 from calipers.support.version import __version__
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any
 
-from calipers.scores.calibration import Calibration
 from calipers.gates.policy import Policy
 from calipers.gates.reasons import reason
 from calipers.gates.result import Check, Ids, Level
@@ -24,6 +23,7 @@ from calipers.gates.verdicts import (
     is_thin,
     judged,
 )
+from calipers.scores.calibration import Calibration
 from calipers.scores.results import JudgedBy, Measured
 
 SCENARIOS = ("required_scenarios", "optional_scenarios")  # checks of single ones

@@ -13,12 +13,12 @@ from typing import Any, Literal, TypeVar, get_args
 
 from pydantic_core import PydanticCustomError
 
-from calipers.support.config.files import shown
-from calipers.support.config.models import refuse
-from calipers.support.errors import UsageError, nearest
 from calipers.gates.formulas import Formula, parse_formula
 from calipers.gates.thresholds import Scale, Threshold, parse_margin, parse_threshold, scale_of
 from calipers.metrics import Metric, catalogue, metric_named
+from calipers.support.config.files import shown
+from calipers.support.config.models import refuse
+from calipers.support.errors import UsageError, nearest
 
 Risk = Literal["critical", "high", "medium", "low"]
 RISKS: tuple[Risk, ...] = get_args(Risk)

@@ -10,28 +10,28 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 import polars as pl
 
-from calipers.scores.correction import Correct
 from calipers.engines.plan import FAILED, kept
-from calipers.support.errors import DataError
-from calipers.gates.rule_check import ScenarioRuns
+from calipers.gates.judged_runs import JudgedTexts
 from calipers.gates.policy import SAFETY
 from calipers.gates.result import LISTED, Ids
+from calipers.gates.rule_check import ScenarioRuns
 from calipers.gates.rules import FINAL_SCORE
 from calipers.gates.task_values import TaskValues
 from calipers.gates.thresholds import Threshold
 from calipers.gates.undecided import Judgments, Undecided, spelled_alike, worse
-from calipers.gates.judged_runs import JudgedTexts
 from calipers.metrics import Metric, metric_named
 from calipers.metrics.answers.accuracy import correct
-from calipers.metrics.scenarios.behaviors import behaviors_expected, scenario_score
 from calipers.metrics.declare.declaration import CLUSTER, GROUP, Feature, Rank
 from calipers.metrics.judged.who import FLAGGED, JUDGED_BY, PASSED, VALUES, judged_parts
+from calipers.metrics.scenarios.behaviors import behaviors_expected, scenario_score
 from calipers.metrics.scenarios.passing import ADVERSARIAL, passed
-from calipers.scores.results import ALL_FAILED, Group, Measured
-from calipers.scores import sorted_keys
 from calipers.records.sinks import Watch
+from calipers.scores import sorted_keys
+from calipers.scores.correction import Correct
+from calipers.scores.results import ALL_FAILED, Group, Measured
 from calipers.statistics.clusters import Clusters
 from calipers.statistics.intervals import rows_worth, wilson
+from calipers.support.errors import DataError
 
 ID, CATEGORY = "id", "category"
 OUTCOMES = (passed, correct)  # whether a run passed; where nobody has said so, whether it was right

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from calipers.support.errors import UsageError
 from calipers.gates.early import Early, Standing
 from calipers.gates.result import SCHEMA, Changes, Check, GateResult, Ids
 from calipers.gates.thresholds import Scale, Threshold, scale_of
 from calipers.gates.undecided import Undecided
 from calipers.metrics import metric_named
 from calipers.scores.results import Input
+from calipers.support.errors import UsageError
 from calipers.support.typed import fits
 
 _CHANGED = ("added", "removed", "broken", "mended")

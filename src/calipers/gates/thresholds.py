@@ -18,9 +18,9 @@ from decimal import Decimal
 from math import isfinite
 from typing import Any, Literal
 
+from calipers.metrics import Metric
 from calipers.support.config.files import shown
 from calipers.support.errors import UsageError
-from calipers.metrics import Metric
 
 Operator = Literal["≥", "≤", ">", "<", "="]
 Better = Literal["higher", "lower"] | None

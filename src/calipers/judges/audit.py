@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from calipers.support.errors import EXIT_INCOMPLETE, EXIT_PASS
 from calipers.scores.results import Measured
 from calipers.statistics.influence import Estimate, as_dicts
+from calipers.support.errors import EXIT_INCOMPLETE, EXIT_PASS
 from calipers.support.strict_json import strict_json
 from calipers.support.version import __version__
 

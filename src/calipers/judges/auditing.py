@@ -22,7 +22,7 @@ from calipers.judges.audit import (
     PairAgreement,
     Unsummed,
 )
-from calipers.support.errors import UsageError
+from calipers.judges.rubric_items import Rubric
 from calipers.judges.table import (
     CLUSTER,
     FAILED,
@@ -39,13 +39,13 @@ from calipers.judges.table import (
     Judged,
     read_judgements,
 )
-from calipers.scores.results import Measured
-from calipers.judges.rubric_items import Rubric
 from calipers.scores import Options, sorted_keys
+from calipers.scores.results import Measured
 from calipers.statistics import agreement, correlation
 from calipers.statistics.influence import Estimate, Floats, Sampling, spread
 from calipers.statistics.intervals import wilson
 from calipers.statistics.paired import mean_and_error, student
+from calipers.support.errors import UsageError
 
 _GROUP = "_group"
 _MOST_IN_PAIRS = 20  # judges: 190 pairs

@@ -16,6 +16,10 @@ from typing import Any
 
 import numpy as np
 
+from calipers.metrics.judged.rubrics import HIGHEST, LOWEST, RUBRICS
+from calipers.records.fields import FIELDS, BadValue
+from calipers.records.judgment_shape import record_hash, score_of, who_judged
+from calipers.records.tasks import read_records
 from calipers.scores.calibration import (
     BIAS,
     KAPPA,
@@ -29,11 +33,6 @@ from calipers.scores.calibration import (
     Member,
     members_of,
 )
-from calipers.support.errors import DataError, UsageError, check_confidence
-from calipers.records.judgment_shape import record_hash, score_of, who_judged
-from calipers.metrics.judged.rubrics import HIGHEST, LOWEST, RUBRICS
-from calipers.records.fields import FIELDS, BadValue
-from calipers.records.tasks import read_records
 from calipers.statistics.agreement import (
     Level,
     cohen_kappa,
@@ -46,6 +45,7 @@ from calipers.statistics.correction import Verdicts, moments, verdicts
 from calipers.statistics.correlation import spearman
 from calipers.statistics.influence import Estimate, Floats, Sampling, Whole
 from calipers.statistics.paired import mean_and_error, student
+from calipers.support.errors import DataError, UsageError, check_confidence
 
 _TELLS_APART = ("model", "tier", "run")
 _SCORES = ("weighted_score", "overall_score")

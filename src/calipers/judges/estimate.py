@@ -6,17 +6,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from calipers.judges.request import NothingToJudge, request
-from calipers.judges.rubrics import Rubric
-from calipers.systems.budget import most_output
-from calipers.runs.estimate import Estimate, SystemEstimate, prompt_tokens
-from calipers.systems.journal import Journal
 from calipers.judges.journal import JudgeJournal, Place
+from calipers.judges.judging import Work, check_places, has_answer, journal_path
 from calipers.judges.models import Judgement, asks_confidence
 from calipers.judges.panels import rubrics_of
-from calipers.judges.judging import Work, check_places, has_answer, journal_path
-from calipers.systems.pricing import pricing_of
+from calipers.judges.request import NothingToJudge, request
+from calipers.judges.rubrics import Rubric
+from calipers.runs.estimate import Estimate, SystemEstimate, prompt_tokens
 from calipers.runs.suite import Judge
+from calipers.systems.budget import most_output
+from calipers.systems.journal import Journal
+from calipers.systems.pricing import pricing_of
 
 
 def judging_estimated(work: Work) -> Estimate:

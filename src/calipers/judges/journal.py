@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from calipers.support.errors import DataError, UsageError
-from calipers.judges.rubrics import Rubric
-from calipers.systems.journal import Journal, encoded
 from calipers.judges.models import Judgement
+from calipers.judges.rubrics import Rubric
 from calipers.runs.suite import Judge
+from calipers.support.errors import DataError, UsageError
+from calipers.systems.journal import Journal, encoded
 
 SCHEMA = "calipers.judges/1"
 _ANOTHER = "name another output: -o FILE"

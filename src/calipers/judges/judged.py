@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from calipers.support.errors import EXIT_INCOMPLETE, EXIT_PASS
 from calipers.judges.models import Judgement
+from calipers.support.errors import EXIT_INCOMPLETE, EXIT_PASS
 
 COUNTED = ("prompt_tokens", "completion_tokens", "cost_usd")
 

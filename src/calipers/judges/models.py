@@ -11,11 +11,11 @@ from calipers.judges.answers import Answer, BadAnswer, NoAnswer, read_answer
 from calipers.judges.cache import Cache
 from calipers.judges.request import CONFIDENCE, NothingToJudge, Request, request
 from calipers.judges.rubrics import Rubric
+from calipers.runs.suite import Judge
+from calipers.systems import Call, Fault, Mask, Reply, System
 from calipers.systems.asking import Asking
 from calipers.systems.budget import Budget
 from calipers.systems.pricing import Pricing, pricing_of
-from calipers.runs.suite import Judge
-from calipers.systems import Call, Fault, Mask, Reply, System
 
 _ANSWERS = 3  # that a judge may give until one is good
 _SPEAKS_SCHEMAS = ("openai", "openai-chat")

@@ -8,12 +8,12 @@ from math import isfinite
 from pathlib import Path
 from typing import Any, Literal, Required, TypedDict
 
+from calipers.judges.judging import Work
+from calipers.judges.models import Pace
+from calipers.metrics.cost.prices import Prices, read_prices
+from calipers.runs.suite import Judge
 from calipers.support.config.files import ConfigFile
 from calipers.support.errors import UsageError
-from calipers.metrics.cost.prices import Prices, read_prices
-from calipers.judges.models import Pace
-from calipers.judges.judging import Work
-from calipers.runs.suite import Judge
 
 _EXAMPLE = "--model openai:gpt-4o-mini"
 

@@ -10,11 +10,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from calipers.support.errors import UsageError
 from calipers.judges.cache import Cache, Say
-from calipers.judges.request import CONFIDENCE
-from calipers.judges.rubrics import Rubric, read_rubric
-from calipers.systems.budget import Budget
 from calipers.judges.models import (
     TOKENS,
     AskedModel,
@@ -24,8 +20,12 @@ from calipers.judges.models import (
     Purse,
     asks_confidence,
 )
+from calipers.judges.request import CONFIDENCE
+from calipers.judges.rubrics import Rubric, read_rubric
 from calipers.runs.suite import Escalate, Judge
+from calipers.support.errors import UsageError
 from calipers.systems import Mask
+from calipers.systems.budget import Budget
 from calipers.systems.opening import open_models
 
 FAILED = "failed"  # of a judgement that may be better when asked for again

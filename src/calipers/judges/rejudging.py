@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from calipers.systems.budget import Budget
-from calipers.systems.journal import Journal, encoded
 from calipers.judges.panels import FAILED, WorkingJudge, judging_cost, judgments_in
 from calipers.runs.suite import Suite
 from calipers.systems import mask_of
+from calipers.systems.budget import Budget
+from calipers.systems.journal import Journal, encoded
 
 Record = dict[str, Any]
 

@@ -14,9 +14,9 @@ from math import fsum
 from pathlib import Path
 from typing import Any
 
+from calipers.records.fields import BadValue, Field, Kind
 from calipers.support.config.files import read_config, shown
 from calipers.support.errors import UsageError
-from calipers.records.fields import BadValue, Field, Kind
 
 _NOT_APPLICABLE = ("n/a", "na", "not applicable")
 _FEWEST_DECIMALS = 2  # 0.9 is how a program writes 0.90

@@ -14,11 +14,11 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field, model_validator
 
+from calipers.judges.rubric_items import Item as Marked
+from calipers.judges.rubric_items import NoSum, weighted_sum
 from calipers.support.config.files import read_config, shown
 from calipers.support.config.models import StrictModel, refuse
 from calipers.support.errors import UsageError
-from calipers.judges.rubric_items import Item as Marked
-from calipers.judges.rubric_items import NoSum, weighted_sum
 
 EXAMPLE = "for example categories: [{name: function, items: [{name: runs, points: 2, says: …}]}]"
 LIMIT = 2000  # characters of a text that a judge reads, as specs/003 has it

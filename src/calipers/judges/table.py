@@ -14,9 +14,6 @@ from typing import Any
 
 import polars as pl
 
-from calipers.support.config.files import shown
-from calipers.support.errors import DataError, UsageError, nearest
-from calipers.records.fields import BadValue, Field, Kind, Number
 from calipers.judges.rubric_items import (
     NO_RUBRIC,
     NoSum,
@@ -26,8 +23,11 @@ from calipers.judges.rubric_items import (
     rubric_from,
     weighted_sum,
 )
-from calipers.scores import Options
 from calipers.records import BadRow, Batch, Source, Wanted, open_sources
+from calipers.records.fields import BadValue, Field, Kind, Number
+from calipers.scores import Options
+from calipers.support.config.files import shown
+from calipers.support.errors import DataError, UsageError, nearest
 
 JUDGMENTS, RUBRIC = "judgments", "rubric"
 RECORD, JUDGE, PASSED, SCORE = "record", "judge", "passed", "weighted_score"

@@ -8,9 +8,9 @@ from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
 
-from calipers.support.errors import UsageError, nearest
 from calipers.metrics.declare.declaration import Metric
 from calipers.metrics.scenarios.pass_at_k import pass_metric
+from calipers.support.errors import UsageError, nearest
 
 __all__ = ["PROFILES", "Metric", "catalogue", "metric_named", "metrics_of"]
 

@@ -11,8 +11,6 @@ from typing import Any
 
 import polars as pl
 
-from calipers.support.errors import DataError, UsageError
-from calipers.runs.result_folder import RECORDS, result_folder
 from calipers.records.batch import CHECK, BadRow, Batch, Chunk, Source, UnusualRows, Wanted
 from calipers.records.bytestream import brief
 from calipers.records.csv_file import Csv
@@ -26,6 +24,8 @@ from calipers.records.logs import Log, log_at
 from calipers.records.logs.inspect_ai import INSPECT
 from calipers.records.parquet_folder import ParquetFolder, parquet_parts
 from calipers.records.tables import Parquet, Rows, Table
+from calipers.runs.result_folder import RECORDS, result_folder
+from calipers.support.errors import DataError, UsageError
 
 __all__ = [
     "CHECK",

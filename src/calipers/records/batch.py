@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import polars as pl
 
-from calipers.support.errors import DataError
 from calipers.records.fields import Field, Kind, field_named
+from calipers.support.errors import DataError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -20,8 +20,8 @@ from typing import IO, Any, cast
 import numpy as np
 import zstandard
 
-from calipers.support.errors import DataError
 from calipers.records.limits import BLOCK_BYTES, Limits, current_limits
+from calipers.support.errors import DataError
 
 _PEEK = 1 << 16
 _PIECE = 1 << 20

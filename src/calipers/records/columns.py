@@ -8,10 +8,10 @@ from typing import Any
 
 import polars as pl
 
-from calipers.records.fields import FIELDS, USUAL_NAMES, BadValue, Field, Kind, Number, field_named
 from calipers.records.batch import BadRow, Batch, Wanted
 from calipers.records.completing import SYNONYMS, derived_in
 from calipers.records.completing_columns import complete_column
+from calipers.records.fields import FIELDS, USUAL_NAMES, BadValue, Field, Kind, Number, field_named
 from calipers.records.rows import Reader, exact_reader
 
 _TRUE, _FALSE = ("true", "1"), ("false", "0")

@@ -19,8 +19,8 @@ from typing import Any
 
 import polars as pl
 
-from calipers.records.fields import FIELDS, BadValue, Number
 from calipers.records.batch import Wanted
+from calipers.records.fields import FIELDS, BadValue, Number
 
 SYNONYMS = {"prompt_tokens": "input_tokens", "completion_tokens": "output_tokens"}
 TIMES = ("start_time", "end_time")

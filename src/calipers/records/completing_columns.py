@@ -7,7 +7,6 @@ from typing import Any
 
 import polars as pl
 
-from calipers.records.fields import BadValue
 from calipers.records.completing import (
     DURATION,
     TIMES,
@@ -16,6 +15,7 @@ from calipers.records.completing import (
     complete_row,
     seconds_in,
 )
+from calipers.records.fields import BadValue
 
 _NESTED = {TRACE: TRACE_PARTS, DURATION: (*TIMES, TRACE)}
 

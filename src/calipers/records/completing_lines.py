@@ -6,7 +6,6 @@ from typing import Any
 
 import polars as pl
 
-from calipers.records.fields import field_named
 from calipers.records.batch import CHECK, UnusualRows, Wanted
 from calipers.records.completing import (
     DURATION,
@@ -18,7 +17,8 @@ from calipers.records.completing import (
     seconds_in,
     trace_text,
 )
-from calipers.metrics.traces.graphs.decode import AS_READ
+from calipers.records.fields import field_named
+from calipers.records.trace_shape import AS_READ
 
 MAYBE_UNESCAPED = r"^[\[{](?s:.*)[\x00-\x1f\\]"
 """Of all that JSON escapes in a text, Polars escapes no more than quotes and ends of lines in the

@@ -18,11 +18,11 @@ from pathlib import Path
 
 import polars as pl
 
-from calipers.support.errors import DataError
 from calipers.records.batch import Batch, Decoded, Wanted
 from calipers.records.bytestream import UNREADABLE, brief, cut_short, decompressed, refuse_bomb
 from calipers.records.columns import conformed
 from calipers.records.limits import BLOCK_BYTES, current_limits
+from calipers.support.errors import DataError
 
 MOST_COLUMNS = 50_000
 _CHUNK_ROWS = 50_000

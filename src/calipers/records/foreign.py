@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
-from calipers.support.errors import DataError
 from calipers.records.fields import FIELDS
+from calipers.support.errors import DataError
 
 _DEEPEVAL = "--map answer={answer} --map target={target} --map passed=success"
 _AS_LINES = "write a line per test case, jq -c '.{key}[]' FILE > records.jsonl, and score it with "

@@ -11,8 +11,8 @@ from typing import Any
 
 from pydantic_core import from_json
 
-from calipers.support.errors import DataError
 from calipers.records.bytestream import UNREADABLE, decompressed, refuse_bomb
+from calipers.support.errors import DataError
 
 _HEAD = 4 << 20
 _BOM = b"\xef\xbb\xbf"

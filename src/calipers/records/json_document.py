@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from calipers.support.errors import DataError
-from calipers.records.fields import FIELDS, BadValue, json_text
 from calipers.records.bytestream import Block, decompressed, read_document
+from calipers.records.fields import FIELDS, BadValue, json_text
 from calipers.records.jsonl import MadeLines, load_row
 from calipers.records.limits import BLOCK_BYTES
+from calipers.support.errors import DataError
 
 # What a wrapper may have of a record's fields: it says whose records it holds.
 _ABOUT_ALL = frozenset(("id", "model", "tier", "run", "category", "tags", "error", "usage"))

@@ -13,10 +13,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
-from calipers.support.errors import DataError
 from calipers.records.bytestream import UNREADABLE, Block, cut_short, decompressed, refuse_bomb
 from calipers.records.jsonl import MadeLines
 from calipers.records.limits import BLOCK_BYTES, Limits
+from calipers.support.errors import DataError
 
 _BATCH = 10_000
 _PIECE = 1 << 20

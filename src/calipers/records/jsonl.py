@@ -20,15 +20,15 @@ from typing import IO, Any
 import polars as pl
 from pydantic_core import from_json
 
-from calipers.support.errors import DataError
-from calipers.records.fields import USUAL_NAMES, BadValue, Field, Kind, Number, field_named
 from calipers.records.batch import CHECK, Batch, Chunk, UnusualRows, Wanted, column_type
 from calipers.records.bytestream import Block, decompressed, file_blocks, stream_blocks
 from calipers.records.completing import TRACE, TRACE_PARTS, inputs_of
 from calipers.records.completing_lines import MAYBE_UNESCAPED, completed_lines
+from calipers.records.fields import USUAL_NAMES, BadValue, Field, Kind, Number, field_named
 from calipers.records.limits import Limits, current_limits
 from calipers.records.rows import Numbered, checked, scalar_types, telling_rows
-from calipers.metrics.traces.graphs.decode import AS_READ
+from calipers.records.trace_shape import AS_READ
+from calipers.support.errors import DataError
 
 _SNIFF_ROWS = 200
 _MAYBE_NOT_TEXT = r"^(?:-?[0-9]+(?:\.[0-9]+)?$|[\[{])"  # as Polars would write it

@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from typing import Any
 
-from calipers.metrics.cost.prices import call_counts, calls_in
 from calipers.records.fields import FIELDS, BadValue, Field, Kind
+from calipers.records.usage import call_counts, calls_in
 from calipers.support.strict_json import name_with_settings
 
 REASONS = ("reasoning", "reasons", "reason", "explanation", "feedback")  # as judges call them

@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from calipers.records.judgment_shape import read_judgments
-from calipers.metrics.cost.prices import read_usage
-from calipers.records.fields import FIELDS, BadValue, Field, Kind, Number, field_named
 from calipers.records.batch import BadRow, Batch, Wanted, column_type
 from calipers.records.completing import complete_row, derived_in
+from calipers.records.fields import FIELDS, BadValue, Field, Kind, Number, field_named
+from calipers.records.judgment_shape import read_judgments
 from calipers.records.trace_shape import read_trace
+from calipers.records.usage import read_usage
 
 Numbered = tuple[int, str, "Mapping[str, Any] | BadValue"]
 

@@ -17,9 +17,9 @@ from typing import IO
 
 import polars as pl
 
+from calipers.records import BadRow
 from calipers.support.errors import UsageError
 from calipers.support.json_lines import write_lines
-from calipers.records import BadRow
 from calipers.support.whole_files import whole
 
 TABLE_SUFFIXES = (".parquet", ".jsonl")

@@ -11,14 +11,14 @@ from typing import Any, TypeVar
 
 import polars as pl
 
-from calipers.support.errors import DataError
-from calipers.records.fields import BadValue
 from calipers.records.batch import Batch, Chunk, Decoded, Wanted
 from calipers.records.bytestream import brief
 from calipers.records.columns import conformed
 from calipers.records.completing import inputs_of
+from calipers.records.fields import BadValue
 from calipers.records.limits import current_limits
 from calipers.records.rows import checked, scalar_types
+from calipers.support.errors import DataError
 
 CHUNK_ROWS = 50_000
 _SNIFF_ROWS = 200

@@ -10,10 +10,10 @@ from math import isfinite, isnan
 from pathlib import Path
 from typing import Any
 
-from calipers.support.errors import DataError, EmptyError
-from calipers.records.fields import FIELDS, BadValue, Kind, Number, field_named
 from calipers.records import BadRow, Wanted, open_sources
+from calipers.records.fields import FIELDS, BadValue, Kind, Number, field_named
 from calipers.records.jsonl import JsonLines, numbered_rows
+from calipers.support.errors import DataError, EmptyError
 
 Task = Mapping[str, Any]
 

@@ -13,10 +13,20 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import polars as pl
+
 from calipers.records.fields import BadValue, Number
 
 _SHOWN = 60  # characters of a name or a number in a message
 _EXACT_WHOLE = 2**63
+
+CALLS = pl.List(pl.Struct({"tool_name": pl.String(), "context": pl.String()}))
+MESSAGES = pl.List(pl.Struct({"from": pl.String(), "to": pl.String(), "type": pl.String()}))
+
+AS_READ = pl.Struct(
+    {"tool_calls": CALLS, "agent_interactions": MESSAGES, "agent_tasks": pl.String()}
+)
+"""Traces as Polars reads them: an object of any keys is left as its JSON text."""
 
 
 class Call(NamedTuple):

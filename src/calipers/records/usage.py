@@ -15,10 +15,6 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-import polars as pl
-
-from calipers.metrics.cost.prices.costs import USED, priced
-from calipers.metrics.cost.prices.table import Prices
 from calipers.records.fields import FIELDS, BadValue
 
 _NAMES = {  # ours, then those of Anthropic, OpenAI, Claude Code and Inspect
@@ -41,7 +37,6 @@ _DETAILS = (  # of OpenAI's: those of the cache are among those of the prompt
     ("input_tokens_details", "cached_tokens"),
 )
 _OF_ONE_CALL = {"total_tokens", *_NAMES, *(name for names in _NAMES.values() for name in names)}
-_ROW = "_row"
 
 Call = dict[str, Any]
 
@@ -102,22 +97,3 @@ def _cached(counts: Mapping[str, Any]) -> float | None:
                 raise BadValue(f"{group}.{name}: {problem}") from None
             return found
     return None
-
-
-def priced_together(calls: Iterable[tuple[int, Call]], prices: Prices | None) -> pl.DataFrame:
-    """The cost of all calls of a row, by its number: null with the model where one has no price."""
-    schema = {_ROW: pl.UInt32(), **{name: _type(name) for name in USED}}
-    table = pl.DataFrame([{_ROW: row, **call} for row, call in calls], schema=schema)
-    each = table.select(_ROW, "model").hstack(priced(table.drop(_ROW), prices))
-    unknown = pl.col("cost_usd").is_null()
-    return each.group_by(_ROW, maintain_order=True).agg(
-        pl.when(~unknown.any()).then(pl.col("cost_usd").sum()).alias("cost_usd"),
-        pl.col("by_file").any(),
-        pl.col("by_list").any(),
-        pl.col("cache_unpriced").any(),
-        pl.col("model").filter(unknown).min().alias("unpriced"),
-    )
-
-
-def _type(name: str) -> pl.DataType:
-    return FIELDS[name].dtype

@@ -10,9 +10,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from calipers.scores.calibration import PASSED, SENSITIVITY, SPECIFICITY
 from calipers.reports.figures import NOTHING, printable
 from calipers.reports.terminal import rendered
+from calipers.scores.calibration import PASSED, SENSITIVITY, SPECIFICITY
 
 if TYPE_CHECKING:
     from calipers.scores.calibration import Calibration, Calibrations

@@ -14,10 +14,10 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from calipers.comparisons.sizing import DELTA
 from calipers.metrics import metric_named
 from calipers.reports.figures import NOTHING, figure, group_name, printable
 from calipers.reports.spreadsheets import csv_text
-from calipers.comparisons.sizing import DELTA
 
 if TYPE_CHECKING:
     from calipers.comparisons.power import PowerAnalysis, PowerGroup

@@ -35,8 +35,8 @@ from calipers.reports.tiers import (
 if TYPE_CHECKING:
     import polars as pl
 
-    from calipers.scores.explain import Explanation, GroupExplanation
     from calipers.metrics import Metric
+    from calipers.scores.explain import Explanation, GroupExplanation
     from calipers.scores.results import Group, Score, Tiers
     from calipers.statistics.power import Components
 

@@ -9,20 +9,20 @@ from dataclasses import dataclass
 from time import monotonic, perf_counter
 from typing import Any
 
-from calipers.systems.budget import Budget
-from calipers.runs.schedule import Course
-from calipers.systems.journal import Journal, encoded
 from calipers.judges.panels import judging_cost
-from calipers.systems.pace import LONGEST_WAIT, Lane
 from calipers.runs.plan import Place, Plan
-from calipers.systems.pricing import Pricing
 from calipers.runs.records import Reading
+from calipers.runs.schedule import Course
 from calipers.runs.state import DONE, FAILED, State
 from calipers.runs.tracing import Tracing
 from calipers.runs.unjudged import Unjudged
 from calipers.systems import Call, Fault, Mask, System
+from calipers.systems.budget import Budget
 from calipers.systems.calls import time_fields
+from calipers.systems.journal import Journal, encoded
 from calipers.systems.own_loop import had_not_begun
+from calipers.systems.pace import LONGEST_WAIT, Lane
+from calipers.systems.pricing import Pricing
 
 _MAY_COST = ("timeout", "bad_response", "content_filter")  # the provider may well charge for these
 Judged = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]

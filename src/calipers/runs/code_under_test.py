@@ -17,8 +17,8 @@ from hashlib import sha256
 from importlib.machinery import SOURCE_SUFFIXES
 from pathlib import Path
 
-from calipers.support.errors import UsageError
 from calipers.runs.suite import Suite, System
+from calipers.support.errors import UsageError
 from calipers.systems.local_imports import LocalImports
 from calipers.systems.reloading import imported_since
 

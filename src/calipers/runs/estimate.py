@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from calipers.systems.budget import most_output
 from calipers.runs.plan import Place, Plan
+from calipers.systems.budget import most_output
 from calipers.systems.pricing import Pricing, pricing_of
 
 _BYTES_PER_TOKEN = 4  # of plain English; other texts have fewer

@@ -6,21 +6,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from calipers.scores.calibration import Calibration, read_all
 from calipers.gates.decide import GateOptions, gate_data
-from calipers.support.errors import EXIT_INCOMPLETE, EXIT_PASS, CalipersError
 from calipers.gates.early import Early
 from calipers.gates.policy import read_policy
 from calipers.gates.result import GateResult
 from calipers.metrics.declare.settings import Settings
+from calipers.runs.folder import Folder
 from calipers.runs.present import ReportOptions, report_data
 from calipers.runs.report_data import need_report
 from calipers.runs.result_folder import GATE, REPORT, SCORE
-from calipers.scores.results import Score
-from calipers.runs.folder import Folder
 from calipers.runs.state import State
-from calipers.scores import Options, score_data
 from calipers.runs.suite import Suite
+from calipers.scores import Options, score_data
+from calipers.scores.calibration import Calibration, read_all
+from calipers.scores.results import Score
+from calipers.support.errors import EXIT_INCOMPLETE, EXIT_PASS, CalipersError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from calipers.support.errors import UsageError
-from calipers.runs.result_folder import GATE, MANIFEST, REPORT, SCORE, new_stamp
-from calipers.systems import journal
 from calipers.runs.manifest import SCHEMA
+from calipers.runs.result_folder import GATE, MANIFEST, REPORT, SCORE, new_stamp
+from calipers.support.errors import UsageError
 from calipers.support.whole_files import write_whole
+from calipers.systems import journal
 
 _LOCK = ".lock"
 _VERDICTS = (SCORE, GATE, REPORT)  # what is made of the journal, and holds for that state of it

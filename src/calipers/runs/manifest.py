@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from calipers.judges.rubrics import Rubric
-from calipers.runs.code_under_test import hash_code
 from calipers.records.tasks import Tasks
-from calipers.systems.pricing import Pricing
+from calipers.runs.code_under_test import hash_code
 from calipers.runs.suite import Suite
-from calipers.systems import mask_of
-from calipers.systems.servers import hash_servers
 from calipers.support.version import __version__
+from calipers.systems import mask_of
+from calipers.systems.pricing import Pricing
+from calipers.systems.servers import hash_servers
 
 SCHEMA = "calipers.run/1"
 ANSWERS = "answers"  # how many answers of the last run are new, how many were there before

@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from calipers.support.errors import UsageError, nearest
 from calipers.records.tasks import Task, Tasks
 from calipers.runs.suite import Suite, Tier
+from calipers.support.errors import UsageError, nearest
 from calipers.systems.answers import ASK
 from calipers.systems.calls import Call
 

@@ -6,16 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from calipers.scores.calibration import read_all
 from calipers.gates.policy import read_policy
+from calipers.judges.panels import rubrics_of
 from calipers.judges.rubrics import Rubric
 from calipers.records.tasks import read_tasks
 from calipers.runs.finish import gate_fields
-from calipers.judges.panels import rubrics_of
 from calipers.runs.plan import Plan
-from calipers.systems.pricing import Pricing, price_notices, pricings
-from calipers.runs.until_decided import UntilDecided, until_decided
 from calipers.runs.suite import Suite, read_suite
+from calipers.runs.until_decided import UntilDecided, until_decided
+from calipers.scores.calibration import read_all
+from calipers.systems.pricing import Pricing, price_notices, pricings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

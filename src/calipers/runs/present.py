@@ -9,11 +9,10 @@ from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from calipers.scores.calibration import Calibration, read_all
-from calipers.support.errors import CalipersError, UsageError
 from calipers.gates.stored import stored_gate
-from calipers.metrics.scenarios.case_weights import CaseWeights
 from calipers.metrics.declare.settings import Settings
+from calipers.metrics.scenarios.case_weights import CaseWeights
+from calipers.records import STDIN
 from calipers.runs.report_data import SAMPLES, Report
 from calipers.runs.result_folder import (
     GATE,
@@ -26,15 +25,16 @@ from calipers.runs.result_folder import (
     suite_parts,
     why_incomplete,
 )
-from calipers.scores.results import Group, Score
 from calipers.runs.samples import OUTCOMES, SampleTable
 from calipers.scores import Options, Progress, score_data
-from calipers.records import STDIN
+from calipers.scores.calibration import Calibration, read_all
+from calipers.scores.results import Group, Score
+from calipers.support.errors import CalipersError, UsageError
 from calipers.support.version import __version__
 
 if TYPE_CHECKING:
-    from calipers.scores.choices import PolicyLike
     from calipers.gates.result import GateResult
+    from calipers.scores.choices import PolicyLike
 
 _SYSTEM = ("model", "tier")  # what tells systems apart, where nothing else is asked for
 _PARTS = ("category", "capability")  # what tells tasks apart

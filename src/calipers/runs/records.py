@@ -6,14 +6,14 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from calipers.records.fields import BadValue
-from calipers.records.tasks import FOUND_OUT
-from calipers.systems.journal import encoded
 from calipers.records.completing import DERIVED, complete_row
+from calipers.records.fields import BadValue
 from calipers.records.rows import check_field, scalar_type
+from calipers.records.tasks import FOUND_OUT
 from calipers.runs.suite import Suite
 from calipers.systems.answers import Rule, split_thought, stated_confidence, token_confidence
 from calipers.systems.calls import KINDS, Call, Fault, Reply
+from calipers.systems.journal import encoded
 from calipers.systems.wire import MOST_BYTES
 
 # What belongs to the task or to the run: a system that could change it would grade itself.

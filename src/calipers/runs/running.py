@@ -15,27 +15,27 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TextIO, cast
 
-from calipers.systems.budget import Budget
+from calipers.judges.models import Pace
+from calipers.judges.panels import WorkingJudge, judged, open_judges
+from calipers.judges.rejudging import Rejudging
 from calipers.runs.calling import Calling
 from calipers.runs.choosing import choose_folder
 from calipers.runs.code_under_test import hash_code, hash_imported
-from calipers.runs.schedule import AllCalls, Course
 from calipers.runs.finish import RunResult, ended
 from calipers.runs.folder import Folder
-from calipers.systems.journal import Journal
-from calipers.judges.models import Pace
-from calipers.judges.panels import WorkingJudge, judged, open_judges
-from calipers.systems.loop import run_to_end
 from calipers.runs.manifest import ANSWERS, FRESH, IMPORTED, new_manifest
 from calipers.runs.preparing import Prepared, deciding_course
-from calipers.judges.rejudging import Rejudging
 from calipers.runs.run_manifest import REPLACED, RunManifest
+from calipers.runs.schedule import AllCalls, Course
 from calipers.runs.state import DONE, State
-from calipers.systems.tally import Tally
 from calipers.runs.unjudged import Unjudged, unjudged_notice
 from calipers.runs.until_decided import UntilDecided
 from calipers.systems import mask_of, open_systems
+from calipers.systems.budget import Budget
+from calipers.systems.journal import Journal
+from calipers.systems.loop import run_to_end
 from calipers.systems.masked import MaskedLines
+from calipers.systems.tally import Tally
 
 Watch = Callable[[Tally], AbstractContextManager[object]]
 """Somebody who looks on while the calls are made."""

@@ -11,13 +11,13 @@ from typing import Any
 import polars as pl
 
 from calipers.engines.plan import FAILED, kept
-from calipers.records.judgment_shape import REASONS, listed
 from calipers.metrics.answers.accuracy import correct
 from calipers.metrics.scenarios.passing import passed
 from calipers.records.fields import BadValue
+from calipers.records.judgment_shape import REASONS, listed
+from calipers.records.sinks import Watch
 from calipers.runs.report_data import WRONG, Failure, Sample, SampleKind
 from calipers.scores import natural_key
-from calipers.records.sinks import Watch
 
 FIELDS = ("category", "capability", "model", "tier")  # by which records can be told apart
 OUTCOMES = ("accuracy", "pass_rate")  # the metrics that tell what went wrong

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from calipers.support.errors import DataError
-from calipers.systems.journal import Journal
 from calipers.judges.panels import FAILED as FAILED_JUDGEMENT
 from calipers.judges.panels import judging_cost, judgments_in
-from calipers.runs.plan import Key, Plan
-from calipers.systems.tally import Tally
 from calipers.records.rows import scalar_type
+from calipers.runs.plan import Key, Plan
+from calipers.support.errors import DataError
+from calipers.systems.journal import Journal
+from calipers.systems.tally import Tally
 
 MISSING, FAILED, DONE = 0, 1, 2
 

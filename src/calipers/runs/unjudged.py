@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from calipers.systems.journal import Journal, encoded
 from calipers.judges.models import Judgement
 from calipers.judges.panels import FAILED, with_judgements
 from calipers.runs.suite import Judge
+from calipers.systems.journal import Journal, encoded
 
 _REASON = "not judged: the run ended before"
 

@@ -16,9 +16,8 @@ from typing import Any
 
 import polars as pl
 
-from calipers.gates.baseline_files import read_baseline
 from calipers.engines.plan import FAILED as CALL_FAILED
-from calipers.support.errors import UsageError
+from calipers.gates.baseline_files import read_baseline
 from calipers.gates.baselines import RecordedGroup
 from calipers.gates.demands import Demand, demands
 from calipers.gates.early import By, Early
@@ -27,9 +26,10 @@ from calipers.gates.sequential import CheckSequence, TaskValue
 from calipers.metrics.declare.settings import Settings
 from calipers.runs.plan import Place, Plan
 from calipers.runs.state import FAILED, MISSING, State
-from calipers.scores import Options
 from calipers.runs.suite import Suite
+from calipers.scores import Options
 from calipers.scores.tasks import read_tasks
+from calipers.support.errors import UsageError
 
 _CONFIDENCE = 0.95
 _IDENTITY = ("model", "tier")

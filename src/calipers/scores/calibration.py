@@ -14,9 +14,9 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from calipers.support.errors import EXIT_INCOMPLETE, EXIT_PASS, UsageError
 from calipers.statistics.correction import Moments, Verdicts
 from calipers.statistics.influence import Estimate
+from calipers.support.errors import EXIT_INCOMPLETE, EXIT_PASS, UsageError
 from calipers.support.strict_json import strict_json
 from calipers.support.version import __version__
 

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from calipers.metrics.agents.weights import read_weights
-from calipers.metrics.scenarios.case_weights import CaseWeights
-from calipers.metrics.declare.settings import Settings
 from calipers.metrics.cost.prices import read_prices
+from calipers.metrics.declare.settings import Settings
+from calipers.metrics.scenarios.case_weights import CaseWeights
+from calipers.metrics.traces.graphs import read_optimal_tools
 from calipers.scores import Options
 from calipers.scores.thresholds import with_threshold
-from calipers.metrics.traces.graphs import read_optimal_tools
 
 if TYPE_CHECKING:
     from calipers.gates.policy import Policy

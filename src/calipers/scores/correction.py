@@ -9,13 +9,13 @@ from dataclasses import replace
 
 import polars as pl
 
-from calipers.scores.calibration import PASSED, Calibration, Member, made_from, members_of
 from calipers.engines.outcome import OTHERS, ROWS, TEXT
 from calipers.metrics import Metric, metric_named
 from calipers.metrics.declare.declaration import GROUP, Totals
 from calipers.metrics.declare.intervals import spread_of
 from calipers.metrics.judged.rubrics import RUBRICS
 from calipers.metrics.judged.who import ASPECTS, FLAGGED, IMPL_RATE, JUDGED_VALUES, RATED
+from calipers.scores.calibration import PASSED, Calibration, Member, made_from, members_of
 from calipers.scores.results import Group, JudgedBy, Measured
 from calipers.statistics.correction import Corrected, misclassified, prediction_powered
 from calipers.statistics.intervals import rows_worth

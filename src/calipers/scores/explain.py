@@ -18,13 +18,13 @@ from calipers.engines.plan import FAILED, Plan, has
 from calipers.engines.polars import measured_batches, totals
 from calipers.engines.store import Store
 from calipers.engines.totals import ERRORS, RECORDS, keyed, summed
-from calipers.support.errors import EXIT_INCOMPLETE, EXIT_PASS
 from calipers.metrics import Metric
 from calipers.metrics.declare.declaration import GROUP, Aggregate, Feature, Need, Totals
-from calipers.scores import Options, check_fields, sorted_keys
 from calipers.records import Wanted, open_sources
-from calipers.statistics.power import Components
+from calipers.scores import Options, check_fields, sorted_keys
 from calipers.scores.variances import JUDGMENTS, judge_noise, judges_matter, variance_parts
+from calipers.statistics.power import Components
+from calipers.support.errors import EXIT_INCOMPLETE, EXIT_PASS
 
 _TABLE_ROWS = 20
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from calipers.engines.plan import Plan
-from calipers.metrics.reasoning.cot_shape import cot_tokens
-from calipers.metrics.declare.declaration import Totals
-from calipers.metrics.cost.efficiency import latency_ms, total_tokens
-from calipers.metrics.declare.histogram import EDGES, binned
 from calipers.metrics.calibration.reliability import reliability_bins
+from calipers.metrics.cost.efficiency import latency_ms, total_tokens
+from calipers.metrics.declare.declaration import Totals
+from calipers.metrics.declare.histogram import EDGES, binned
 from calipers.metrics.declare.wide_histogram import widely_binned
+from calipers.metrics.reasoning.cot_shape import cot_tokens
 from calipers.scores.results import Histogram, ReliabilityBin
 from calipers.statistics.intervals import wilson
 

@@ -6,24 +6,24 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from calipers.scores.correction import judges_of, with_judges
 from calipers.engines.outcome import Outcome
 from calipers.engines.plan import Plan
 from calipers.engines.totals import ERRORS, FAILURES, RECORDS, TRUNCATED_REPLIES
 from calipers.metrics import Metric
 from calipers.metrics.declare.declaration import Totals, is_met
 from calipers.metrics.declare.description import described
-from calipers.metrics.judged.flagged import flagged_in
 from calipers.metrics.declare.intervals import is_of_one_cluster
+from calipers.metrics.judged.flagged import flagged_in
 from calipers.metrics.judged.who import JUDGED_BY
+from calipers.scores.correction import judges_of, with_judges
 from calipers.scores.figure_data import histograms_of, reliability_of_group
-from calipers.scores.results import ALL_FAILED, Bounded, Group, Measured
 from calipers.scores.fixed_tasks import with_fixed_tasks
 from calipers.scores.keys import sorted_keys
 from calipers.scores.medians import median_composite
 from calipers.scores.options import Options
-from calipers.statistics.intervals import NO_BOUND, Interval
+from calipers.scores.results import ALL_FAILED, Bounded, Group, Measured
 from calipers.scores.tiering import grade
+from calipers.statistics.intervals import NO_BOUND, Interval
 
 
 def measured_groups(outcome: Outcome, plan: Plan, options: Options) -> dict[str, Group]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from calipers.engines.per_task import TASKS
+from calipers.metrics.cost.tiers import MEDIANS, composite_score
 from calipers.metrics.declare.declaration import Rank, Totals
 from calipers.metrics.declare.description import described
-from calipers.metrics.cost.tiers import MEDIANS, composite_score
 from calipers.scores.results import Bounded
 
 _COMPOSITE = next(rank for rank in MEDIANS if rank.feature is composite_score)

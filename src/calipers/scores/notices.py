@@ -4,25 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from calipers.scores.calibration import CALIBRATE
 from calipers.engines.outcome import OTHERS, TEXT, Outcome
 from calipers.engines.totals import RECORDS, REPEATED, TRUNCATED_REPLIES
-from calipers.support.errors import DataError, nearest
 from calipers.metrics.agents.composite import composite_notices
-from calipers.metrics.traces.coordination import message_notices
 from calipers.metrics.cost.cost import price_notices
+from calipers.metrics.cost.token_efficiency import quality_notice
 from calipers.metrics.judged.flagged import flag_notice
 from calipers.metrics.judged.rubrics import judged_notices
 from calipers.metrics.scenarios.passing import overruled_notice
-from calipers.metrics.text.similarity import similarity_notices
-from calipers.metrics.cost.token_efficiency import quality_notice
-from calipers.metrics.traces.tool_use import tool_notices
 from calipers.metrics.scenarios.weighted import WEIGHTED_BY
-from calipers.scores.results import Group
-from calipers.scores.options import Options
+from calipers.metrics.text.similarity import similarity_notices
+from calipers.metrics.traces.coordination import message_notices
+from calipers.metrics.traces.tool_use import tool_notices
 from calipers.records import Source
 from calipers.records.foreign import suggested_maps, tool_of
 from calipers.records.logs import log_notices
+from calipers.scores.calibration import CALIBRATE
+from calipers.scores.options import Options
+from calipers.scores.results import Group
+from calipers.support.errors import DataError, nearest
 
 _SHOWN_NAMES = 12  # of the data's fields
 _LONGEST = 40  # characters of a name

@@ -8,21 +8,21 @@ from math import isfinite
 from pathlib import Path
 from typing import Literal
 
-from calipers.scores.calibration import Calibration
 from calipers.engines.plan import Plan
-from calipers.support.errors import UsageError, check_confidence, nearest
 from calipers.metrics import metric_named, metrics_of
 from calipers.metrics.calibration.confidence import confidence_bin
-from calipers.metrics.declare.declaration import Feature
-from calipers.metrics.judged.who import judged_by
-from calipers.metrics.text.semantic_similarity import forget_failures
-from calipers.metrics.declare.settings import Settings
 from calipers.metrics.cost.tiers import DESCRIBED, MEDIANS, TIER, composite_score
+from calipers.metrics.declare.declaration import Feature
+from calipers.metrics.declare.settings import Settings
+from calipers.metrics.judged.who import judged_by
 from calipers.metrics.reasoning.tokens import check_tokenizer
 from calipers.metrics.scenarios.weighted import WEIGHTED_BY
-from calipers.scores.figure_data import SPREAD
+from calipers.metrics.text.semantic_similarity import forget_failures
 from calipers.records.fields import FIELDS
 from calipers.records.sinks import check_folder
+from calipers.scores.calibration import Calibration
+from calipers.scores.figure_data import SPREAD
+from calipers.support.errors import UsageError, check_confidence, nearest
 
 ENGINES = ("polars", "spark")
 

@@ -7,10 +7,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from calipers.support.errors import EXIT_INCOMPLETE, EXIT_PASS, need_extra
-from calipers.statistics.correction import Corrected
-from calipers.support.strict_json import finite_json, strict_json
 from calipers.scores.tier_results import Bounded, FlakyTask, Frontier, OnFrontier, PerTask, Tiers
+from calipers.statistics.correction import Corrected
+from calipers.support.errors import EXIT_INCOMPLETE, EXIT_PASS, need_extra
+from calipers.support.strict_json import finite_json, strict_json
 from calipers.support.version import __version__
 
 if TYPE_CHECKING:

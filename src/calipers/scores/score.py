@@ -11,23 +11,23 @@ from typing import Any
 from calipers.engines.outcome import Outcome
 from calipers.engines.per_task import FLAKY, ID, PASSES, REPEATED_TASKS, TASKS, VERDICTS
 from calipers.engines.plan import Plan
+from calipers.engines.task_file import TaskFile, open_task_file
 from calipers.engines.totals import RECORDS
-from calipers.support.errors import DataError, UsageError, nearest
-from calipers.scores.frontier import cost_frontier
 from calipers.metrics.declare.declaration import GROUP
-from calipers.scores.results import FlakyTask, Frontier, Input, PerTask, Score, need_figures
+from calipers.records import Source, Wanted, open_sources
+from calipers.records.completing import derivable_from
+from calipers.records.logs import Log
+from calipers.records.sinks import Watch, check_folder, open_sinks
 from calipers.scores.evidence_notices import evidence_notices
+from calipers.scores.frontier import cost_frontier
 from calipers.scores.groups import measured_groups
 from calipers.scores.keys import sorted_keys
 from calipers.scores.notices import nothing_measured, notices, refuse_unmeasured
 from calipers.scores.options import Options
+from calipers.scores.results import FlakyTask, Frontier, Input, PerTask, Score, need_figures
 from calipers.scores.tier_evidence import with_evidence
-from calipers.records.sinks import Watch, check_folder, open_sinks
-from calipers.records import Source, Wanted, open_sources
-from calipers.records.completing import derivable_from
-from calipers.records.logs import Log
-from calipers.engines.task_file import TaskFile, open_task_file
 from calipers.scores.tiering import compared_tiers
+from calipers.support.errors import DataError, UsageError, nearest
 
 HASHED_UP_TO = 64 << 20
 

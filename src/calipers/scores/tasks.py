@@ -13,11 +13,11 @@ import polars as pl
 from calipers.engines.plan import FAILED, Plan, has
 from calipers.engines.polars import measured_batches
 from calipers.engines.totals import keyed
-from calipers.support.errors import DataError
 from calipers.metrics import Metric
 from calipers.metrics.declare.declaration import GROUP, RUNS, TASK, Aggregate, Feature, Rank, is_met
-from calipers.scores import Options, natural_key, plan_for
 from calipers.records import Wanted, open_sources
+from calipers.scores import Options, natural_key, plan_for
+from calipers.support.errors import DataError
 
 VALUE = "value"
 SQUARES = "squares"  # of the runs of a task, around their mean

@@ -14,10 +14,10 @@ from math import ceil
 import polars as pl
 
 from calipers.engines.polars import measured_batches
-from calipers.support.errors import DataError, UsageError
 from calipers.metrics.text.similarity import output_similarity, semantic_reason
-from calipers.scores import Options
 from calipers.records import Source, Wanted, open_sources
+from calipers.scores import Options
+from calipers.support.errors import DataError, UsageError
 
 PAIRS = ({"answer": "answer", "reference": "reference"}, {"answer": "text1", "reference": "text2"})
 

@@ -16,10 +16,10 @@ from calipers.engines.plan import Plan
 from calipers.engines.totals import family_confidence
 from calipers.metrics import metric_named
 from calipers.metrics.cost.cost import cost_usd
-from calipers.metrics.declare.declaration import GROUP, Totals
 from calipers.metrics.cost.tiers import MEDIANS, TIER, composite_score
-from calipers.scores.results import Bounded, Group, Tiers
+from calipers.metrics.declare.declaration import GROUP, Totals
 from calipers.scores.medians import median_bounds
+from calipers.scores.results import Bounded, Group, Tiers
 from calipers.scores.tier_tests import Family, tier_tests
 from calipers.statistics.tiers import (
     FEWEST,

@@ -11,13 +11,13 @@ import polars as pl
 from numpy.typing import NDArray
 
 from calipers.engines.per_task import ID, TASKS
-from calipers.metrics.declare.declaration import Totals
 from calipers.metrics.cost.tiers import composite_score
+from calipers.metrics.declare.declaration import Totals
 from calipers.scores.results import Group, Tiers
+from calipers.scores.tier_results import TierTest
 from calipers.statistics.paired import holm, mean_and_error, student
 from calipers.statistics.sign_flips import sign_flip
 from calipers.statistics.unpaired import cliff_delta, mann_whitney
-from calipers.scores.tier_results import TierTest
 
 Floats = NDArray[np.float64]
 

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from calipers.support.errors import DataError
-from calipers.records.judgment_shape import listed, score_of, vote_of
 from calipers.metrics import Metric
 from calipers.metrics.declare.declaration import TASK, Feature
 from calipers.metrics.judged.who import IMPL_RATE, PASSED, judged_parts
+from calipers.records.judgment_shape import listed, score_of, vote_of
 from calipers.statistics.power import Components, components, score_spread
+from calipers.support.errors import DataError
 
 JUDGMENTS = "judgments"
 _TWO = 2

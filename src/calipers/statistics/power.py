@@ -18,9 +18,9 @@ from math import ceil, sqrt
 import numpy as np
 from numpy.typing import ArrayLike
 
-from calipers.support.errors import DataError
 from calipers.statistics.intervals import normal_quantile
 from calipers.statistics.paired import Floats, Labels, finite
+from calipers.support.errors import DataError
 
 CORRELATION = 0.5  # Miller found 0.3 to 0.7 between the question scores of strong models
 

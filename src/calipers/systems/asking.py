@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from time import monotonic
 
-from calipers.systems.pace import LONGEST_WAIT, Lane
 from calipers.systems import Call, Fault, Reply, System
+from calipers.systems.pace import LONGEST_WAIT, Lane
 
 
 class Asking:

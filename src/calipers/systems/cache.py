@@ -10,8 +10,8 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from calipers.systems.calls import Call, Reply, System, time_fields
 from calipers.support.whole_files import whole
+from calipers.systems.calls import Call, Reply, System, time_fields
 
 Say = Callable[[str], None]
 

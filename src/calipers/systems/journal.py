@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from calipers.support.errors import DataError, UsageError
 from calipers.runs.result_folder import RECORDS
+from calipers.support.errors import DataError, UsageError
 from calipers.support.whole_files import PRIVATE
 
 NAME = RECORDS

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from calipers.support.errors import UsageError
 from calipers.runs.suite import Judge, Served, Suite
 from calipers.runs.suite import System as SuiteSystem
+from calipers.support.errors import UsageError
 from calipers.systems.cache import Cached, Say
 from calipers.systems.callables import PythonFunction, load_function
 from calipers.systems.calls import System

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from calipers.support.errors import UsageError
 from calipers.metrics.cost.prices import Price, price_list
 from calipers.metrics.cost.prices.costs import PER_TOKENS
 from calipers.runs.suite import Judge, Suite, System
+from calipers.support.errors import UsageError
 
 _TOKENS = {
     "input": "prompt_tokens",

@@ -7,8 +7,8 @@ import re
 import warnings
 from typing import TYPE_CHECKING, Any
 
-from calipers.support.errors import MissingExtraError, UsageError
 from calipers.records.fields import name_finish_reason
+from calipers.support.errors import MissingExtraError, UsageError
 from calipers.systems.answers import read_logprobs
 from calipers.systems.calls import Call, Fault, Reply
 from calipers.systems.wire import connection_fault, status_fault

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-from calipers.support.errors import UsageError
 from calipers.runs.suite import Served, Suite
+from calipers.support.errors import UsageError
 from calipers.systems.masking import LEAST, Mask
 
 _STAND_INS = ("-", "dummy", "empty", "fake", "key", "local", "none", "null", "ollama", "test", "x")

@@ -10,10 +10,10 @@ import polars as pl
 
 from calipers.cli.api.arguments import no_progress, path_of
 from calipers.records.convert import Converted, batches, convert_data, open_whole
-from calipers.support.errors import DataError, UsageError
 from calipers.records.fields import BadValue
+from calipers.reports.traces.picture import trace_picture
 from calipers.scores import Progress
-from calipers.metrics.traces.graphs import trace_picture
+from calipers.support.errors import DataError, UsageError
 
 if TYPE_CHECKING:
     pass

@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from calipers.cli.api.arguments import names, no_progress, path_of
-from calipers.scores.choices import Choices, with_choices
 from calipers.runs.report_data import SAMPLES, Report
 from calipers.scores import Options, Progress
+from calipers.scores.choices import Choices, with_choices
 
 if TYPE_CHECKING:
-    from calipers.scores.choices import PolicyLike
     from calipers.gates.result import GateResult
     from calipers.runs.finish import RunResult
     from calipers.runs.running import Watch
+    from calipers.scores.choices import PolicyLike
 
 
 def run(

@@ -7,19 +7,19 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
+from calipers.cli.api.arguments import names
 from calipers.comparisons.agree import Agreement, agree_data
 from calipers.comparisons.agree import Options as AgreeOptions
-from calipers.cli.api.arguments import names
-from calipers.judges.auditing import audit_data
-from calipers.judges.audit import Audit
-from calipers.scores.calibration import Calibrations
 from calipers.comparisons.ratings import Where
+from calipers.judges.audit import Audit
+from calipers.judges.auditing import audit_data
 from calipers.judges.rubric_items import read_rubric
 from calipers.scores import Options
+from calipers.scores.calibration import Calibrations
 
 if TYPE_CHECKING:
-    from calipers.judges.options import Judging
     from calipers.judges.judged import JudgedFiles
+    from calipers.judges.options import Judging
     from calipers.runs.running import Watch
 
 
@@ -35,8 +35,8 @@ def judge_records(
     `judging` says by whom and how, see `calipers.judges.options.Judging`. Run again with the same
     output to finish what is missing.
     """
-    from calipers.judges.options import work_of  # noqa: PLC0415
     from calipers.judges.judging import judge_files  # noqa: PLC0415
+    from calipers.judges.options import work_of  # noqa: PLC0415
 
     return judge_files(work_of(files, output, judging), watch or (lambda _: nullcontext()))
 

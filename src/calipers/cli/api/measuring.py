@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from calipers.cli.api.arguments import names, no_progress, path_of
+from calipers.comparisons import CompareOptions, compare_data
+from calipers.comparisons.power import PowerAnalysis, power_data
+from calipers.comparisons.results import Compared
+from calipers.comparisons.sizing import REPEATS, Aim
+from calipers.scores import Options, Progress, score_data
 from calipers.scores.calibration import Calibration, read_all
 from calipers.scores.choices import Choices, with_choices
-from calipers.comparisons import CompareOptions, compare_data
-from calipers.comparisons.results import Compared
 from calipers.scores.explain import Explanation, explain_data
-from calipers.comparisons.power import PowerAnalysis, power_data
 from calipers.scores.results import Score
-from calipers.scores import Options, Progress, score_data
-from calipers.comparisons.sizing import REPEATS, Aim
 from calipers.statistics.power import CORRELATION
 
 if TYPE_CHECKING:

@@ -9,8 +9,6 @@ from urllib.parse import parse_qsl, quote
 import polars as pl
 from fastapi import APIRouter, Response
 
-from calipers.support.errors import UsageError
-from calipers.metrics import metric_named
 from calipers.dashboard.catalog import NotHere
 from calipers.dashboard.filters import Query, read_query
 from calipers.dashboard.grouping import few_values
@@ -18,6 +16,8 @@ from calipers.dashboard.indexes import Opened
 from calipers.dashboard.marks import marked
 from calipers.dashboard.site import Run, Site, SiteHere
 from calipers.dashboard.words import side_by_side
+from calipers.metrics import metric_named
+from calipers.support.errors import UsageError
 
 MOST_FLIPS = 500
 _FIRST = ("accuracy", "pass_rate", "final_score", "composite_score")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Response
 
-from calipers.support.errors import UsageError
-from calipers.metrics import catalogue, metric_named
-from calipers.reports.pages.families import families_of
 from calipers.dashboard.catalog import NotHere
 from calipers.dashboard.site import SiteHere
+from calipers.metrics import catalogue, metric_named
+from calipers.reports.pages.families import families_of
+from calipers.support.errors import UsageError
 
 router = APIRouter()
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Request, Response
 
-from calipers.judges.audit import AuditGroup
 from calipers.dashboard.routes.shared import filter_form, nav
 from calipers.dashboard.site import SiteHere, query_of
 from calipers.dashboard.stored import stored_calibrations
+from calipers.judges.audit import AuditGroup
 
 router = APIRouter()
 

@@ -9,18 +9,18 @@ import polars as pl
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import RedirectResponse
 
-from calipers.metrics import metric_named
-from calipers.metrics.declare.declaration import Feature, Metric, Rank
-from calipers.reports.pages.beside import beside
-from calipers.reports.pages.families import families_of
-from calipers.reports.gate import gate_summary
-from calipers.scores.results import Group, Score
 from calipers.dashboard.catalog import NotHere
 from calipers.dashboard.filters import NONE, Filter, Query, shown
 from calipers.dashboard.grouping import few_values, with_groups
 from calipers.dashboard.index import Index
 from calipers.dashboard.routes.shared import filter_form, nav
 from calipers.dashboard.site import Run, SiteHere, query_of
+from calipers.metrics import metric_named
+from calipers.metrics.declare.declaration import Feature, Metric, Rank
+from calipers.reports.gate import gate_summary
+from calipers.reports.pages.beside import beside
+from calipers.reports.pages.families import families_of
+from calipers.scores.results import Group, Score
 
 LISTED = 200
 _ALSO_GROUPS = ("run", "correct", "passed")

@@ -12,10 +12,6 @@ import polars as pl
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import RedirectResponse
 
-from calipers.support.errors import DataError
-from calipers.records.judgment_shape import REASONS
-from calipers.records.fields import BadValue
-from calipers.metrics.traces.graphs import trace_picture
 from calipers.dashboard.catalog import NotHere
 from calipers.dashboard.filters import Query, shown
 from calipers.dashboard.index import Index
@@ -26,6 +22,10 @@ from calipers.dashboard.selection import PAGE_ROWS, Selected
 from calipers.dashboard.site import SiteHere, query_of
 from calipers.dashboard.timeline import timeline
 from calipers.dashboard.words import side_by_side
+from calipers.records.fields import BadValue
+from calipers.records.judgment_shape import REASONS
+from calipers.reports.traces.picture import trace_picture
+from calipers.support.errors import DataError
 
 _FIRST = ("model", "tier", "run", "category", "capability")
 _VERDICTS = ("correct", "passed")

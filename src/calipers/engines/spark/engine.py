@@ -29,9 +29,9 @@ from calipers.engines.spark.rows import BAD, measured_rows, readings
 from calipers.engines.spark.session import collected, last_line, part_by_part, start_session
 from calipers.engines.spark.totals import group_totals
 from calipers.engines.totals import RECORDS, add_totals
-from calipers.support.errors import DataError
 from calipers.metrics.declare.declaration import GROUP, Feature
 from calipers.records import Source, Wanted
+from calipers.support.errors import DataError
 
 _TEXTS = 100_000  # different ones that reach the driver
 

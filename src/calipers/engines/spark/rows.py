@@ -14,7 +14,6 @@ from calipers.engines.batches import measured_chunk
 from calipers.engines.outcome import Reading, Sinks
 from calipers.engines.plan import Plan, has
 from calipers.engines.spark.session import declared
-from calipers.support.errors import UsageError
 from calipers.records import BadRow, Chunk, Source, Wanted
 from calipers.records.batch import Decoded
 from calipers.records.bytestream import Block
@@ -23,6 +22,7 @@ from calipers.records.completing import inputs_of
 from calipers.records.csv_file import Csv
 from calipers.records.jsonl import JsonLines, JsonLinesChunk, MadeLines, PipedJsonLines
 from calipers.records.tables import Rows, Table
+from calipers.support.errors import UsageError
 
 SOURCE = "_source"
 BAD = {"_bad_row": pl.Int64(), "_bad_problem": pl.String(), "_bad_content": pl.String()}

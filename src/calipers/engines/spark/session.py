@@ -13,8 +13,8 @@ import polars as pl
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from calipers.support.errors import UsageError
 from calipers.metrics.declare.declaration import Frame
+from calipers.support.errors import UsageError
 
 _QUIET = Path(__file__).with_name("log4j2.properties")
 

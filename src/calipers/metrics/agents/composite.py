@@ -11,17 +11,17 @@ import narwhals as nw
 import polars as pl
 
 from calipers.metrics.agents.weights import PARTS, WEIGHTS
+from calipers.metrics.cost.time_score import time_score
+from calipers.metrics.declare.declaration import Aggregate, Feature, Totals
+from calipers.metrics.declare.means import mean, sums
+from calipers.metrics.declare.settings import Settings
+from calipers.metrics.judged.rubrics import SCORES
+from calipers.metrics.text.similarity import output_similarity, task_success
 from calipers.metrics.traces.coordination import (
     communication_overhead,
     coordination_centrality,
     task_distribution_balance,
 )
-from calipers.metrics.declare.declaration import Aggregate, Feature, Totals
-from calipers.metrics.judged.rubrics import SCORES
-from calipers.metrics.declare.means import mean, sums
-from calipers.metrics.declare.settings import Settings
-from calipers.metrics.text.similarity import output_similarity, task_success
-from calipers.metrics.cost.time_score import time_score
 from calipers.metrics.traces.tool_use import path_convergence, tool_selection_accuracy
 
 RECOMMENDATIONS = (  # from which score on, and what it weighs

@@ -5,9 +5,9 @@ from __future__ import annotations
 import narwhals as nw
 import polars as pl
 
+from calipers.metrics.answers.normalize import normalized_answer, normalized_target
 from calipers.metrics.declare.declaration import Aggregate, Feature, OneOf
 from calipers.metrics.declare.means import mean, sums
-from calipers.metrics.answers.normalize import normalized_answer, normalized_target
 from calipers.metrics.declare.settings import Settings
 
 DECIDABLE = OneOf((("correct",), ("answer", "target")))

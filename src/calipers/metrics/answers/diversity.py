@@ -10,6 +10,7 @@ import narwhals as nw
 import numpy as np
 import polars as pl
 
+from calipers.metrics.answers.normalize import answer_key
 from calipers.metrics.declare.declaration import (
     GROUP,
     Aggregate,
@@ -21,7 +22,6 @@ from calipers.metrics.declare.declaration import (
     total,
 )
 from calipers.metrics.declare.intervals import spread_of
-from calipers.metrics.answers.normalize import answer_key
 from calipers.statistics.intervals import (
     ONE_ROW,
     UNKNOWN,

@@ -13,6 +13,7 @@ import narwhals as nw
 import polars as pl
 
 from calipers.metrics.answers.accuracy import DECIDABLE, correct
+from calipers.metrics.answers.normalize import answer_key
 from calipers.metrics.declare.declaration import (
     GROUP,
     RUNS,
@@ -24,7 +25,6 @@ from calipers.metrics.declare.declaration import (
     Totals,
 )
 from calipers.metrics.declare.intervals import Bounded, Wilson
-from calipers.metrics.answers.normalize import answer_key
 from calipers.statistics.intervals import Interval
 
 _AT_LEAST = 2

@@ -11,7 +11,15 @@ from scipy import special
 
 from calipers.metrics.answers.accuracy import DECIDABLE, correct
 from calipers.metrics.calibration.confidence import UNUSED, confidence, confidence_bin
-from calipers.metrics.declare.declaration import GROUP, Aggregate, Frame, Influence, Metric, Totals, total
+from calipers.metrics.declare.declaration import (
+    GROUP,
+    Aggregate,
+    Frame,
+    Influence,
+    Metric,
+    Totals,
+    total,
+)
 from calipers.metrics.declare.intervals import spread_of
 from calipers.statistics.clusters import Clusters
 from calipers.statistics.intervals import UNKNOWN, Interval, standard_error, t_quantile, wilson

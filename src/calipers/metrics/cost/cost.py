@@ -9,18 +9,13 @@ from typing import Any
 import narwhals as nw
 import polars as pl
 
-from calipers.support.config.files import shown
-from calipers.records.judgment_shape import calls_of, listed
+from calipers.metrics.cost.prices import USED, price_list, priced, priced_together
 from calipers.metrics.declare.declaration import GROUP, Aggregate, Feature, Frame, OneOf, Totals
 from calipers.metrics.declare.means import mean, sums
 from calipers.metrics.declare.settings import Settings
-from calipers.metrics.cost.prices import (
-    USED,
-    price_list,
-    priced,
-    priced_together,
-    read_usage,
-)
+from calipers.records.judgment_shape import calls_of, listed
+from calipers.records.usage import read_usage
+from calipers.support.config.files import shown
 
 COSTED = OneOf((("cost_usd",), ("model", "prompt_tokens", "completion_tokens"), ("usage",)))
 

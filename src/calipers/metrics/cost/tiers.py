@@ -22,10 +22,10 @@ from calipers.metrics.declare.declaration import (
     centre,
 )
 from calipers.metrics.declare.intervals import spread_of
-from calipers.metrics.judged.judgments import judged_impl_rate
 from calipers.metrics.declare.means import mean
-from calipers.metrics.scenarios.passing import PASSED, VERSION, passed
 from calipers.metrics.declare.settings import Settings
+from calipers.metrics.judged.judgments import judged_impl_rate
+from calipers.metrics.scenarios.passing import PASSED, VERSION, passed
 from calipers.statistics.intervals import Interval, positive_interval, wilson
 
 PROFILES = ("tiers",)

@@ -16,7 +16,8 @@ import numpy as np
 import polars as pl
 
 from calipers.metrics.answers.accuracy import DECIDABLE, correct
-from calipers.metrics.scenarios.behaviors import BEHAVIORS, scenario_score
+from calipers.metrics.cost.efficiency import total_tokens
+from calipers.metrics.cost.tiers import RATED, impl_rate
 from calipers.metrics.declare.declaration import (
     GROUP,
     Aggregate,
@@ -29,9 +30,8 @@ from calipers.metrics.declare.declaration import (
     centre,
     total,
 )
-from calipers.metrics.cost.efficiency import total_tokens
 from calipers.metrics.declare.intervals import spread_of
-from calipers.metrics.cost.tiers import RATED, impl_rate
+from calipers.metrics.scenarios.behaviors import BEHAVIORS, scenario_score
 from calipers.statistics.intervals import Interval, positive_interval, standard_error, wilson
 
 KINDS = (impl_rate, scenario_score, correct)  # the first is kind 1

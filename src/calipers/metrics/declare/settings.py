@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from calipers.metrics.agents.weights import AgentWeights
-from calipers.metrics.scenarios.case_weights import CaseWeights
 from calipers.metrics.cost.prices import Prices
+from calipers.metrics.scenarios.case_weights import CaseWeights
 from calipers.metrics.traces.graphs import OptimalTools
 
 

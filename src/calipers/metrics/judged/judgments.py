@@ -11,8 +11,8 @@ from typing import Any
 
 import polars as pl
 
-from calipers.records.judgment_shape import listed, score_of, vote_of
 from calipers.metrics.declare.declaration import Feature
+from calipers.records.judgment_shape import listed, score_of, vote_of
 
 
 def _from_judgments(

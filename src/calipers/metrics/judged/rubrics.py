@@ -14,9 +14,9 @@ from typing import Any
 import narwhals as nw
 import polars as pl
 
-from calipers.records.judgment_shape import listed
 from calipers.metrics.declare.declaration import Aggregate, Feature, Metric, Totals
 from calipers.metrics.declare.means import mean, sums
+from calipers.records.judgment_shape import listed
 
 LOWEST, HIGHEST = 1, 5
 _BAD = "bad"

@@ -17,6 +17,11 @@ from typing import Any
 
 import polars as pl
 
+from calipers.metrics.cost.tiers import impl_rate
+from calipers.metrics.declare.declaration import Feature, Metric
+from calipers.metrics.judged.judgments import judged_impl_rate, judged_passed
+from calipers.metrics.judged.rubrics import RUBRICS, SCORES
+from calipers.metrics.scenarios.passing import passed, told_passed
 from calipers.records.judgment_shape import (
     listed,
     record_hash,
@@ -26,11 +31,6 @@ from calipers.records.judgment_shape import (
     vote_of,
     who_judged,
 )
-from calipers.metrics.declare.declaration import Feature, Metric
-from calipers.metrics.judged.rubrics import RUBRICS, SCORES
-from calipers.metrics.judged.judgments import judged_impl_rate, judged_passed
-from calipers.metrics.scenarios.passing import passed, told_passed
-from calipers.metrics.cost.tiers import impl_rate
 
 PASSED, IMPL_RATE = "passed", "impl_rate"
 # What the text says beside the values.

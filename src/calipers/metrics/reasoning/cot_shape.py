@@ -6,9 +6,9 @@ import re
 
 import polars as pl
 
+from calipers.metrics.answers.normalize import PYTHON_SPACE
 from calipers.metrics.declare.declaration import Feature
 from calipers.metrics.declare.means import mean
-from calipers.metrics.answers.normalize import PYTHON_SPACE
 from calipers.metrics.declare.settings import Settings
 from calipers.metrics.reasoning.tokens import tokens
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import polars as pl
 
 from calipers.metrics.declare.declaration import Feature
-from calipers.metrics.reasoning.equations import equations
 from calipers.metrics.declare.means import mean
+from calipers.metrics.reasoning.equations import equations
 
 
 def _wrong_share(texts: pl.Series) -> pl.Series:

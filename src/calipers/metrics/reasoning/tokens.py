@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from calipers.support.errors import MissingExtraError, UsageError
 from calipers.metrics.answers.normalize import PYTHON_SPACE
+from calipers.support.errors import MissingExtraError, UsageError
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer

@@ -8,7 +8,14 @@ from __future__ import annotations
 import narwhals as nw
 import polars as pl
 
-from calipers.metrics.declare.declaration import Aggregate, Feature, Influence, Metric, Totals, centre
+from calipers.metrics.declare.declaration import (
+    Aggregate,
+    Feature,
+    Influence,
+    Metric,
+    Totals,
+    centre,
+)
 from calipers.metrics.declare.intervals import SIZES
 from calipers.metrics.declare.means import mean
 from calipers.metrics.declare.shares import PartialWilson, weight_influence

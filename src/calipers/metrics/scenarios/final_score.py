@@ -14,9 +14,17 @@ import narwhals as nw
 import polars as pl
 
 from calipers.metrics.answers.accuracy import accuracy
-from calipers.metrics.scenarios.behaviors import behavior_coverage
-from calipers.metrics.declare.declaration import Aggregate, Feature, Influence, Metric, Rank, Totals, centre
+from calipers.metrics.declare.declaration import (
+    Aggregate,
+    Feature,
+    Influence,
+    Metric,
+    Rank,
+    Totals,
+    centre,
+)
 from calipers.metrics.declare.intervals import spread_of
+from calipers.metrics.scenarios.behaviors import behavior_coverage
 from calipers.metrics.scenarios.passing import VERSION, safety_rate
 from calipers.statistics.intervals import UNKNOWN, Interval, normal_quantile, standard_error
 

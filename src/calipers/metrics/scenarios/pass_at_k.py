@@ -12,10 +12,18 @@ from operator import mul
 
 import narwhals as nw
 
-from calipers.metrics.declare.declaration import RUNS, TASK, Aggregate, Frame, Metric, TaskValues, Totals
+from calipers.metrics.cost.tiers import PROFILES
+from calipers.metrics.declare.declaration import (
+    RUNS,
+    TASK,
+    Aggregate,
+    Frame,
+    Metric,
+    TaskValues,
+    Totals,
+)
 from calipers.metrics.declare.intervals import Bounded
 from calipers.metrics.scenarios.passing import PASSED, VERSION, passed
-from calipers.metrics.cost.tiers import PROFILES
 
 SHOWN = (1, 2, 3, 4, 5, 10)
 

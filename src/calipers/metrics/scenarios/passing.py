@@ -8,10 +8,10 @@ from dataclasses import replace
 import narwhals as nw
 import polars as pl
 
-from calipers.metrics.scenarios.behaviors import has_violation, ruled_passed
 from calipers.metrics.declare.declaration import Aggregate, Feature, OneOf, Totals
-from calipers.metrics.judged.judgments import judged_passed
 from calipers.metrics.declare.means import mean, sums
+from calipers.metrics.judged.judgments import judged_passed
+from calipers.metrics.scenarios.behaviors import has_violation, ruled_passed
 
 PASSED = OneOf((("passed",), ("judgments",), ("expected_behaviors",), ("violations",)))
 

@@ -19,9 +19,9 @@ from calipers.metrics.declare.declaration import (
     centre,
 )
 from calipers.metrics.declare.intervals import spread_of
-from calipers.metrics.scenarios.passing import OVERRULED, PASSED, VERSION, pass_rate, passed
 from calipers.metrics.declare.settings import Settings
 from calipers.metrics.declare.shares import PartialWilson, weight_influence
+from calipers.metrics.scenarios.passing import OVERRULED, PASSED, VERSION, pass_rate, passed
 from calipers.statistics.intervals import Interval, wilson
 
 _ROUNDING = 1e-9

@@ -13,8 +13,8 @@ from operator import add
 
 import polars as pl
 
-from calipers.metrics.text.semantic_similarity import FOUND, SEMANTIC, semantic_scores
 from calipers.metrics.declare.settings import Settings
+from calipers.metrics.text.semantic_similarity import FOUND, SEMANTIC, semantic_scores
 from calipers.metrics.text.words import cosine, jaccard
 
 WEIGHTS = {"semantic": 0.5, "cosine": 0.3, "jaccard": 0.2}  # P, task success assessment

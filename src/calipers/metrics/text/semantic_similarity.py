@@ -14,9 +14,9 @@ from typing import Any
 
 import polars as pl
 
-from calipers.support.errors import CalipersError
 from calipers.metrics.declare.settings import Settings
 from calipers.metrics.text.words import word_match
+from calipers.support.errors import CalipersError
 
 STAND_IN = "lexical"
 SEMANTIC, REASON, CUT = "semantic", "reason", "cut"

@@ -10,9 +10,16 @@ import polars as pl
 
 from calipers.metrics.declare.declaration import GROUP, Aggregate, Feature, Frame, Metric, Totals
 from calipers.metrics.declare.means import mean, sums
-from calipers.metrics.text.references import CHOSEN, chosen, weighted, without_semantic
-from calipers.metrics.text.semantic_similarity import CUT, FOUND, REASON, SEMANTIC, STAND_IN, semantic_scores
 from calipers.metrics.declare.settings import Settings
+from calipers.metrics.text.references import CHOSEN, chosen, weighted, without_semantic
+from calipers.metrics.text.semantic_similarity import (
+    CUT,
+    FOUND,
+    REASON,
+    SEMANTIC,
+    STAND_IN,
+    semantic_scores,
+)
 from calipers.metrics.text.words import cosine, jaccard
 
 PROFILES = ("agents",)

@@ -12,8 +12,8 @@ import polars as pl
 from calipers.metrics.declare.declaration import Aggregate, Feature, Totals
 from calipers.metrics.declare.means import mean, sums
 from calipers.metrics.declare.settings import Settings
-from calipers.metrics.traces.trace import PROFILES, counted, part, trace
 from calipers.metrics.traces.graphs import highest_centrality
+from calipers.metrics.traces.trace import PROFILES, counted, part, trace
 
 COORDINATING = ("coordination", "status_update", "handoff")
 PRODUCTIVE = ("task_request", "result_delivery", "data_transfer")

@@ -12,9 +12,9 @@ import polars as pl
 from calipers.metrics.declare.declaration import Aggregate, Feature, Totals
 from calipers.metrics.declare.means import mean, sums
 from calipers.metrics.declare.settings import Settings
-from calipers.metrics.traces.trace import PROFILES, counted, part, trace
 from calipers.metrics.traces.graphs import path_convergence as path_convergence_of
 from calipers.metrics.traces.graphs import tool_selection
+from calipers.metrics.traces.trace import PROFILES, counted, part, trace
 
 _SELECTED = pl.Struct({"share": pl.Float64(), "unmapped": pl.Int64()})
 

@@ -6,7 +6,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from calipers.support.errors import DataError
 from calipers.records.bytestream import UNREADABLE
 from calipers.records.heads import Head, read_head
 from calipers.records.logs.garak import GARAK
@@ -17,6 +16,7 @@ from calipers.records.logs.openai_evals import OPENAI_EVALS
 from calipers.records.logs.otel import OPENTELEMETRY
 from calipers.records.logs.parts import mapping, whole
 from calipers.records.logs.promptfoo import PROMPTFOO
+from calipers.support.errors import DataError
 
 __all__ = ["FORMATS", "Log", "log_at", "log_notices"]
 

@@ -14,9 +14,8 @@ from typing import Any
 
 import zstandard
 
-from calipers.support.errors import DataError
-from calipers.records.fields import name_finish_reason
 from calipers.records.bytestream import brief
+from calipers.records.fields import name_finish_reason
 from calipers.records.limits import current_limits
 from calipers.records.logs.log import Found, LogFormat, Record
 from calipers.records.logs.parts import (
@@ -33,6 +32,7 @@ from calipers.records.logs.parts import (
     usage_fields,
     whole,
 )
+from calipers.support.errors import DataError
 
 _ZIP = b"PK\x03\x04"
 _ZSTD = 93

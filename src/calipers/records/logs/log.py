@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from calipers.support.errors import DataError
 from calipers.records.batch import Chunk, Wanted
 from calipers.records.bytestream import UNREADABLE, Block, cut_short
 from calipers.records.jsonl import MadeLines
 from calipers.records.limits import BLOCK_BYTES
+from calipers.support.errors import DataError
 
 Record = dict[str, Any]
 Found = tuple[Record | None, float]  # None for one left out; the share of the log behind it

@@ -13,9 +13,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from calipers.support.errors import DataError
-from calipers.records.fields import name_finish_reason
 from calipers.records.bytestream import decompressed, read_document
+from calipers.records.fields import name_finish_reason
 from calipers.records.logs.log import Found, LogFormat, Record
 from calipers.records.logs.parts import (
     last_text,
@@ -30,6 +29,7 @@ from calipers.records.logs.parts import (
     whole_number,
 )
 from calipers.records.logs.spans import Span, is_spans, spans_in
+from calipers.support.errors import DataError
 
 _OPERATION = "gen_ai.operation.name"
 _KIND = "openinference.span.kind"

@@ -12,10 +12,10 @@ from typing import Any
 
 from pydantic_core import from_json
 
-from calipers.support.errors import DataError
-from calipers.records.fields import FIELDS
 from calipers.records.bytestream import brief, decompressed, read_document, read_lines
 from calipers.records.completing import SYNONYMS, TRACE_PARTS
+from calipers.records.fields import FIELDS
+from calipers.support.errors import DataError
 
 _OURS = frozenset((*FIELDS, *SYNONYMS.values(), *TRACE_PARTS))
 _PREFIX = "score_"

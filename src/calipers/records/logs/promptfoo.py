@@ -12,9 +12,8 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from calipers.support.errors import DataError
-from calipers.records.fields import name_finish_reason
 from calipers.records.bytestream import decompressed
+from calipers.records.fields import name_finish_reason
 from calipers.records.limits import current_limits
 from calipers.records.logs.log import Found, LogFormat, Record
 from calipers.records.logs.parts import (
@@ -30,6 +29,7 @@ from calipers.records.logs.parts import (
     text,
     whole,
 )
+from calipers.support.errors import DataError
 
 _ERROR = 2  # the reason of a failure that is none of the model's
 _LABEL = 80  # characters of a prompt that name a tier

@@ -6,8 +6,8 @@ import io
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from calipers.support.errors import UsageError
 from calipers.reports.charts.style import Drawing
+from calipers.support.errors import UsageError
 from calipers.support.whole_files import write_whole
 
 _PIXELS = 2  # of a PNG per pixel of the drawing, for screens and print

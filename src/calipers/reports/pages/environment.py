@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 from jinja2 import BaseLoader, ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
 from calipers.metrics import metric_named
+from calipers.reports.figures import NOTHING, figure, group_name, reach
+from calipers.reports.gate import check_reason, check_value, listed
 from calipers.reports.pages.bars import bar_of, scale_of
 from calipers.reports.pages.cards import card_groups
 from calipers.reports.pages.families import family_title
 from calipers.reports.pages.texts import clipped, shown
 from calipers.reports.pages.vega import page_json
-from calipers.reports.figures import NOTHING, figure, group_name, reach
-from calipers.reports.gate import check_reason, check_value, listed
 from calipers.reports.report import failure_name
 from calipers.reports.tiers import HEADS, spread_rows, tier_groups, tier_notes, tier_rows
 

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any
 from markupsafe import Markup
 
 from calipers.metrics import metric_named
+from calipers.reports.charts import charts_of, metric_by_group
+from calipers.reports.charts.style import styled
+from calipers.reports.figures import group_name, with_interval
+from calipers.reports.frontiers import frontier_lines
+from calipers.reports.gate import gate_further, gate_summary
 from calipers.reports.pages.beside import beside
 from calipers.reports.pages.drawing_script import drawing_script
 from calipers.reports.pages.environment import environment
 from calipers.reports.pages.families import families_of
 from calipers.reports.pages.inlining import content_policy, static
 from calipers.reports.pages.vega import PageFigure, page_figure
-from calipers.reports.charts import charts_of, metric_by_group
-from calipers.reports.charts.style import styled
-from calipers.reports.figures import group_name, with_interval
-from calipers.reports.frontiers import frontier_lines
-from calipers.reports.gate import gate_further, gate_summary
 from calipers.reports.report import undecided
 from calipers.support.version import __version__
 

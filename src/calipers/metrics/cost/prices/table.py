@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from calipers.metrics.cost.prices.names import find_named
 from calipers.support.config.files import read_config, shown
 from calipers.support.config.numbers import from_zero_on
 from calipers.support.errors import UsageError, nearest
-from calipers.metrics.cost.prices.names import find_named
 
 _NUMBER = "write a plain number, USD per million tokens: 0.15"
 _EXAMPLE = "for example my-model: {input: 3, output: 15}, USD per million tokens"

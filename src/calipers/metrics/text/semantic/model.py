@@ -13,8 +13,8 @@ import torch
 import transformers
 from numpy.typing import NDArray
 
-from calipers.support.errors import UsageError
 from calipers.metrics.text.semantic.finding import model_folder
+from calipers.support.errors import UsageError
 
 _UNLIMITED = 100_000  # tokenizers that know no limit name a number beyond all reason
 _LIMIT_OTHERWISE = 512

@@ -1,13 +1,11 @@
-"""Tool calls and messages of a run to graphs, and the numbers and pictures of these: all pure."""
+"""Tool calls and messages of a run as graphs, and the numbers that these give."""
 
-from calipers.metrics.traces.graphs.decode import AS_READ, DECODED, decoded
+from calipers.metrics.traces.graphs.decode import DECODED, decoded
 from calipers.metrics.traces.graphs.messages import highest_centrality
 from calipers.metrics.traces.graphs.paths import path_convergence
-from calipers.reports.traces.picture import trace_picture
 from calipers.metrics.traces.graphs.tools import OptimalTools, read_optimal_tools, tool_selection
 
 __all__ = [
-    "AS_READ",
     "DECODED",
     "OptimalTools",
     "decoded",
@@ -15,5 +13,4 @@ __all__ = [
     "path_convergence",
     "read_optimal_tools",
     "tool_selection",
-    "trace_picture",
 ]

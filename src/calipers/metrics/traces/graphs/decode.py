@@ -15,22 +15,12 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from calipers.records.fields import BadValue
 from calipers.metrics.traces.graphs.balance import task_balance
-from calipers.records.trace_shape import Trace, read_trace
+from calipers.records.fields import BadValue
+from calipers.records.trace_shape import AS_READ, CALLS, MESSAGES, Trace, read_trace
 
-_CALLS = pl.List(pl.Struct({"tool_name": pl.String(), "context": pl.String()}))
-_MESSAGES = pl.List(pl.Struct({"from": pl.String(), "to": pl.String(), "type": pl.String()}))
-
-DECODED = pl.Struct(
-    {"tool_calls": _CALLS, "agent_interactions": _MESSAGES, "balance": pl.Float64()}
-)
+DECODED = pl.Struct({"tool_calls": CALLS, "agent_interactions": MESSAGES, "balance": pl.Float64()})
 """Traces as the metrics read them; of the agents' tasks only the balance is wanted."""
-
-AS_READ = pl.Struct(
-    {"tool_calls": _CALLS, "agent_interactions": _MESSAGES, "agent_tasks": pl.String()}
-)
-"""Traces as Polars reads them: an object of any keys is left as its JSON text."""
 
 _OBJECT = r"^\s*\{"
 _MAYBE_UNESCAPED = r"(?s)^[\[{].*[\\\x00-\x1f]"

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from calipers.metrics.traces.graphs.nodes import spread_out
 from calipers.support.config.files import read_config, shown
 from calipers.support.errors import UsageError
-from calipers.metrics.traces.graphs.nodes import spread_out
 
 ANY_CONTEXT = "*"
 _EXAMPLE = 'for example "find the paper": search, and "*": think for every other context'
