@@ -14,7 +14,7 @@ test: $(VENV)/.test  ## All tests; the ones that need Java or shared data are sk
 	$(BIN)/pytest -n 2 --dist loadfile
 
 test-semantic: $(VENV)-semantic/.installed  ## Similarity by a model, on real weights; PyTorch has an environment of its own
-	$(VENV)-semantic/bin/pytest tests/semantic tests/test_similarity.py
+	$(VENV)-semantic/bin/pytest tests/metrics/semantic tests/metrics/test_similarity.py
 
 test-long: $(VENV)/.test  ## The simulations that prove what intervals promise
 	$(BIN)/pytest -n 2 -m long

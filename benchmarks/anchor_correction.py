@@ -12,7 +12,7 @@ from argparse import ArgumentParser
 import numpy as np
 
 from calipers.statistics.correction import moments, prediction_powered
-from tests.stats.correction_shapes import SHAPES, Floats, Scores
+from tests.statistics.correction_shapes import SHAPES, Floats, Scores
 
 _Z = 1.959963984540054
 

@@ -21,7 +21,7 @@ Work = Callable[[Path, Sequence[str]], Values]
 
 def calipers() -> Work:
     """`calipers score FILE --by model --metric …`; all metrics where none is named."""
-    from calipers.cli.api import score  # noqa: PLC0415
+    from calipers.scores.api import score  # noqa: PLC0415
 
     def work(path: Path, metrics: Sequence[str]) -> Values:
         result = score(path, by="model", metrics=metrics)
@@ -107,7 +107,7 @@ def without_intervals() -> Work:
 def bootstrap() -> Work:
     """`calipers score FILE --resamples N`."""
     from benchmarks.scoring import METRICS  # noqa: PLC0415
-    from calipers.cli.api import score  # noqa: PLC0415
+    from calipers.scores.api import score  # noqa: PLC0415
 
     def work(path: Path, arguments: Sequence[str]) -> Values:
         score(path, metrics=METRICS, resamples=int(arguments[0]))
@@ -170,7 +170,7 @@ def python_jaccard() -> Work:
 
 def log() -> Work:
     """`calipers score LOG`."""
-    from calipers.cli.api import score  # noqa: PLC0415
+    from calipers.scores.api import score  # noqa: PLC0415
 
     def work(path: Path, _: Sequence[str]) -> Values:
         [group] = score(path).groups
@@ -194,7 +194,7 @@ def log_inspect() -> Work:
 def tiers() -> Work:
     """`calipers score FILE --profile tiers --by tier`."""
     from benchmarks.plain_tiers import DESCRIBED  # noqa: PLC0415
-    from calipers.cli.api import score  # noqa: PLC0415
+    from calipers.scores.api import score  # noqa: PLC0415
 
     def work(path: Path, _: Sequence[str]) -> Values:
         result = score(path, by="tier", profile="tiers")
@@ -232,8 +232,8 @@ def run() -> Work:
 
     import aiohttp  # noqa: F401, PLC0415 (off the clock, as for all)
 
-    from calipers.cli.api import run as run_suite  # noqa: PLC0415
     from calipers.runs import running  # noqa: F401, PLC0415
+    from calipers.runs.api import run as run_suite  # noqa: PLC0415
 
     def work(path: Path, _: Sequence[str]) -> Values:
         with TemporaryDirectory() as folder:

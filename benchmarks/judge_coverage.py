@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from tests.stats.correction_shapes import SHAPES, Shape, coverage
+from tests.statistics.correction_shapes import SHAPES, Shape, coverage
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "judges.md"
 DATASETS = 4000

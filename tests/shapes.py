@@ -1,6 +1,6 @@
 """The shapes of data on which the coverage of intervals is measured, and the measure.
 
-`tests/test_coverage.py` asserts what `python -m benchmarks.coverage` publishes.
+`tests/statistics/test_coverage.py` asserts what `python -m benchmarks.coverage` publishes.
 """
 
 from __future__ import annotations

@@ -36,9 +36,9 @@ from tests.commands import run
 from tests.commands import run as calipers
 from tests.engines_at_hand import ENGINES
 from tests.files import write_lines
-from tests.judge.test_suites import judge_in
-from tests.runner.suites_at_hand import SuiteFolder, chat, suite_folder, sums
-from tests.runner.test_resuming import comes_true
+from tests.judges.test_suites import judge_in
+from tests.runs.suites_at_hand import SuiteFolder, chat, suite_folder, sums
+from tests.runs.test_resuming import comes_true
 
 Row = dict[str, Any]
 
@@ -759,7 +759,7 @@ def everything_in(folder: Path) -> str:
 
 
 # --- Input: hostile and unknown files -----------------------------------------------------------
-# The table of bombs, under a limit of memory, is in tests/sources/test_hostile_files.py.
+# The table of bombs, under a limit of memory, is in tests/records/test_hostile_files.py.
 
 _RECORD = {"id": "1", "answer": "4", "target": "4"}
 _SPAN = {"name": "x", "span_id": "1", "trace_id": "t", "attributes": {}}

@@ -1,6 +1,6 @@
 """Shapes whose data sets often show nothing of what is rare, or weigh few rows or tasks heavily.
 
-`tests/test_coverage.py` asserts what `python -m benchmarks.coverage` publishes.
+`tests/statistics/test_coverage.py` asserts what `python -m benchmarks.coverage` publishes.
 """
 
 from __future__ import annotations

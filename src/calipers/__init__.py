@@ -20,32 +20,23 @@ from calipers.support.errors import (
 from calipers.support.version import __version__
 
 if TYPE_CHECKING:
-    from calipers.cli.api import (
-        agree,
-        audit_judges,
-        calibrate_judges,
-        compare,
-        convert,
-        explain,
-        gate,
-        judge_records,
-        power,
-        read,
-        report,
-        run,
-        score,
-        trace_svg,
-    )
     from calipers.comparisons.agree import Agreement
+    from calipers.comparisons.api import agree, compare, power
     from calipers.comparisons.power import PowerAnalysis
     from calipers.comparisons.results import Compared
+    from calipers.gates.api import gate
     from calipers.gates.result import GateResult
+    from calipers.judges.api import audit_judges, calibrate_judges, judge_records
     from calipers.judges.audit import Audit
     from calipers.metrics.scenarios.case_weights import CaseWeights
+    from calipers.records.api import convert, read
     from calipers.records.convert import Converted
     from calipers.records.limits import limit_reading
+    from calipers.reports.api import trace_svg
+    from calipers.runs.api import report, run
     from calipers.runs.finish import RunResult
     from calipers.runs.report_data import Report
+    from calipers.scores.api import explain, score
     from calipers.scores.calibration import Calibrations
     from calipers.scores.explain import Explanation
     from calipers.scores.results import Group, Measured, Score

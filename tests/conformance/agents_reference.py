@@ -1,7 +1,7 @@
 """The text metrics of the agents' profile in plain Python, written from P and D: slow and literal.
 
 P is specs/003, D is DEFINITIONS. The vectors of the cosine are spelt out, term by term; that they
-are scikit-learn's is tested in tests/texts.
+are scikit-learn's is tested in tests/metrics/texts.
 """
 
 from __future__ import annotations

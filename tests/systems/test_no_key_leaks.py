@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 pytest.importorskip("aiohttp", reason="the extra run is not installed")
 from calipers.cli import app
 from calipers.systems.masking import Mask
-from tests.runner.suites_at_hand import SuiteFolder, chat, quick, suite_folder
+from tests.dashboard.dashboards import Dashboard, cache, serving
+from tests.runs.suites_at_hand import SuiteFolder, chat, quick, suite_folder
 from tests.systems.echoing import CASES, FORMS, EchoingServer
-from tests.web.dashboards import Dashboard, cache, serving
 
 __all__ = ["cache", "quick", "serving"]
 

@@ -11,7 +11,7 @@ import pytest
 
 import calipers
 from tests.files import write_lines
-from tests.runner.suites_at_hand import ANSWER, SuiteFolder, quick, suite_folder, sums
+from tests.runs.suites_at_hand import ANSWER, SuiteFolder, quick, suite_folder, sums
 
 __all__ = ["quick"]
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any, NewType, Optional, Union
 import pytest
 
 from calipers.systems.signatures import takes_text
-from tests.runner.suites_at_hand import suite_folder, sums
+from tests.runs.suites_at_hand import suite_folder, sums
 
 Prompt = NewType("Prompt", str)
 

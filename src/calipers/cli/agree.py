@@ -63,7 +63,7 @@ def _names(_: click.Context, __: click.Parameter, text: str | None) -> tuple[str
 @output_options
 def agree(files: tuple[str, ...], output_format: str, output: Path | None, **options: Any) -> None:
     """Measure how far raters agree: percent, kappas, Krippendorff's alphas, correlations."""
-    from calipers.cli.api import agree as measure  # noqa: PLC0415 (loads Polars)
+    from calipers.comparisons.api import agree as measure  # noqa: PLC0415 (loads Polars)
 
     result = measure(list(files), **options)
     put(result, _renderers, output_format, output)

@@ -39,7 +39,7 @@ def calibrate(
     HUMAN holds records with the same id (and model, tier, run, where it has them) and `passed`,
     `weighted_score` or `scores`, or `judgments` of several people.
     """
-    from calipers.cli.api import calibrate_judges  # noqa: PLC0415 (loads Polars)
+    from calipers.judges.api import calibrate_judges  # noqa: PLC0415 (loads Polars)
 
     result = calibrate_judges(judged, human, confidence=confidence)
     if output is not None:

@@ -65,7 +65,7 @@ def compare(
 
     Tasks are paired by id, several rows of one averaged first. More than two files: all pairs.
     """
-    from calipers.cli.api import compare as compare_runs  # noqa: PLC0415 (loads Polars)
+    from calipers.comparisons.api import compare as compare_runs  # noqa: PLC0415 (loads Polars)
 
     result = compare_runs(*files, **options)
     say_notices(result.notices)

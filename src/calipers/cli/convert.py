@@ -37,7 +37,7 @@ from calipers.cli.shared import (
 )
 def convert(files: tuple[str, ...], output: Path, **options: Any) -> None:
     """Write FILES, logs of any tool that `score` reads, as records to one Parquet file."""
-    from calipers.cli.api import convert as write_records  # noqa: PLC0415 (loads Polars)
+    from calipers.records.api import convert as write_records  # noqa: PLC0415 (loads Polars)
 
     with progress() as show:
         written = write_records(list(files), output, progress=show, **options)

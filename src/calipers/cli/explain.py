@@ -20,8 +20,8 @@ from calipers.cli.shared import console, record_options, say_empty
 @click.option("--rows", default=5, show_default=True, help="How many of the rows that weigh most.")
 def explain(metric: str, files: tuple[str, ...], **options: Any) -> None:
     """Show how METRIC came to its value, with the rows left out and those that weigh most."""
-    from calipers.cli.api import explain as explain_metric  # noqa: PLC0415 (loads Polars)
     from calipers.reports.terminal import explanation_text  # noqa: PLC0415
+    from calipers.scores.api import explain as explain_metric  # noqa: PLC0415 (loads Polars)
 
     result = explain_metric(metric, list(files), **options)
     explanation_text(result, console())

@@ -74,7 +74,7 @@ def gate(
     Exit codes: 0 pass, 1 failed or inconclusive, 2 a mistake in the policy or the data, 3 the run
     is incomplete or empty. Where $GITHUB_STEP_SUMMARY is set, the verdict goes there as well.
     """
-    from calipers.cli.api import gate as decide  # noqa: PLC0415 (loads Polars)
+    from calipers.gates.api import gate as decide  # noqa: PLC0415 (loads Polars)
 
     with progress() as show:
         result = decide(list(files), progress=show, **options)

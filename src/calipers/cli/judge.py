@@ -76,7 +76,7 @@ judge.add_command(calibrate)
 @output_options
 def audit(files: tuple[str, ...], output_format: str, output: Path | None, **options: Any) -> None:
     """Audit the judgements in FILES: agreement, each judge's bias, and scores against own items."""
-    from calipers.cli.api import audit_judges  # noqa: PLC0415 (loads Polars)
+    from calipers.judges.api import audit_judges  # noqa: PLC0415 (loads Polars)
 
     result = audit_judges(list(files), **options)
     say_notices(result.notices)

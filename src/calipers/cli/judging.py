@@ -146,7 +146,7 @@ def files(files: tuple[str, ...], output: Path | None, *, dry_run: bool, **optio
         if dry_run:
             _estimate(files, path, options)
             return
-        from calipers.cli.api import judge_records  # noqa: PLC0415 (loads Polars)
+        from calipers.judges.api import judge_records  # noqa: PLC0415 (loads Polars)
         from calipers.reports.run import watched  # noqa: PLC0415
 
         result = judge_records(list(files), path, watch=watched, **options)

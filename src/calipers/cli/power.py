@@ -81,7 +81,7 @@ def power(
     With CANDIDATE, a run of another system on the same tasks, the variance of their difference is
     measured; without it, it is assumed from BASE.
     """
-    from calipers.cli.api import power as analyse  # noqa: PLC0415 (loads Polars)
+    from calipers.comparisons.api import power as analyse  # noqa: PLC0415 (loads Polars)
 
     result = analyse(base, candidate, **options)
     say_notices(result.notices)

@@ -86,7 +86,7 @@ def report(
 
         need_report("calipers report")
     _check_place(place)
-    from calipers.cli.api import report as make  # noqa: PLC0415 (loads Polars)
+    from calipers.runs.api import report as make  # noqa: PLC0415 (loads Polars)
 
     with progress() as show:
         made = make(list(files), progress=show, **options)
@@ -112,7 +112,7 @@ def _ends_in_md(output: Path | None) -> bool:
 
 
 def _default_place(files: tuple[str, ...], kind: str) -> Path:
-    from calipers.runs.result_folder import result_folder  # noqa: PLC0415
+    from calipers.records.result_folder import result_folder  # noqa: PLC0415
 
     folder = result_folder(list(files))
     return Path(_NAMES[kind]) if folder is None else folder / _NAMES[kind]

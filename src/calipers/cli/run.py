@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from calipers.cli.shared import console, limit_options, say_notices
-from calipers.runs.result_folder import RECORDS, REPORT
+from calipers.records.result_folder import RECORDS, REPORT
 from calipers.support.errors import EXIT_INCOMPLETE
 
 if TYPE_CHECKING:
@@ -68,8 +68,8 @@ def run(
     if dry_run:
         _estimate(suite, until_decided=until_decided, seed=seed)
         return
-    from calipers.cli.api import run as run_suite  # noqa: PLC0415 (loads Polars)
     from calipers.reports.run import watched  # noqa: PLC0415
+    from calipers.runs.api import run as run_suite  # noqa: PLC0415 (loads Polars)
 
     again = _again(suite, output, seed if until_decided else None)
     try:

@@ -79,7 +79,7 @@ def score(
     Logs of Inspect, lm-eval, promptfoo, garak, OpenAI evals and OpenTelemetry are known by what is
     in them.
     """
-    from calipers.cli.api import score as measure  # noqa: PLC0415 (loads Polars)
+    from calipers.scores.api import score as measure  # noqa: PLC0415 (loads Polars)
 
     with progress() as show:
         result = measure(list(files), progress=show, **options)

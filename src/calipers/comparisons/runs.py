@@ -15,9 +15,9 @@ from calipers.comparisons.flips import write_flips
 from calipers.comparisons.independent import across, independent_runs
 from calipers.comparisons.paired import paired_runs
 from calipers.comparisons.results import Compared, Margin, Pair
-from calipers.gates.thresholds import parse_margin, scale_of
 from calipers.metrics import Metric, metric_named
 from calipers.metrics.declare.declaration import GROUP, TASK
+from calipers.metrics.thresholds import parse_margin, scale_of
 from calipers.records import STDIN, open_sources
 from calipers.scores import Options, check_fields, sorted_keys
 from calipers.scores.tasks import TELL_SYSTEMS_APART, TaskRows, parts, pooled, read_tasks

@@ -11,7 +11,7 @@ from threading import Lock
 from typing import Any
 
 from calipers.dashboard.catalog import Entry
-from calipers.runs.result_folder import MANIFEST, RECORDS, planned_calls, stored_json
+from calipers.records.result_folder import MANIFEST, RECORDS, planned_calls, stored_json
 from calipers.systems.tally import Tally
 
 _LOCK = ".lock"

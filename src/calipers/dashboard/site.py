@@ -27,11 +27,7 @@ from calipers.dashboard.marks import LONGEST
 from calipers.dashboard.stored import stored_score
 from calipers.gates.result import GateResult
 from calipers.gates.stored import stored_gate
-from calipers.reports.figures import figure
-from calipers.reports.pages.environment import environment
-from calipers.reports.pages.texts import clipped
-from calipers.reports.pages.vega import PageFigure, page_figure
-from calipers.runs.result_folder import (
+from calipers.records.result_folder import (
     GATE,
     MANIFEST,
     SCORE,
@@ -40,6 +36,10 @@ from calipers.runs.result_folder import (
     suite_parts,
     why_incomplete,
 )
+from calipers.reports.figures import figure
+from calipers.reports.pages.environment import environment
+from calipers.reports.pages.texts import clipped
+from calipers.reports.pages.vega import PageFigure, page_figure
 from calipers.scores.results import FlakyTask, Score
 from calipers.support.version import __version__
 

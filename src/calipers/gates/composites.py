@@ -11,7 +11,7 @@ from calipers.gates.policy import SAFETY, Composite
 from calipers.gates.result import Check
 from calipers.gates.rule_check import Judge, MeasuredRun, joined
 from calipers.gates.rules import FINAL_SCORE, NORMALIZED_LATENCY, Rule, known_metric
-from calipers.gates.thresholds import Threshold, scale_of
+from calipers.metrics.thresholds import Threshold, scale_of
 from calipers.scores.results import Measured
 from calipers.statistics.intervals import normal_quantile
 

@@ -14,11 +14,11 @@ from calipers.gates.baselines import RecordedGroup, tolerances
 from calipers.gates.checks import PASS_RATE
 from calipers.gates.policy import SAFETY, Policy
 from calipers.gates.rules import FINAL_SCORE, Rule, known_metric, share_scale
-from calipers.gates.thresholds import Threshold
 from calipers.metrics.answers.accuracy import correct
 from calipers.metrics.declare.declaration import Feature, Metric, Rank
 from calipers.metrics.judged.who import judged_parts
 from calipers.metrics.scenarios.passing import ADVERSARIAL, passed
+from calipers.metrics.thresholds import Threshold
 
 _CORRECTED = "decided without the judge's error"
 _AT_THE_END = "held against the baseline task by task, at the end"

@@ -13,9 +13,9 @@ from calipers.gates import policy_schema as schema
 from calipers.gates import rules
 from calipers.gates.formulas import Formula
 from calipers.gates.rules import FINAL_SCORE, NORMALIZED_LATENCY, Progressive, Rule, known_metric
-from calipers.gates.thresholds import Scale, Threshold, parse_threshold, scale_of
 from calipers.metrics.declare.settings import Settings
 from calipers.metrics.scenarios.case_weights import CaseWeights
+from calipers.metrics.thresholds import Scale, Threshold, parse_threshold, scale_of
 from calipers.support.config.files import ConfigFile, read_config, shown
 from calipers.support.config.models import StrictModel, refuse
 from calipers.support.errors import UsageError, nearest

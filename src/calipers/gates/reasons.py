@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from math import floor, log10
 
-from calipers.gates.thresholds import Scale, Threshold, number_text
 from calipers.gates.verdicts import Estimate, Verdict
+from calipers.metrics.thresholds import Scale, Threshold, number_text
 
 _DECIMALS = 2
 _DECIMALS_OF_SCORES = 4
@@ -19,7 +19,7 @@ Range = tuple[int, int | None]
 def value_text(value: float, scale: Scale, threshold: Threshold | None = None) -> str:
     """A value with a few decimals, or as many more as it takes to see on which side it is.
 
-    >>> from calipers.gates.thresholds import parse_threshold
+    >>> from calipers.metrics.thresholds import parse_threshold
     >>> rate = Scale(name="pass_rate", unit=None, range=(0, 1), better="higher")
     >>> value_text(0.89999, rate, parse_threshold("≥ 90%", rate))
     '89.999 %'

@@ -22,10 +22,10 @@ from calipers.gates.result import Check
 from calipers.gates.rule_check import Judge
 from calipers.gates.rules import known_metric
 from calipers.gates.task_values import TaskValues
-from calipers.gates.thresholds import Operator, Scale, Threshold, scale_of
 from calipers.gates.verdicts import Verdict
 from calipers.metrics import Metric
 from calipers.metrics.declare.pairs import pair_scale
+from calipers.metrics.thresholds import Operator, Scale, Threshold, scale_of
 from calipers.statistics.intervals import normal_quantile
 from calipers.statistics.paired_tasks import PairedTasks, compare_tasks
 

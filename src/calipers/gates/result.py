@@ -8,9 +8,9 @@ from typing import Any, Literal
 
 from calipers.gates.early import Early, Standing
 from calipers.gates.rules import Risk
-from calipers.gates.thresholds import Scale, Threshold
 from calipers.gates.undecided import Undecided
 from calipers.gates.verdicts import Evidence, Verdict
+from calipers.metrics.thresholds import Scale, Threshold
 from calipers.scores.results import Input
 from calipers.support.errors import EXIT_FAILED, EXIT_INCOMPLETE, EXIT_PASS
 from calipers.support.strict_json import finite_json, strict_json

@@ -12,7 +12,6 @@ from calipers.gates.policy import Policy
 from calipers.gates.reasons import reason
 from calipers.gates.result import Check, Ids, Level
 from calipers.gates.rules import Rule
-from calipers.gates.thresholds import Threshold
 from calipers.gates.undecided import Undecided, worse
 from calipers.gates.verdicts import (
     Estimate,
@@ -23,6 +22,7 @@ from calipers.gates.verdicts import (
     is_thin,
     judged,
 )
+from calipers.metrics.thresholds import Threshold
 from calipers.scores.calibration import Calibration
 from calipers.scores.results import JudgedBy, Measured
 

@@ -14,8 +14,8 @@ from typing import Any, Literal, TypeVar, get_args
 from pydantic_core import PydanticCustomError
 
 from calipers.gates.formulas import Formula, parse_formula
-from calipers.gates.thresholds import Scale, Threshold, parse_margin, parse_threshold, scale_of
 from calipers.metrics import Metric, catalogue, metric_named
+from calipers.metrics.thresholds import Scale, Threshold, parse_margin, parse_threshold, scale_of
 from calipers.support.config.files import shown
 from calipers.support.config.models import refuse
 from calipers.support.errors import UsageError, nearest

@@ -17,7 +17,6 @@ from calipers.gates.result import LISTED, Ids
 from calipers.gates.rule_check import ScenarioRuns
 from calipers.gates.rules import FINAL_SCORE
 from calipers.gates.task_values import TaskValues
-from calipers.gates.thresholds import Threshold
 from calipers.gates.undecided import Judgments, Undecided, spelled_alike, worse
 from calipers.metrics import Metric, metric_named
 from calipers.metrics.answers.accuracy import correct
@@ -25,6 +24,7 @@ from calipers.metrics.declare.declaration import CLUSTER, GROUP, Feature, Rank
 from calipers.metrics.judged.who import FLAGGED, JUDGED_BY, PASSED, VALUES, judged_parts
 from calipers.metrics.scenarios.behaviors import behaviors_expected, scenario_score
 from calipers.metrics.scenarios.passing import ADVERSARIAL, passed
+from calipers.metrics.thresholds import Threshold
 from calipers.records.sinks import Watch
 from calipers.scores import sorted_keys
 from calipers.scores.correction import Correct

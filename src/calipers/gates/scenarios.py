@@ -5,8 +5,8 @@ from __future__ import annotations
 from calipers.gates.result import Check, Ids
 from calipers.gates.rule_check import MeasuredRun, ScenarioRuns
 from calipers.gates.rules import share_scale
-from calipers.gates.thresholds import Threshold
 from calipers.gates.undecided import Undecided
+from calipers.metrics.thresholds import Threshold
 
 
 def required_check(scenario: str, run: MeasuredRun, *, ignores_undecided: bool = False) -> Check:

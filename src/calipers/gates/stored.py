@@ -7,9 +7,9 @@ from typing import Any
 
 from calipers.gates.early import Early, Standing
 from calipers.gates.result import SCHEMA, Changes, Check, GateResult, Ids
-from calipers.gates.thresholds import Scale, Threshold, scale_of
 from calipers.gates.undecided import Undecided
 from calipers.metrics import metric_named
+from calipers.metrics.thresholds import Scale, Threshold, scale_of
 from calipers.scores.results import Input
 from calipers.support.errors import UsageError
 from calipers.support.typed import fits

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from math import sqrt
 from typing import Literal
 
-from calipers.gates.thresholds import Threshold
+from calipers.metrics.thresholds import Threshold
 from calipers.statistics.intervals import exact_share
 from calipers.statistics.power import tasks_to_settle
 

@@ -23,8 +23,8 @@ from calipers.records.limits import limit_reading
 from calipers.records.logs import Log, log_at
 from calipers.records.logs.inspect_ai import INSPECT
 from calipers.records.parquet_folder import ParquetFolder, parquet_parts
+from calipers.records.result_folder import RECORDS, result_folder
 from calipers.records.tables import Parquet, Rows, Table
-from calipers.runs.result_folder import RECORDS, result_folder
 from calipers.support.errors import DataError, UsageError
 
 __all__ = [

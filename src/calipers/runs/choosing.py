@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from calipers.records.result_folder import new_stamp, newest_run
 from calipers.runs.changes import list_changes
 from calipers.runs.folder import Folder
-from calipers.runs.result_folder import new_stamp, newest_run
 from calipers.runs.suite import Suite
 from calipers.support.errors import UsageError
 

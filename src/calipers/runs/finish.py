@@ -11,10 +11,10 @@ from calipers.gates.early import Early
 from calipers.gates.policy import read_policy
 from calipers.gates.result import GateResult
 from calipers.metrics.declare.settings import Settings
+from calipers.records.result_folder import GATE, REPORT, SCORE
 from calipers.runs.folder import Folder
 from calipers.runs.present import ReportOptions, report_data
 from calipers.runs.report_data import need_report
-from calipers.runs.result_folder import GATE, REPORT, SCORE
 from calipers.runs.state import State
 from calipers.runs.suite import Suite
 from calipers.scores import Options, score_data

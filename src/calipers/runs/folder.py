@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from calipers.records.result_folder import GATE, MANIFEST, REPORT, SCORE, new_stamp
 from calipers.runs.manifest import SCHEMA
-from calipers.runs.result_folder import GATE, MANIFEST, REPORT, SCORE, new_stamp
 from calipers.support.errors import UsageError
 from calipers.support.whole_files import write_whole
 from calipers.systems import journal

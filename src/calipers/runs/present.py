@@ -13,8 +13,7 @@ from calipers.gates.stored import stored_gate
 from calipers.metrics.declare.settings import Settings
 from calipers.metrics.scenarios.case_weights import CaseWeights
 from calipers.records import STDIN
-from calipers.runs.report_data import SAMPLES, Report
-from calipers.runs.result_folder import (
+from calipers.records.result_folder import (
     GATE,
     MANIFEST,
     RECORDS,
@@ -25,6 +24,7 @@ from calipers.runs.result_folder import (
     suite_parts,
     why_incomplete,
 )
+from calipers.runs.report_data import SAMPLES, Report
 from calipers.runs.samples import OUTCOMES, SampleTable
 from calipers.scores import Options, Progress, score_data
 from calipers.scores.calibration import Calibration, read_all

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from calipers.records.result_folder import MANIFEST
 from calipers.runs.changes import MAY_CHANGE, list_changes, policy_notice
 from calipers.runs.folder import Folder
 from calipers.runs.manifest import FRESH, IMPORTED, ORDER_SEED
-from calipers.runs.result_folder import MANIFEST
 from calipers.support.errors import UsageError
 
 REPLACED = ("replaced_calls", "replaced_usd")  # by later calls: of the state, and of the manifest

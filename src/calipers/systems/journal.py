@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from calipers.runs.result_folder import RECORDS
+from calipers.records.result_folder import RECORDS
 from calipers.support.errors import DataError, UsageError
 from calipers.support.whole_files import PRIVATE
 

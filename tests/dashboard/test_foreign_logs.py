@@ -1,0 +1,28 @@
+"""Logs of other tools in the dashboard: listed by what is in them, shown as records are."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.dashboard.dashboards import Dashboard
+from tests.records.log_files import inspect_log, promptfoo_row, sample, written
+
+
+def test_logs_are_listed_and_shown_and_other_documents_are_not(
+    tmp_path: Path, serving: Callable[..., Dashboard]
+) -> None:
+    inspect_log(tmp_path / "a.eval", [sample(1), sample(2, "I")])
+    written(tmp_path / "out.json", {"results": [promptfoo_row(0, "Say")]}, indent=2)
+    (tmp_path / "notes.json").write_text(json.dumps({"some": "notes"}, indent=2), encoding="utf-8")
+    (tmp_path / "results.json").write_text(
+        json.dumps({"results": {}, "lm_eval_version": "0.4"}, indent=2), encoding="utf-8"
+    )
+    site = serving(tmp_path)
+    ids = site.ids()
+    assert ids.keys() == {"a.eval", "out.json"}
+    samples = site.get(f"/runs/{ids['a.eval']}/samples").text
+    assert "sums/1" in samples
+    assert "sums/2" in samples
+    assert "Bonjour" in site.get(f"/runs/{ids['out.json']}/samples").text

@@ -1,0 +1,417 @@
+"""What the pages say, asked over HTTP."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from html import unescape
+from pathlib import Path
+from time import sleep
+from typing import Any
+from urllib.parse import quote
+
+import polars as pl
+import pytest
+from click.testing import CliRunner
+
+import calipers
+from calipers.cli import app
+from calipers.dashboard.stored import stored_score
+from calipers.metrics import catalogue
+from tests.dashboard.dashboards import Dashboard, records, two_models
+from tests.files import write_lines
+from tests.shared_data import FOLDER, needs_shared_data
+
+Serving = Callable[..., Dashboard]
+ARITHMETIC = Path(__file__).resolve().parents[2] / "examples" / "arithmetic" / "suite.yaml"
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The example's suite, run once, and a file beside it."""
+    folder = tmp_path_factory.mktemp("results")
+    outcome = CliRunner().invoke(app, ["run", str(ARITHMETIC), "-o", str(folder / "arithmetic")])
+    assert outcome.exit_code == 0, outcome.output
+    two_models(folder)
+    return folder
+
+
+def test_the_list_shows_runs_and_files(results: Path, serving: Serving) -> None:
+    site = serving(results)
+    page = site.get("/").text
+    assert "arithmetic" in page
+    assert "two.jsonl" in page
+    assert "careful · hasty" in page
+    assert 'class="tag pass"' in page
+    assert "arithmetic" not in site.get("/?q=two").text.partition("<tbody>")[2]
+    assert "two.jsonl" not in site.get("/?verdict=pass").text.partition("<tbody>")[2]
+    assert "Nothing matches" in site.get("/?q=hastyzzz").text
+
+
+def test_what_was_written_last_is_first(tmp_path: Path, serving: Serving) -> None:
+    for age, name in enumerate(("b.jsonl", "c.jsonl", "a.jsonl")):
+        path = write_lines(tmp_path / name, records(2))
+        os.utime(path, (1_000_000 - age, 1_000_000 - age))
+    page = serving(tmp_path).get("/").text
+    places = [page.index(name) for name in ("b.jsonl", "c.jsonl", "a.jsonl")]
+    assert places == sorted(places)
+
+
+def test_a_run_shows_what_its_files_say(results: Path, serving: Serving) -> None:
+    site = serving(results)
+    run = site.ids()["arithmetic"]
+    page = site.get(f"/runs/{run}").text
+    score = json.loads((results / "arithmetic" / "score.json").read_text())
+    for group in score["groups"]:
+        assert f"{group['metrics']['accuracy']['value']:.4f}" in page
+    assert 'href="/metrics/accuracy"' in page
+    assert "Pass" in page
+    gate = site.get(f"/runs/{run}/gate").text
+    stored = json.loads((results / "arithmetic" / "gate.json").read_text())
+    for check in stored["checks"]:
+        assert check["name"] in gate
+        assert not check["reason"] or check["reason"][:20] in unescape(gate)
+
+
+def test_a_stored_score_is_the_score(results: Path) -> None:
+    score = calipers.score(results / "arithmetic" / "records.jsonl", by=["model", "category"])
+    assert stored_score(json.loads(score.to_json())) == score
+    tiers = [row | {"tier": "T0", "passed": True} for row in records(9)]
+    tiered = calipers.score(tiers, profile="tiers", by="tier")
+    assert stored_score(json.loads(tiered.to_json())) is not None
+    assert stored_score({"schema": "other"}) is None
+    assert stored_score({"schema": "calipers.score/1"}) is None
+
+
+def test_numbers_lead_to_the_rows_behind_them(results: Path, serving: Serving) -> None:
+    site = serving(results)
+    run = site.ids()["two.jsonl"]
+    part = site.get(f"/runs/{run}/score").text
+    assert "n = 120" in part
+    link = f"/runs/{run}/samples?model=a&correct%21=%28none%29&sort=correct"
+    assert link in unescape(part)
+    rows = site.get(link).text
+    assert "1 to 50 of 120 records" in rows
+    assert rows.count('class="tag fail">no') == 40
+    slow = f"/runs/{run}/samples?model=b&latency_ms%21=%28none%29&sort=-latency_ms"
+    assert slow in unescape(part)
+
+
+def test_the_table_pages_sorts_filters_and_searches(results: Path, serving: Serving) -> None:
+    site = serving(results)
+    base = f"/runs/{site.ids()['two.jsonl']}/samples"
+    assert "51 to 100 of 240 records" in site.get(f"{base}?page=2").text
+    assert "page 5 of 5" in site.get(f"{base}?page=99").text
+    assert "1 to 50 of 120 records" in site.get(f"{base}?model=b").text
+    assert 'aria-sort="descending"' in site.get(f"{base}?sort=-latency_ms").text
+    found = site.get(f"{base}?q=what+is+7+%2B").text
+    assert "1 to 2 of 2 records" in found
+    assert "No record matches" in site.get(f"{base}?q=nothingofthekind").text
+    added = site.get(f"{base}?add_field=latency_ms&add_op=%3E%3D&add_value=300&model=a")
+    assert added.status == 303
+    assert added.headers["location"] == f"{base}?model=a&latency_ms%3E=300"
+    facets = site.get(f"/runs/{site.ids()['two.jsonl']}/facets?model=a").text
+    assert "sums" in facets
+    assert "chosen" in facets
+
+
+def test_one_record(results: Path, serving: Serving) -> None:
+    site = serving(results)
+    run = site.ids()["two.jsonl"]
+    page = site.get(f"/runs/{run}/samples/3?correct=false").text
+    assert '<mark class="wrong" title="a wrong equation">3 + 3 = 7</mark>' in page
+    assert '<mark class="correction" title="corrects itself">Actually</mark>' in page
+    assert 'title="step 2"' in page
+    assert "2 of 70" in page
+    assert f"/runs/{run}/samples/6?correct=false" in page
+    assert "&#34;cost_usd&#34;: 0.004" in page
+    outside = site.get(f"/runs/{run}/samples/1?correct=false").text
+    assert "not in this view" in outside
+
+
+def test_a_trace_is_a_picture_and_a_timeline(tmp_path: Path, serving: Serving) -> None:
+    calls = [
+        {
+            "tool_name": name,
+            "agent_id": "lead",
+            "duration": 1.5,
+            "timestamp": 10.0 + at,
+            "success": at < 2,
+        }
+        for at, name in enumerate(("search", "read", "write"))
+    ]
+    talk = [{"from": "lead", "to": "coder", "type": "handoff"}]
+    trace = {"tool_calls": calls, "agent_interactions": talk}
+    judged = [{"judge": "strict", "passed": False, "weighted_score": 0.4, "reasoning": "too short"}]
+    write_lines(tmp_path / "t.jsonl", [{"id": "a", "trace": trace, "judgments": judged}])
+    site = serving(tmp_path)
+    run = site.ids()["t.jsonl"]
+    page = site.get(f"/runs/{run}/samples/0").text
+    assert "3 calls, 3.5 s" in page
+    assert "too short" in page
+    for graph in ("tools", "agents"):
+        picture = site.get(f"/runs/{run}/samples/0/trace.svg?graph={graph}")
+        assert picture.headers["content-type"].startswith("image/svg+xml")
+        assert "script" not in picture.headers["content-security-policy"]
+        assert picture.text.startswith("<svg")
+
+
+def test_two_runs_side_by_side(results: Path, serving: Serving) -> None:
+    site = serving(results)
+    run = site.ids()["two.jsonl"]
+    sides = f"base={quote(f'{run}?model=a', safe='')}&candidate={quote(f'{run}?model=b', safe='')}"
+    page = site.get(f"/compare?{sides}").text
+    rows = [json.loads(line) for line in (results / "two.jsonl").read_text().splitlines()]
+    expected = calipers.compare(rows[:120], rows[120:])
+    accuracy = expected.pairs[0].metrics["accuracy"]
+    assert accuracy.difference is not None
+    assert f"+{accuracy.difference:.4f}" in page
+    assert f"became wrong <small>{expected.flips['lost']}</small>" in page
+    assert f"became right <small>{expected.flips['won']}</small>" in page
+    won = site.get(f"/compare?{sides}&flips=won").text.partition("<tbody>")[2]
+    assert 'class="tag fail">became wrong' not in won
+    task = site.get(f"/compare/task?{sides}&task=t3").text
+    assert '<mark class="differs">7</mark>' in task
+    assert '<mark class="differs">6</mark>' in task
+    assert site.get(f"/compare/task?{sides}&task=nothing").status == 404
+    alone = site.get(f"/compare?base={run}&candidate={quote(f'{run}?model=zzz', safe='')}")
+    assert alone.status == 400
+    assert "no records" in alone.text
+
+
+def test_judges(tmp_path: Path, serving: Serving) -> None:
+    judged = [
+        {
+            "id": f"t{n}",
+            "judgments": [
+                {"judge": "strict", "passed": n % 2 == 0, "weighted_score": 0.4 + n % 2 / 10},
+                {"judge": "kind", "passed": True, "weighted_score": 0.9},
+            ],
+        }
+        for n in range(30)
+    ]
+    path = write_lines(tmp_path / "judged.jsonl", judged)
+    write_lines(tmp_path / "plain.jsonl", records(3))
+    site = serving(tmp_path)
+    page = site.get(f"/runs/{site.ids()['judged.jsonl']}/judges").text
+    audit = calipers.audit_judges(path)
+    bias = audit.groups[0].judges[0].measures["bias"].value
+    assert bias is not None
+    assert f"{bias:.4f}" in page
+    assert "percent agreement" in page
+    assert "No judgements" in site.get(f"/runs/{site.ids()['plain.jsonl']}/judges").text
+
+
+def test_calibrations_in_a_run_are_shown(results: Path, serving: Serving) -> None:
+    found = {"judge": "reviewer", "model": "tiny", "rubric": "technical_accuracy", "n": 40}
+    found["aspects"] = {"passed": {"cohen_kappa": {"value": 0.625}}}
+    content = {"schema": "calipers.calibration/1", "judges": [found]}
+    (results / "arithmetic" / "calibration.json").write_text(json.dumps(content))
+    site = serving(results)
+    page = site.get(f"/runs/{site.ids()['arithmetic']}/judges").text
+    assert "reviewer" in page
+    assert "cohen kappa 0.625" in page
+
+
+def test_every_metric_has_its_page(tmp_path: Path, serving: Serving) -> None:
+    site = serving(tmp_path)
+    overview = site.get("/metrics").text
+    for name, metric in catalogue().items():
+        assert f'id="def-{name}"' in overview
+        page = site.get(f"/metrics/{name}")
+        assert page.status == 200
+        assert metric.formula in unescape(page.text)
+    assert site.get("/metrics/nothing").status == 404
+    assert site.get("/metrics/pass_at_7").status == 200
+
+
+def test_exports_and_figures(results: Path, serving: Serving) -> None:
+    site = serving(results)
+    run = site.ids()["two.jsonl"]
+    table = site.get(f"/runs/{run}/export.csv?model=b&sort=-latency_ms")
+    assert "attachment" in table.headers["content-disposition"]
+    frame = pl.read_csv(table.body)
+    assert frame.height == 120
+    assert frame["latency_ms"].is_sorted(descending=True)
+    assert len(site.get(f"/runs/{run}/export.json?q=what+is+7+%2B").json()) == 2
+    assert site.get(f"/runs/{run}/export.exe").status == 404
+    figures = site.get(f"/runs/{run}/figures").text
+    assert "figures/reliability.svg" in figures
+    assert b"<svg" in site.get(f"/runs/{run}/figures/reliability.svg").body
+    assert site.get(f"/runs/{run}/figures/reliability.png").body.startswith(b"\x89PNG")
+    assert site.get(f"/runs/{run}/figures/nothing.svg").status == 404
+
+
+def test_mistakes_are_told_kindly(results: Path, serving: Serving, tmp_path: Path) -> None:
+    site = serving(results)
+    run = site.ids()["two.jsonl"]
+    for path, status, said in (
+        (f"/runs/{run}/samples?latency=3", 400, "did you mean latency_ms?"),
+        (f"/runs/{run}/samples?latency_ms%3E=fast", 400, "not a number"),
+        (f"/runs/{run}/samples/99999", 404, "there is no record 99999"),
+        (f"/runs/{run}/samples/abc", 404, "no such page"),
+        ("/runs/0000000000000000", 404, "nothing of that name"),
+        ("/nothing", 404, "no such page"),
+    ):
+        answer = site.get(path)
+        assert answer.status == status, path
+        assert said in answer.text, path
+        assert "Traceback" not in answer.text
+    part = site.get(f"/runs/{run}/rows?latency=3", headers={"HX-Request": "true"}).text
+    assert "<html" not in part
+    (tmp_path / "broken.parquet").write_bytes(b"no")
+    broken = serving(tmp_path)
+    answer = broken.get(f"/runs/{broken.ids()['broken.parquet']}/samples")
+    assert answer.status == 400
+    assert "cannot be read" in answer.text
+
+
+def test_an_empty_folder_says_what_to_do(tmp_path: Path, serving: Serving) -> None:
+    assert "calipers run" in serving(tmp_path).get("/").text
+
+
+def test_a_single_file_can_be_looked_at(tmp_path: Path, serving: Serving) -> None:
+    path = two_models(tmp_path, 5)
+    write_lines(tmp_path / "other.jsonl", records(3))
+    site = serving(path)
+    assert list(site.ids()) == ["two.jsonl"]
+    assert site.get(f"/runs/{site.ids()['two.jsonl']}/samples").status == 200
+
+
+@needs_shared_data
+@pytest.mark.parametrize(
+    "folder", ["agent_runs", "calibration", "scenarios", "judge", "native_logs"]
+)
+def test_real_data_is_shown(folder: str, serving: Serving) -> None:
+    site = serving(FOLDER / folder)
+    assert site.ids()
+    for name, run in site.ids().items():
+        for page in ("", "/samples", "/facets", "/samples/0", "/judges"):
+            answer = site.get(f"/runs/{run}{page}")
+            of_none = (404,) if page == "/samples/0" else ()  # a log may hold no record
+            assert answer.status in (200, 400, *of_none), (name, page)
+            assert "bug in calipers" not in answer.text, (name, page)
+            if answer.status == 400:
+                assert "cannot be shown" in answer.text, (name, page)
+
+
+def _copy_of(run: Path, folder: Path, **changed: str) -> Path:
+    """A run's folder with some of its files changed; an empty text takes the file away."""
+    folder.mkdir()
+    for name in ("manifest.json", "records.jsonl", "score.json", "gate.json"):
+        text = changed.get(name.partition(".")[0], (run / name).read_text(encoding="utf-8"))
+        if text:
+            (folder / name).write_text(text, encoding="utf-8")
+    return folder
+
+
+def test_a_run_that_was_killed_is_incomplete(
+    results: Path, serving: Serving, tmp_path: Path
+) -> None:
+    run = results / "arithmetic"
+    lines = (run / "records.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
+    _copy_of(run, tmp_path / "killed", records="".join(lines[:18]), score="", gate="")
+    site = serving(tmp_path)
+    assert 'title="18 of 390 calls were made">incomplete</span>' in site.get("/").text
+    assert "killed" in site.get("/?verdict=incomplete").text.partition("<tbody>")[2]
+    page = site.get(f"/runs/{site.ids()['killed']}").text
+    assert "Incomplete</strong>18 of 390 calls were made. Run the suite again" in page
+
+
+def test_a_source_without_a_record_is_no_bug(tmp_path: Path, serving: Serving) -> None:
+    (tmp_path / "empty.jsonl").write_text("", encoding="utf-8")
+    (tmp_path / "broken.jsonl").write_text('{"id": \n', encoding="utf-8")
+    site = serving(tmp_path)
+    for run in site.ids().values():
+        assert "No record here can be read" in site.get(f"/runs/{run}").text
+        for part in ("score", "figures", "samples", "judges", "export.csv"):
+            assert site.get(f"/runs/{run}/{part}").status == 200
+
+
+@pytest.mark.parametrize(
+    ("name", "place", "value"),
+    [
+        ("manifest", ("suite",), [1]),
+        ("manifest", ("suite", "judges"), 5),
+        ("manifest", ("suite", "name"), {"a": 1}),
+        ("score", ("groups", 0, "metrics", "accuracy", "n"), "many"),
+        ("score", ("groups", 0, "by"), ["model"]),
+        ("score", ("groups", 0, "metrics", "nothing_of_ours"), None),
+        ("gate", ("checks", 0, "verdict"), []),
+        ("gate", ("checks", 0, "operator"), "~"),
+        ("gate", ("checks", 0, "by"), 3),
+    ],
+)
+def test_files_that_somebody_has_changed_are_left_aside(
+    results: Path, serving: Serving, tmp_path: Path, name: str, place: tuple[Any, ...], value: Any
+) -> None:
+    run = results / "arithmetic"
+    whole = found = json.loads((run / f"{name}.json").read_text(encoding="utf-8"))
+    for key in place[:-1]:
+        found = found[key]
+    found[place[-1]] = found["accuracy"] if value is None else value
+    _copy_of(run, tmp_path / "changed", **{name: json.dumps(whole)})
+    site = serving(tmp_path)
+    assert site.get("/").status == 200
+    for page in ("", "/gate", "/score"):
+        assert site.get(f"/runs/{site.ids()['changed']}{page}").status == 200
+
+
+def test_a_very_large_record_is_shown_in_part(tmp_path: Path, serving: Serving) -> None:
+    record = {
+        "id": "large",
+        "input": "word " * 200_000,
+        "answer": "x " * 500_000,
+        "target": "y",
+        "cot": "1. 2 + 2 = 5\n" * 80_000,
+        "tags": [f"tag{n}" for n in range(5_000)],
+        "judgments": [{"judge": f"j{n}", "reasoning": "why " * 5_000} for n in range(300)],
+        "trace": {"tool_calls": [{"tool_name": f"tool{n}"} for n in range(5_000)]},
+    }
+    write_lines(tmp_path / "large.jsonl", [record])
+    site = serving(tmp_path)
+    run = site.ids()["large.jsonl"]
+    while (page := site.get(f"/runs/{run}/samples/0")).status == 503:
+        sleep(0.5)  # it is being indexed
+    assert page.status == 200
+    assert len(page.body) < 4_000_000
+    assert "… (950,000 more characters)" in page.text
+    whole = site.get(f"/runs/{run}/samples/0/record.json")
+    assert whole.headers["content-disposition"].startswith("attachment")
+    assert whole.json() == record
+
+
+def test_only_what_can_be_grouped_by_is_offered(tmp_path: Path, serving: Serving) -> None:
+    write_lines(tmp_path / "a.jsonl", [row | {"name": f"n{row['id']}"} for row in records(300)])
+    site = serving(tmp_path)
+    run = site.ids()["a.jsonl"]
+    offered = site.get(f"/runs/{run}").text.partition('name="by"')[2].partition("</select>")[0]
+    assert '<option value="category">' in offered
+    assert '<option value="correct">' not in offered  # it is measured, no record has it
+    many = site.get(f"/runs/{run}/score?by=name")
+    assert many.status == 400
+    assert "name has 300 values: too many groups for a page" in many.text
+    assert site.get(f"/runs/{run}/score?by=cot").status == 400
+
+
+def test_numbers_in_tables_lead_to_rows_and_nulls_have_their_reason(
+    tmp_path: Path, serving: Serving
+) -> None:
+    rows = [row | {"tier": f"T{n % 2}", "passed": n % 3 > 0} for n, row in enumerate(records(30))]
+    write_lines(tmp_path / "a.jsonl", rows)
+    site = serving(tmp_path)
+    run = site.ids()["a.jsonl"]
+    part = unescape(site.get(f"/runs/{run}/score").text)
+    assert f'<a href="/runs/{run}/samples?tier=T0&cot_chars%21=%28none%29&sort=-cot_chars">' in part
+    assert "stability: no task has two runs whose answers can be checked" in part
+    assert "Tiers against T0" in part
+
+
+def test_two_different_sides_are_proposed(results: Path, serving: Serving) -> None:
+    page = serving(results).get("/compare").text
+    base, _, candidate = page.partition('name="candidate"')
+    chosen = [
+        side.partition(" selected>")[0].rpartition('value="')[2] for side in (base, candidate)
+    ]
+    assert chosen[0] != chosen[1]

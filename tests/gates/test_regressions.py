@@ -1,0 +1,129 @@
+"""Baselines: how often a system that has not changed passes, and one that got worse."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import pytest
+
+from calipers.gates.baselines import Recorded, RecordedGroup, ratcheted
+from calipers.gates.regressions import _decide, _resolvable, change_of, has_gained
+from calipers.gates.rules import known_metric
+from calipers.gates.task_values import TaskValues, tasks_from, tasks_json
+from calipers.metrics.thresholds import scale_of
+
+SCALE = scale_of(known_metric("accuracy"))
+
+
+def ease(rng: np.random.Generator, n: int, mean: float) -> np.ndarray:
+    """How likely each task is right: most are surely so or surely not."""
+    return rng.beta(2 * mean, 2 * (1 - mean), n)
+
+
+def answered(rng: np.random.Generator, right: np.ndarray, runs: int) -> RecordedGroup:
+    results = rng.random((right.size, runs)) < right[:, None]
+    means = results.mean(axis=1)
+    values = TaskValues(
+        ids=tuple(f"{n:05}" for n in range(right.size)),
+        runs=np.full(right.size, float(runs)),
+        means=means,
+        squares=runs * means * (1 - means),
+    )
+    return RecordedGroup(metrics={"accuracy": float(means.mean())}, tasks={"correct": values})
+
+
+def verdict(before: RecordedGroup, now: RecordedGroup, margin: float) -> str:
+    change = change_of("accuracy", before, now, confidence=0.95)
+    assert change is not None
+    return _decide(change, margin, SCALE, 0.95)[0]
+
+
+def shares_that_pass(n: int, mean: float, runs: int, repeats: int) -> tuple[float, float, float]:
+    """Return the margin that such data resolve, and who passes: unchanged, worse by twice as much."""
+    rng = np.random.default_rng([n, runs, int(100 * mean)])
+    margins = []
+    for _ in range(20):
+        tasks = ease(rng, n, mean)
+        pilot = change_of(
+            "accuracy", answered(rng, tasks, runs), answered(rng, tasks, runs), confidence=0.95
+        )
+        assert pilot is not None
+        margins.append(_resolvable(pilot, 0.95))
+    margin = float(np.mean(margins))
+    passed = [0, 0]
+    for _ in range(repeats):
+        tasks = ease(rng, n, mean)
+        before = answered(rng, tasks, runs)
+        worse = tasks * (1 - 2 * margin / mean)
+        for at, now in enumerate((tasks, worse)):
+            passed[at] += verdict(before, answered(rng, now, runs), margin) == "pass"
+    return margin, passed[0] / repeats, passed[1] / repeats
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("runs", [1, 4])
+@pytest.mark.parametrize("mean", [0.8, 0.95])
+@pytest.mark.parametrize("n", [50, 200, 1000])
+def test_an_unchanged_system_passes_and_a_worse_one_does_not(
+    n: int, mean: float, runs: int
+) -> None:
+    """The figures stand in docs/gate.md."""
+    margin, unchanged, worse = shares_that_pass(n, mean, runs, 500)
+    assert margin < 0.3
+    assert unchanged >= 0.9
+    assert worse <= 0.05
+
+
+@pytest.mark.long
+def test_a_ratchet_does_not_turn_an_unchanged_system_red() -> None:
+    """In 0.1, 93 % of such series were red after 15 runs. Here 86 % pass, and none fails."""
+    rng = np.random.default_rng(3)
+    gained = partial(has_gained, confidence=0.95)
+    ended = []
+    for _ in range(300):
+        tasks = ease(rng, 200, 0.8)
+        recorded = Recorded(groups=(answered(rng, tasks, 1),))
+        for _ in range(15):
+            now = Recorded(groups=(answered(rng, tasks, 1),))
+            last = verdict(recorded.groups[0], now.groups[0], 0.12)
+            if last == "pass":
+                recorded, _ = ratcheted(recorded, now, gained)
+        ended.append(last)
+    assert ended.count("fail") / len(ended) <= 0.01
+    assert ended.count("pass") / len(ended) >= 0.8
+
+
+def test_values_of_tasks_come_back_from_their_json() -> None:
+    values = {
+        "correct": TaskValues(
+            ids=("a", "c"),
+            runs=np.array([1.0, 4.0]),
+            means=np.array([1.0, 0.25]),
+            squares=np.array([0.0, 0.75]),
+        ),
+        "latency": TaskValues(
+            ids=("a", "b"), runs=np.ones(2), means=np.array([0.5, 2.5]), squares=np.zeros(2)
+        ),
+    }
+    written = tasks_json(values)
+    assert written["ids"] == ["a", "b", "c"]
+    assert written["values"]["correct"] == {
+        "runs": [1, 0, 4],
+        "means": [1, 0, 0.25],
+        "squares": [0, 0, 0.75],
+    }
+    again = tasks_from(written)
+    for name, each in values.items():
+        assert again[name].ids == each.ids
+        assert again[name].means.tolist() == each.means.tolist()
+        assert again[name].squares.tolist() == each.squares.tolist()
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [{"runs": [1], "means": [1, 2]}, {"runs": 1, "means": [1]}, {"runs": -1, "means": [1, 2]}],
+)
+def test_values_of_tasks_that_do_not_fit_are_refused(broken: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match="finite numbers"):
+        tasks_from({"ids": ["a", "b"], "values": {"correct": broken}})

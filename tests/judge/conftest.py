@@ -1,3 +1,0 @@
-from tests.runner.suites_at_hand import quick
-
-__all__ = ["quick"]

@@ -1,0 +1,222 @@
+"""Logs of Inspect: a sample is a record."""
+
+from __future__ import annotations
+
+import io
+import json
+import struct
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import zstandard
+from click.testing import CliRunner, Result
+
+import calipers as cal
+from calipers.cli import app
+from calipers.support.errors import DataError
+from tests.engines_at_hand import ENGINES
+from tests.records.log_files import HEADER, inspect_log, sample
+
+
+def _invoke(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(app, [str(each) for each in arguments])
+
+
+def test_a_sample_of_inspect_becomes_a_record(tmp_path: Path) -> None:
+    [record] = cal.read(inspect_log(tmp_path / "a.eval", [sample(1)])).to_dicts()
+    assert record == {
+        "id": "sums/1",
+        "model": "openai/gpt-4o-mini",
+        "category": "easy",
+        "input": "2 + 2?",
+        "target": "4",
+        "answer": "4",
+        "cot": "2 + 2 = 4\nIt is 4",
+        "prompt_tokens": 10.0,
+        "completion_tokens": 5.0,
+        "latency_ms": 1500.0,
+        "duration_seconds": 2.0,
+        "correct": True,
+        "run": 1.0,
+        "tags": '["nightly"]',
+        "trace": json.dumps(
+            {
+                "tool_calls": [
+                    {"tool_name": "add", "success": True},
+                    {"tool_name": "check", "success": False},
+                ]
+            }
+        ),
+        "level": 1.0,
+        "nested": '{"a": 1}',
+        "task": "sums",
+        "score_style": 0.5,
+        "score_match": "C",
+    }
+
+
+@pytest.mark.parametrize(
+    ("value", "correct"),
+    [("C", True), ("I", False), ("N", False), ("P", None), (1, True), (0.0, False), (0.3, None)],
+)
+def test_what_a_score_says_of_right_and_wrong(tmp_path: Path, value: Any, correct: Any) -> None:
+    path = inspect_log(tmp_path / "a.eval", [sample(1, value)])
+    table = cal.read(path)
+    assert (table["correct"][0] if "correct" in table.columns else None) is correct
+
+
+def test_what_the_scorer_left_open_is_not_decided_by_comparing_texts(tmp_path: Path) -> None:
+    samples = [sample(1, "C"), sample(2, "P"), sample(3, None), sample(4, scores={})]
+    path = inspect_log(tmp_path / "a.eval", samples)
+    accuracy = cal.score(path).groups[0].metrics["accuracy"]
+    assert (accuracy.value, accuracy.n, accuracy.missing) == (1.0, 1, 3)
+    assert cal.read(path)["expected"].to_list() == [None, "4", "4", "4"]
+
+
+def test_a_log_without_any_scorer_has_its_answers_compared(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    samples = [sample(1, scores={}), sample(2, scores={}, target="It is 4")]
+    path.write_text(json.dumps({**HEADER, "results": None, "samples": samples}), encoding="utf-8")
+    assert cal.score(path).groups[0].metrics["accuracy"].value == 0.5
+
+
+def test_no_other_scorer_decides_where_the_first_said_nothing(tmp_path: Path) -> None:
+    both = [{"name": "match", "scorer": "match"}, {"name": "style", "scorer": "style"}]
+    header = {**HEADER, "results": {"scores": both}}
+    samples = [sample(1, "C"), sample(2, scores={"style": {"value": 1}})]
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps({**header, "samples": samples}), encoding="utf-8")
+    assert cal.read(path)["correct"].to_list() == [True, None]
+
+
+def test_each_part_of_an_input_may_be_attached(tmp_path: Path) -> None:
+    parts = [{"type": "text", "text": f"attachment://{name}"} for name in ("a", "b")]
+    asked = sample(
+        1, input=[{"role": "user", "content": parts}], attachments={"a": "one", "b": "two"}
+    )
+    assert cal.read(inspect_log(tmp_path / "a.eval", [asked]))["input"].to_list() == ["one\ntwo"]
+
+
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+def test_a_sample_that_was_written_twice_counts_once_as_it_was_last(tmp_path: Path) -> None:
+    path = inspect_log(tmp_path / "a.eval", [sample(1, "I"), sample(2, "C"), sample(1, "C")])
+    assert cal.read(path).select("id", "correct").rows() == [("sums/1", True), ("sums/2", True)]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_every_engine_reads_a_log(tmp_path: Path, engine: str) -> None:
+    samples = [sample(number, "C" if number % 3 else "I") for number in range(1, 8)]
+    path = inspect_log(tmp_path / "a.eval", samples)
+    [group] = cal.score(path, by="task", engine=engine).groups
+    assert group.by == {"task": "sums"}
+    assert group.metrics["accuracy"].value == 5 / 7
+    assert group.metrics["total_tokens_mean"].value == 15
+
+
+def test_failed_and_invalidated_samples_are_errors(tmp_path: Path) -> None:
+    samples = [
+        sample(1, error={"message": "boom"}),
+        sample(2, invalidation={"reason": "wrong key"}),
+        sample(3),
+    ]
+    result = cal.score(inspect_log(tmp_path / "a.eval", samples))
+    assert (result.groups[0].records, result.groups[0].errors) == (3, 2)
+
+
+def test_bare_nan_is_a_null(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    text = json.dumps({**HEADER, "samples": [sample(1)]}, indent=1).replace("0.5", "NaN")
+    path.write_text(text, encoding="utf-8")
+    assert "score_style" not in cal.read(path).columns or cal.read(path)["score_style"][0] is None
+
+
+def test_an_unfinished_log_is_read_by_its_journal(tmp_path: Path) -> None:
+    path = inspect_log(tmp_path / "a.eval", [sample(1), sample(2)], header="_journal/start.json")
+    assert cal.read(path)["model"].to_list() == ["openai/gpt-4o-mini"] * 2
+
+
+@pytest.mark.parametrize("status", ["started", "cancelled", "error", "success"])
+def test_a_run_that_did_not_finish_is_told(tmp_path: Path, status: str) -> None:
+    header = {**HEADER, "status": status}
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps({**header, "samples": [sample(1)]}, indent=2), encoding="utf-8")
+    packed = tmp_path / "a.eval"
+    packed.write_bytes(_zip_in_zstd({"header.json": header, "samples/1_epoch_1.json": sample(1)}))
+    for log in (path, packed):
+        told = any("did not finish" in notice for notice in cal.score(log).notices)
+        assert told is (status != "success")
+
+
+def test_members_in_zstd_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "a.eval"
+    path.write_bytes(_zip_in_zstd({"header.json": HEADER, "samples/1_epoch_1.json": sample(1)}))
+    assert cal.read(path)["id"].to_list() == ["sums/1"]
+
+
+def test_a_frame_that_claims_to_be_huge_is_one_clear_message(tmp_path: Path) -> None:
+    path = tmp_path / "a.eval"
+    huge = struct.pack("<IBQ", 0xFD2FB528, 0xE0, 1 << 46)  # a zstd header that says 64 TiB
+    path.write_bytes(_zip_in_zstd({"header.json": HEADER, "samples/1_epoch_1.json": huge}))
+    with pytest.raises(DataError, match=r"a\.eval"):
+        cal.read(path)
+
+
+def test_a_changed_member_in_zstd_is_one_clear_message(tmp_path: Path) -> None:
+    path = tmp_path / "a.eval"
+    data = _zip_in_zstd({"header.json": HEADER, "samples/1_epoch_1.json": sample(1)})
+    checksum = data.index(b"PK\x01\x02") + 16
+    path.write_bytes(data[:checksum] + bytes([data[checksum] ^ 1]) + data[checksum + 1 :])
+    with pytest.raises(DataError, match="wrong checksum of header"):
+        cal.read(path)
+
+
+def test_an_encrypted_log_is_one_clear_message(tmp_path: Path) -> None:
+    path = inspect_log(tmp_path / "a.eval", [sample(1)])
+    data = bytearray(path.read_bytes())
+    at = data.index(b"PK\x01\x02")
+    data[at + 8] |= 1
+    path.write_bytes(data)
+    with pytest.raises(DataError, match="encrypted"):
+        cal.read(path)
+
+
+def _zip_in_zstd(members: Mapping[str, Any]) -> bytes:
+    """A zip whose members are packed as Inspect does now; Python writes none before 3.14."""
+    out, places = io.BytesIO(), []
+    for name, content in members.items():
+        raw = content if isinstance(content, bytes) else json.dumps(content).encode()
+        packed = raw if isinstance(content, bytes) else zstandard.compress(raw)
+        fields = (93, 0, 0, zlib.crc32(raw), len(packed), len(raw), len(name))
+        places.append((name, fields, out.tell()))
+        out.write(struct.pack("<IHHHHHIIIHH", 0x04034B50, 63, 0, *fields, 0) + name.encode())
+        out.write(packed)
+    start = out.tell()
+    for name, fields, place in places:
+        head = struct.pack("<IHHHHHHIIIH", 0x02014B50, 63, 63, 0, *fields)
+        out.write(head + struct.pack("<HHHHII", 0, 0, 0, 0, 0, place) + name.encode())
+    size, count = out.tell() - start, len(places)
+    out.write(struct.pack("<IHHHHIIH", 0x06054B50, 0, 0, count, count, size, start, 0))
+    return out.getvalue()
+
+
+@pytest.mark.parametrize("kept", [0, 4, 30, 500, -30])
+def test_a_damaged_log_is_one_clear_message(tmp_path: Path, kept: int) -> None:
+    path = inspect_log(tmp_path / "a.eval", [sample(1)])
+    path.write_bytes(path.read_bytes()[:kept])
+    result = _invoke("score", path)
+    assert result.exit_code in (2, 3), result.output
+    assert "a.eval" in result.output
+    assert "Traceback" not in result.output
+
+
+def test_a_sample_that_is_too_large_is_refused(tmp_path: Path) -> None:
+    path = inspect_log(tmp_path / "a.eval", [sample(1, note="x" * 10_000)])
+    with (
+        cal.limit_reading(max_record_mb=0.005),
+        pytest.raises(DataError, match=r"more than 0\.005 MB") as caught,
+    ):
+        cal.read(path)
+    assert "--max-record-mb" in caught.value.fix

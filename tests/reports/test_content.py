@@ -1,0 +1,238 @@
+"""A report says what the score says, in the order that a person needs, and stays one small file."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+import calipers as cal
+from calipers.gates.early import Early, Standing
+from calipers.gates.stored import stored_gate
+from calipers.metrics import metric_named
+from calipers.reports.figures import figure, with_interval
+from tests.reports.pages_at_hand import page_of, records
+
+pytest.importorskip("jinja2", reason="Jinja is not installed (extra `report`)")
+pytest.importorskip("altair", reason="Altair is not installed (extra `report`)")
+
+POLICY = {
+    "thresholds": {
+        "blocking": {"accuracy": "≥ 99%", "latency_p95_ms": "< 5000ms"},
+        "warning": {"ece": "≤ 1%"},
+    },
+    "pass_criteria": {"overall": 0.1, "by_category": {"sums": 0.99}},
+    "required_scenarios": {"ids": ["task-1", "nowhere"]},
+}
+
+
+@pytest.fixture(scope="module")
+def made() -> cal.Report:
+    return cal.report(records(), policy=POLICY)
+
+
+@pytest.fixture(scope="module")
+def html(made: cal.Report) -> str:
+    return made.to_html()
+
+
+def test_every_number_is_the_score_s(made: cal.Report, html: str) -> None:
+    again = cal.score(records(), by="model")
+    text = page_of(html).text
+    assert [group.by for group in made.score.groups] == [group.by for group in again.groups]
+    for ours, theirs in zip(made.score.groups, again.groups, strict=True):
+        for name, measured in theirs.metrics.items():
+            assert ours.metrics[name] == measured
+            if measured.value is not None:
+                unit = metric_named(name).unit
+                assert figure(measured.value, unit) in text
+                assert with_interval(measured, unit).partition(" ")[2] in text
+            else:
+                assert measured.reason is not None
+                assert f"{name}: {measured.reason}" in text
+
+
+def test_the_order_is_that_of_a_person_with_two_minutes(html: str) -> None:
+    parts = ("verdict", "metrics", "breakdowns", "figures", "failed", "samples", "definitions")
+    places = [html.index(f'id="{part}"') for part in parts]
+    assert places == sorted(places)
+    text = page_of(html).text
+    assert text.index("Fail") < text.index("accuracy")
+    assert "accuracy (alpha):" in text
+    assert "where ≥ 99 % is demanded" in text
+
+
+def test_the_checks_stand_there_with_their_reasons(made: cal.Report, html: str) -> None:
+    text = page_of(html).text
+    assert made.gate is not None
+    assert made.gate.verdict == "fail"
+    for check in made.gate.checks:
+        assert check.name in text
+        if check.reason:
+            assert re.sub(r"\s+", " ", check.reason.removeprefix(f"{check.verdict}: ")) in text
+
+
+def test_every_metric_leads_to_its_definition(html: str) -> None:
+    page = page_of(html)
+    ids = {attributes.get("id") for _, attributes in page.tags}
+    links = {str(each.get("href")) for tag, each in page.tags if tag == "a"}
+    assert "#def-accuracy" in links
+    assert {link[1:] for link in links if link.startswith("#")} <= ids
+    assert not [link for link in links if not link.startswith("#")]
+
+
+def test_figures_carry_totals_and_no_records(html: str) -> None:
+    specs = page_of(html).specs()
+    assert {"spec-reliability", "spec-cost_pass_rate", "spec-latency", "spec-tokens"} <= set(specs)
+    assert "What is" not in json.dumps(specs)
+    assert '"url"' not in json.dumps(specs)
+    assert "expr" not in json.dumps(specs)
+
+
+def test_what_failed_has_its_ids(made: cal.Report, html: str) -> None:
+    calls = [each for each in made.failures if each.what == "timeout"]
+    wrong = [each for each in made.failures if each.what == "wrong"]
+    rows = records()
+    for each in calls:
+        ids = {row["id"] for row in rows if row["model"] == each.by["model"] and row["error"]}
+        assert set(each.ids) == ids
+    for each in wrong:
+        bad = [
+            row
+            for row in rows
+            if row["model"] == each.by["model"] and not row["passed"] and not row["error"]
+        ]
+        assert each.records == len(bad)
+        assert set(each.ids) == {row["id"] for row in bad}
+    text = page_of(html).text
+    assert "call failed: timeout" in text
+    assert "Flaky tasks" in text
+
+
+def test_the_breakdown_is_the_score_by_category(made: cal.Report, html: str) -> None:
+    again = cal.score(records(), by=["category", "model"], metrics=["accuracy"])
+    ours = made.breakdowns["category"]
+    text = page_of(html).text
+    for group, theirs in zip(ours.groups, again.groups, strict=True):
+        assert group.by == theirs.by
+        assert group.metrics["accuracy"] == theirs.metrics["accuracy"]
+        assert figure(theirs.metrics["accuracy"].value) in text
+
+
+def test_samples_are_bounded_and_the_rest_is_counted(made: cal.Report) -> None:
+    few = cal.report(records(), samples=7)
+    assert len(few.samples) == 7
+    assert few.samples[0].kind == "wrong"
+    assert sum(few.kinds.values()) == 120
+    assert "113 are not shown here" in page_of(few.to_html()).text
+    none = cal.report(records(), samples=0)
+    assert none.samples == ()
+    assert 'id="samples"' not in none.to_html()
+    shown = [sample.kind for sample in made.samples]
+    assert [shown.count(kind) for kind in ("wrong", "failed", "right")] == [42, 7, 6]
+
+
+def test_a_long_text_is_clipped_and_says_so() -> None:
+    rows = [{"id": "a", "answer": "x" * 5000, "target": "y"}]
+    text = page_of(cal.report(rows).to_html()).text
+    assert "… (3,500 more characters)" in text
+
+
+def test_tiers_have_grades_and_uplift() -> None:
+    rows = [row | {"tier": tier} for tier in ("T0", "T1") for row in records(20, models=("m",))]
+    made = cal.report(rows)
+    text = page_of(made.to_html()).text
+    assert made.score.tiers[0].baseline == "T0"
+    assert "Tiers against T0" in text
+    assert "+0.00 %" in text
+    assert "spec-composite_by_tier" in page_of(made.to_html()).specs()
+
+
+def test_without_a_policy_the_main_numbers_stand_first() -> None:
+    text = page_of(cal.report(records()).to_html()).text
+    assert "No verdict" in text
+    assert "No policy was given, so nothing was decided." in text
+    assert text.index("accuracy: alpha") < text.index("Metrics Reasoning")
+
+
+def test_one_plain_record_is_a_report_too() -> None:
+    html = cal.report([{"answer": "4", "target": "4"}]).to_html()
+    assert "Nothing: no call failed" in html
+    assert len(html) < 100_000  # without figures, the script that draws them is not there
+
+
+def test_100_000_records_stay_small(tmp_path: Path) -> None:
+    few = pl.DataFrame(records())
+    rows = pl.concat([few] * 840).with_columns(pl.int_range(pl.len()).cast(pl.String).alias("id"))
+    made = cal.report(rows, tmp_path / "report.html")
+    assert made.score.records == rows.height > 100_000
+    assert (tmp_path / "report.html").stat().st_size < 5_000_000
+
+
+def test_very_many_groups_stay_small_too() -> None:
+    few = pl.DataFrame(records())
+    ids = pl.int_range(pl.len()).cast(pl.String).alias("id")
+    made = cal.report(pl.concat([few] * 20).with_columns(ids), by="id", samples=5)
+    assert len(made.score.groups) == 2400
+    html, told = made.to_html(), made.to_markdown()
+    assert len(html) < 4_000_000
+    assert "the first 200 of 2400 groups" in html
+    assert len(told) < 500_000
+    assert "The first 100 of 2,400 groups." in told
+
+
+def test_the_same_records_give_the_same_bytes() -> None:
+    assert cal.report(records()).to_html() == cal.report(records()).to_html()
+
+
+def test_markdown_holds_the_same_numbers(made: cal.Report) -> None:
+    told = made.to_markdown()
+    for group in made.score.groups:
+        for name, measured in group.metrics.items():
+            assert with_interval(measured, metric_named(name).unit) in told
+    for heading in ("## Metrics", "## By category", "## What failed", "## Samples"):
+        assert heading in told
+    assert "gate: fail" in told
+
+
+def test_a_verdict_comes_back_from_its_json(made: cal.Report) -> None:
+    gate = made.gate
+    assert gate is not None
+    stored: dict[str, Any] = json.loads(gate.to_json())
+    again = stored_gate(stored)
+    assert again is not None
+    assert again.to_dict() == gate.to_dict()
+    early = Early(stopped=True, made=3, planned=9, seed=1, alpha=0.05, shared_by=2)
+    standing = Standing(name="accuracy", decided="fail", tasks=3, of=9, low=0.1, after=2)
+    check = replace(gate.checks[0], sequence=standing, evidence=({"judge": "j", "kappa": 0.5},))
+    whole = replace(gate, early=early, checks=(check, *gate.checks[1:]))
+    again = stored_gate(json.loads(whole.to_json()))
+    assert again is not None
+    assert again.to_dict() == whole.to_dict()
+    assert stored_gate({}) is None
+    assert stored_gate({**stored, "checks": [{"name": 1}]}) is None
+    assert stored_gate({**stored, "records": "many"}) is None
+    assert stored_gate({**stored, "schema": "calipers.gate/2"}) is None
+
+
+def test_bad_rows_are_left_out_of_every_count() -> None:
+    rows = [{"id": "a", "passed": True}, {"id": "b", "passed": False, "impl_rate": 1.5}]
+    made = cal.report(rows, on_bad="skip")
+    assert made.score.records == sum(made.kinds.values()) == 1
+
+
+def test_what_judges_said_is_in_the_samples() -> None:
+    said = {"judge": "strict", "passed": False, "weighted_score": 0.2, "reasoning": "no file"}
+    (sample,) = cal.report([{"id": "a", "judgments": [said]}]).samples
+    assert sample.texts["judges"] == "strict: not passed; 0.2; no file"
+
+
+def test_records_without_a_field_of_ours_say_so() -> None:
+    page = cal.report([{"colour": "red"}]).to_html()
+    assert "No metric reads any field of these records." in page
+    assert 'id="definitions"' not in page

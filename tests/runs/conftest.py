@@ -1,0 +1,3 @@
+from tests.runs.suites_at_hand import quick
+
+__all__ = ["quick"]

@@ -1,0 +1,155 @@
+"""Runs a suite in forked processes and kills each at a random moment, until it is complete.
+
+python -m tests.runs.killing SUITE FOLDER KILLS CONCURRENCY SEED
+
+What takes time to import is imported once, before the first fork. After every kill it is checked
+that nothing is lost and that no more calls were made for nothing than are in flight. A suite that is
+complete begins anew in another folder, until there were enough kills.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import random
+import signal
+import sys
+import time
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import aiohttp  # noqa: F401
+import polars as pl  # noqa: F401 (its threads begin with its first use, which is in the child)
+
+import calipers.gates.decide
+import calipers.systems.chat  # noqa: F401
+from calipers.runs.preparing import prepared
+from calipers.runs.running import run_suite
+from calipers.support.errors import CalipersError
+
+CALLS = "calls.log"  # a line per call of the system, beside the suite
+JUDGED = "judge_calls.log"  # a line per request to a judge
+_STARTING = 0.1  # seconds, of which some kills come in the first
+_CALLING = 0.08  # seconds after the first call, within which the others come
+
+
+def fork_run(suite: Path, folder: Path) -> int:
+    """Begin a run in a process of its own; return its id."""
+    pid = os.fork()
+    if pid:
+        return pid
+    code = 9
+    try:
+        quiet = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(quiet, 1)
+        os.dup2(quiet, 2)
+        result = run_suite(prepared(suite), folder, lambda _: nullcontext(), report=False)
+        code = result.exit_code
+    except CalipersError as error:
+        (suite.parent / "failed").write_text(f"{error.message}; {error.fix}")
+    except BaseException as error:  # noqa: BLE001 (told of by the parent)
+        (suite.parent / "failed").write_text(repr(error))
+    finally:
+        os._exit(code)
+
+
+class Books:
+    """What was paid for, and what of it is kept."""
+
+    def __init__(self, suite: Path, concurrency: int) -> None:
+        self._base = suite.parent
+        self._concurrency = concurrency
+        self._kept: set[tuple[Any, ...]] = set()
+        self._calls = self._count(CALLS)
+        self._judge_calls_before = self._count(JUDGED)
+        self._judged: set[tuple[Any, ...]] = set()
+        self.kills = 0
+
+    def _count(self, name: str) -> int:
+        path = self._base / name
+        return path.read_bytes().count(b"\n") if path.exists() else 0
+
+    def wait(self, pid: int, luck: random.Random) -> tuple[int, int]:
+        """Wait for a random moment of a process; return its id and status if it ends before."""
+        ended = status = 0
+        if luck.random() < 0.2:
+            time.sleep(luck.uniform(0, _STARTING))
+        else:
+            while not ended and self._count(CALLS) == self._calls:
+                time.sleep(0.001)
+                ended, status = os.waitpid(pid, os.WNOHANG)
+            time.sleep(0 if ended else luck.uniform(0, _CALLING))
+        return (ended, status) if ended else os.waitpid(pid, os.WNOHANG)
+
+    def check(self, folder: Path) -> None:
+        """Check the folder after one more process has ended."""
+        now, judged = _answers(folder)
+        lost = {key for key in self._kept if not key[-1]} - now
+        assert not lost, f"lost: {sorted(lost)[:3]}"
+        assert self._judged <= judged, "a judgment is lost"
+        calls = self._count(CALLS)
+        for_nothing = calls - self._calls - len(now - self._kept)
+        assert for_nothing <= self._concurrency, f"{for_nothing} calls for nothing"
+        self._calls, self._kept, self._judged = calls, self._kept | now, judged
+        twice = self._count(JUDGED) - self._judge_calls_before - len(judged)
+        assert twice <= self.kills * self._concurrency, f"{twice} judgments for nothing"
+
+
+def _answers(folder: Path) -> tuple[set[tuple[Any, ...]], set[tuple[Any, ...]]]:
+    """Return the calls that are kept, failed ones marked as such, and those that are judged."""
+    kept, judged = set(), set()
+    for name in ("records.jsonl", ".unjudged.jsonl"):
+        path = folder / name
+        for line in path.read_bytes().split(b"\n")[:-1] if path.exists() else ():
+            record = json.loads(line)
+            key = (record["model"], record["id"], record["run"])
+            kept.add((*key, "error" in record))
+            if any(each.get("scores") for each in record.get("judgments", ())):
+                judged.add(key)
+    return kept, judged
+
+
+def kill_until_complete(suite: Path, folder: Path, books: Books, most: int, luck: Any) -> None:
+    """Kill runs of a suite, at most so often, and see it complete."""
+    while True:
+        pid = fork_run(suite, folder)
+        if books.kills < most:
+            ended, status = books.wait(pid, luck)
+            if not ended:
+                os.kill(pid, signal.SIGKILL)
+                books.kills += 1
+                _, status = os.waitpid(pid, 0)
+        else:
+            _, status = os.waitpid(pid, 0)
+        books.check(folder)
+        if os.WIFEXITED(status):
+            failed = suite.parent / "failed"
+            assert not failed.exists(), failed.read_text()
+            if os.WEXITSTATUS(status) == 0:
+                return
+            assert os.WEXITSTATUS(status) == 3, status  # calls failed, and are made anew
+
+
+def main(suite: Path, results: Path, kills: int, concurrency: int, seed: int) -> None:
+    """Kill so often; print what came of it."""
+    luck = random.Random(seed)
+    gc.freeze()
+    done = rounds = 0
+    while done < kills:
+        books = Books(suite, concurrency)
+        folder = results / f"round{rounds}"
+        kill_until_complete(suite, folder, books, kills - done, luck)
+        records = [json.loads(line) for line in (folder / "records.jsonl").open()]
+        keys = {(each["model"], each["id"], each["run"]) for each in records}
+        planned = json.loads((folder / "manifest.json").read_text())["data"]["tasks"]
+        models = {each["model"] for each in records}
+        assert len(keys) == len(records) == planned * len(models)
+        done += books.kills
+        rounds += 1
+    sys.stdout.write(json.dumps({"kills": done, "rounds": rounds}))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), Path(sys.argv[2]), *map(int, sys.argv[3:6]))

@@ -1,0 +1,92 @@
+"""The records worth reading: what went wrong first, of every system, and never too many."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import calipers as cal
+from tests.reports.pages_at_hand import records
+
+_rows = st.fixed_dictionaries(
+    {"id": st.sampled_from("abcdef"), "model": st.sampled_from(["m", "n"])},
+    optional={
+        "passed": st.one_of(st.none(), st.booleans()),
+        "correct": st.one_of(st.none(), st.booleans()),
+        "prob_correct": st.one_of(st.none(), st.floats(0, 1)),
+        "error": st.sampled_from([None, None, "timeout: x", "odd", ""]),
+        "run": st.one_of(st.integers(1, 3), st.none()),
+    },
+)
+
+
+def kind_of(row: dict[str, Any]) -> str:
+    if row.get("error"):
+        return "failed"
+    good = row.get("passed")
+    good = row.get("correct") if good is None else good
+    return "unknown" if good is None else "right" if good else "wrong"
+
+
+@settings(max_examples=25)
+@given(rows=st.lists(_rows, min_size=1, max_size=40), most=st.integers(0, 20))
+def test_kinds_are_counted_and_samples_bounded(rows: list[dict[str, Any]], most: int) -> None:
+    made = cal.report(rows, samples=most)
+    counts = Counter(map(kind_of, rows))
+    assert made.kinds == {kind: count for kind, count in counts.items() if count}
+    shown = Counter(sample.kind for sample in made.samples)
+    assert sum(shown.values()) <= most
+    assert all(shown[kind] <= counts[kind] for kind in shown)
+    assert not shown["right"] + shown["unknown"]  # there is nothing in them to read
+    if counts["wrong"] + counts["failed"] >= most:
+        assert sum(shown.values()) >= 0.7 * most
+    wrong = sum(each.records for each in made.failures if each.what == "wrong")
+    assert wrong == counts["wrong"]
+    failed = sum(each.records for each in made.failures if each.what != "wrong")
+    assert failed == counts["failed"]
+
+
+def test_errors_are_told_by_their_kind() -> None:
+    rows = [
+        {"id": "a", "error": "rate_limit: slow down"},
+        {"id": "b", "error": "rate_limit: again"},
+        {"id": "c", "error": "something odd: yes"},
+    ]
+    told = {each.what: each.ids for each in cal.report(rows).failures}
+    assert told == {"rate_limit": ("a", "b"), "error": ("c",)}
+
+
+def test_what_was_sure_and_wrong_comes_first_and_tasks_before_their_runs() -> None:
+    rows = [
+        {"id": "a", "run": 1, "correct": False, "prob_correct": 0.5},
+        {"id": "b", "run": 1, "correct": False, "prob_correct": 0.99},
+        {"id": "b", "run": 2, "correct": False, "prob_correct": 0.98},
+        {"id": "c", "run": 1, "correct": False},
+    ]
+    shown = [(each.id, each.by["run"]) for each in cal.report(rows).samples]
+    assert shown == [("b", "1"), ("a", "1"), ("c", "1"), ("b", "2")]
+
+
+def test_a_name_keeps_its_point_and_a_run_has_none() -> None:
+    rows = [{"id": "a", "model": "v4.0", "run": 2.0, "correct": False}]
+    [sample] = cal.report(rows).samples
+    assert sample.by == {"model": "v4.0", "run": "2"}
+
+
+def test_very_many_systems_are_counted_as_one() -> None:
+    rows = [{"id": str(n), "model": f"m{n}", "correct": False} for n in range(300)]
+    made = cal.report(rows, samples=10)
+    assert len(made.samples) == 10
+    assert [(each.by, each.records, len(each.ids)) for each in made.failures] == [({}, 300, 50)]
+
+
+def test_every_system_has_its_share() -> None:
+    rows = records(40, models=("a", "b", "c"))
+    shown = Counter(
+        each.by["model"] for each in cal.report(rows, samples=12).samples if each.kind == "wrong"
+    )
+    assert max(shown.values()) - min(shown.values()) <= 1
+    assert set(shown) == {"a", "b", "c"}

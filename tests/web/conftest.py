@@ -1,4 +1,0 @@
-from tests.browser import browser, watched
-from tests.web.dashboards import cache, serving
-
-__all__ = ["browser", "cache", "serving", "watched"]
