@@ -8,8 +8,8 @@ import pytest
 
 import calipers
 from benchmarks.model_server import ModelServer
+from calipers.judges.spec import Judge
 from calipers.records.judgment_shape import who_judged
-from calipers.runs.suite import Judge
 from tests.files import write_lines
 from tests.judges.test_judging import judge, judgments, reviews
 

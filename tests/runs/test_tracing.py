@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from benchmarks.model_server import ModelServer
-from calipers.runs.suite import System
 from calipers.runs.tracing import Tracing
+from calipers.systems.spec import System
 from tests.runs.suites_at_hand import ANSWER, chat, suite_folder, sums
 
 pytestmark = pytest.mark.usefixtures("quick")

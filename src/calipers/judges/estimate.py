@@ -12,9 +12,9 @@ from calipers.judges.models import Judgement, asks_confidence
 from calipers.judges.panels import rubrics_of
 from calipers.judges.request import NothingToJudge, request
 from calipers.judges.rubrics import Rubric
-from calipers.runs.estimate import Estimate, SystemEstimate, prompt_tokens
-from calipers.runs.suite import Judge
+from calipers.judges.spec import Judge
 from calipers.systems.budget import most_output
+from calipers.systems.estimate import Estimate, SystemEstimate, prompt_tokens
 from calipers.systems.journal import Journal
 from calipers.systems.pricing import pricing_of
 

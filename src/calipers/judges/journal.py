@@ -7,7 +7,7 @@ from typing import Any
 
 from calipers.judges.models import Judgement
 from calipers.judges.rubrics import Rubric
-from calipers.runs.suite import Judge
+from calipers.judges.spec import Judge
 from calipers.support.errors import DataError, UsageError
 from calipers.systems.journal import Journal, encoded
 

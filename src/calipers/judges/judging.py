@@ -22,16 +22,16 @@ from calipers.judges.journal import JudgeJournal, Place
 from calipers.judges.judged import COUNTED, JudgedFiles, judged_files
 from calipers.judges.models import Judgement, OutOfBudget, Pace
 from calipers.judges.panels import WorkingJudge, open_judges, rubrics_of, with_judgements
+from calipers.judges.prices import check_prices
 from calipers.judges.rubrics import Rubric
+from calipers.judges.spec import Judge
 from calipers.records.tasks import read_records
-from calipers.runs.suite import Judge
 from calipers.support.errors import DataError, EmptyError, UsageError
 from calipers.support.whole_files import PRIVATE
 from calipers.systems import mask_for
 from calipers.systems.budget import Budget
 from calipers.systems.journal import Journal, encoded
 from calipers.systems.loop import run_to_end
-from calipers.systems.pricing import check_prices
 from calipers.systems.tally import Tally
 
 _JOURNAL = ".journal"

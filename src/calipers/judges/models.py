@@ -11,7 +11,7 @@ from calipers.judges.answers import Answer, BadAnswer, NoAnswer, read_answer
 from calipers.judges.cache import Cache
 from calipers.judges.request import CONFIDENCE, NothingToJudge, Request, request
 from calipers.judges.rubrics import Rubric
-from calipers.runs.suite import Judge
+from calipers.judges.spec import Judge
 from calipers.systems import Call, Fault, Mask, Reply, System
 from calipers.systems.asking import Asking
 from calipers.systems.budget import Budget

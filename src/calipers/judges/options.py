@@ -10,8 +10,8 @@ from typing import Any, Literal, Required, TypedDict
 
 from calipers.judges.judging import Work
 from calipers.judges.models import Pace
+from calipers.judges.spec import Judge
 from calipers.metrics.cost.prices import Prices, read_prices
-from calipers.runs.suite import Judge
 from calipers.support.config.files import ConfigFile
 from calipers.support.errors import UsageError
 

@@ -22,7 +22,7 @@ from calipers.judges.models import (
 )
 from calipers.judges.request import CONFIDENCE
 from calipers.judges.rubrics import Rubric, read_rubric
-from calipers.runs.suite import Escalate, Judge
+from calipers.judges.spec import Escalate, Judge
 from calipers.support.errors import UsageError
 from calipers.systems import Mask
 from calipers.systems.budget import Budget
@@ -172,17 +172,6 @@ async def judged(judges: Sequence[WorkingJudge], record: dict[str, Any]) -> dict
         *(judge(record, at) for judge in judges for at in range(1, judge.judge.samples + 1))
     )
     return with_judgements(record, found)
-
-
-def judgments_in(record: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The judgements that a record of ours holds."""
-    found = record.get("judgments")
-    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
-
-
-def judging_cost(record: Mapping[str, Any]) -> float:
-    """What the judges of a record cost, as far as that is known."""
-    return sum(each.get("cost_usd") or 0.0 for each in judgments_in(record))
 
 
 def with_judgements(record: Mapping[str, Any], found: Sequence[Judgement]) -> dict[str, Any]:

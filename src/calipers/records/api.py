@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import polars as pl
 
-from calipers.records.convert import Converted, batches, convert_data, open_whole
-from calipers.scores import Progress
+from calipers.records.convert import Converted, Progress, batches, convert_data, open_whole
 from calipers.support.arguments import no_progress, path_of
 
 if TYPE_CHECKING:

@@ -115,3 +115,14 @@ def _read(field: Field, judgment: Mapping[str, Any]) -> Any:
         return field.read(judgment.get(field.name))
     except BadValue as problem:
         raise BadValue(f"{field.name}: {problem}") from None
+
+
+def judgments_in(record: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The judgements that a record of ours holds."""
+    found = record.get("judgments")
+    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+
+
+def judging_cost(record: Mapping[str, Any]) -> float:
+    """What the judges of a record cost, as far as that is known."""
+    return sum(each.get("cost_usd") or 0.0 for each in judgments_in(record))

@@ -21,8 +21,8 @@ from calipers.reports.terminal import rendered
 from calipers.statistics.intervals import wilson
 
 if TYPE_CHECKING:
-    from calipers.runs.estimate import Estimate
     from calipers.runs.finish import RunResult
+    from calipers.systems.estimate import Estimate
     from calipers.systems.tally import Tally
 
 _LINE_EVERY = 10.0  # seconds, where there is no terminal

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from time import monotonic, perf_counter
 from typing import Any
 
-from calipers.judges.panels import judging_cost
+from calipers.records.judgment_shape import judging_cost
 from calipers.runs.plan import Place, Plan
 from calipers.runs.records import Reading
 from calipers.runs.schedule import Course

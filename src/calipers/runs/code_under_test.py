@@ -17,10 +17,11 @@ from hashlib import sha256
 from importlib.machinery import SOURCE_SUFFIXES
 from pathlib import Path
 
-from calipers.runs.suite import Suite, System
+from calipers.runs.suite import Suite
 from calipers.support.errors import UsageError
 from calipers.systems.local_imports import LocalImports
 from calipers.systems.reloading import imported_since
+from calipers.systems.spec import System
 
 _MODULE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 _LARGEST = 64 << 20  # bytes of a file that is hashed at every start

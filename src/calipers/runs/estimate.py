@@ -3,38 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from calipers.runs.plan import Place, Plan
 from calipers.systems.budget import most_output
+from calipers.systems.estimate import Estimate, SystemEstimate, prompt_tokens
 from calipers.systems.pricing import Pricing, pricing_of
-
-_BYTES_PER_TOKEN = 4  # of plain English; other texts have fewer
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SystemEstimate:
-    """What one system's calls would take."""
-
-    name: str
-    calls: int
-    input_tokens: int | None = None  # about
-    output_tokens: int | None = None  # at most
-    input_usd: float | None = None
-    most_usd: float | None = None
-    price: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Estimate:
-    """What a suite would take, from an empty folder."""
-
-    systems: tuple[SystemEstimate, ...]
-
-    @property
-    def calls(self) -> int:
-        """In all."""
-        return sum(each.calls for each in self.systems)
 
 
 def estimated(plan: Plan, prices: Sequence[Pricing | None]) -> Estimate:
@@ -80,11 +53,6 @@ def _of_model(plan: Plan, system: int, pricing: Pricing | None) -> SystemEstimat
         most_usd=_cost(pricing, tokens, output, plan.per_system) if pricing and bounded else None,
         price=None if pricing is None else pricing.source,
     )
-
-
-def prompt_tokens(prompt: str) -> int:
-    """About how many tokens a prompt has."""
-    return len(prompt.encode()) // _BYTES_PER_TOKEN + 1
 
 
 def _cost(pricing: Pricing, tokens: int, output: int, calls: int) -> float:

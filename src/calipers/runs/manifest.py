@@ -14,7 +14,7 @@ from calipers.records.tasks import Tasks
 from calipers.runs.code_under_test import hash_code
 from calipers.runs.suite import Suite
 from calipers.support.version import __version__
-from calipers.systems import mask_of
+from calipers.systems import mask_for
 from calipers.systems.pricing import Pricing
 from calipers.systems.servers import hash_servers
 
@@ -50,7 +50,7 @@ def new_manifest(
         "servers": hash_servers((*suite.systems, *models)),
         **({"rubrics": {judge.name: each.hash for judge, each in judges}} if rubrics else {}),
     }
-    return mask_of(suite).values(found)  # type: ignore[no-any-return]
+    return mask_for(suite.served).values(found)  # type: ignore[no-any-return]
 
 
 def _hash_policy(suite: Suite, base: Path) -> dict[str, str]:

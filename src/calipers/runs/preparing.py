@@ -12,10 +12,11 @@ from calipers.judges.rubrics import Rubric
 from calipers.records.tasks import read_tasks
 from calipers.runs.finish import gate_fields
 from calipers.runs.plan import Plan
+from calipers.runs.prices import price_notices, pricings
 from calipers.runs.suite import Suite, read_suite
 from calipers.runs.until_decided import UntilDecided, until_decided
 from calipers.scores.calibration import read_all
-from calipers.systems.pricing import Pricing, price_notices, pricings
+from calipers.systems.pricing import Pricing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

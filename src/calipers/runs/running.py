@@ -17,20 +17,21 @@ from typing import Any, TextIO, cast
 
 from calipers.judges.models import Pace
 from calipers.judges.panels import WorkingJudge, judged, open_judges
-from calipers.judges.rejudging import Rejudging
 from calipers.runs.calling import Calling
 from calipers.runs.choosing import choose_folder
 from calipers.runs.code_under_test import hash_code, hash_imported
 from calipers.runs.finish import RunResult, ended
 from calipers.runs.folder import Folder
 from calipers.runs.manifest import ANSWERS, FRESH, IMPORTED, new_manifest
+from calipers.runs.opening import open_systems
 from calipers.runs.preparing import Prepared, deciding_course
+from calipers.runs.rejudging import Rejudging
 from calipers.runs.run_manifest import REPLACED, RunManifest
 from calipers.runs.schedule import AllCalls, Course
 from calipers.runs.state import DONE, State
 from calipers.runs.unjudged import Unjudged, unjudged_notice
 from calipers.runs.until_decided import UntilDecided
-from calipers.systems import mask_of, open_systems
+from calipers.systems import mask_for
 from calipers.systems.budget import Budget
 from calipers.systems.journal import Journal
 from calipers.systems.loop import run_to_end
@@ -229,7 +230,7 @@ class _Run:
                     journal=journal,
                     budget=budget,
                     prices=of.prices,
-                    mask=mask_of(of.suite),
+                    mask=mask_for(of.suite.served),
                     judged=partial(judged, judges),
                     unjudged=self._unjudged if judges else None,
                 )
@@ -253,7 +254,7 @@ class _Run:
 
     def _to_end(self, work: Coroutine[Any, Any, None], state: State, budget: Budget) -> str | None:
         """Work until all is done; say why, if some is left."""
-        printed = MaskedLines(sys.stderr, mask_of(self._of.suite))
+        printed = MaskedLines(sys.stderr, mask_for(self._of.suite.served))
         try:
             with self._watch(state.tally), redirect_stdout(cast("TextIO", printed)):
                 run_to_end(work)
@@ -283,7 +284,7 @@ class _Run:
                 retries=suite.retries,
                 timeout_seconds=suite.timeout_seconds,
             ),
-            mask=mask_of(suite),
+            mask=mask_for(suite.served),
             say=self._say,
             cache=None if suite.cache is None or self._is_fresh else self._of.base / suite.cache,
         )

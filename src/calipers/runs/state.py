@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from calipers.judges.panels import FAILED as FAILED_JUDGEMENT
-from calipers.judges.panels import judging_cost, judgments_in
+from calipers.records.judgment_shape import judging_cost, judgments_in
 from calipers.records.rows import scalar_type
 from calipers.runs.plan import Key, Plan
 from calipers.support.errors import DataError

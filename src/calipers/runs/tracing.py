@@ -9,7 +9,7 @@ from time import time_ns
 from typing import Any
 from urllib.parse import urlsplit
 
-from calipers.runs.suite import System
+from calipers.systems.spec import System
 
 _USAGE = {
     "gen_ai.usage.output_tokens": ("completion_tokens",),

@@ -13,7 +13,7 @@ from typing import Any
 
 from calipers.judges.models import Judgement
 from calipers.judges.panels import FAILED, with_judgements
-from calipers.runs.suite import Judge
+from calipers.judges.spec import Judge
 from calipers.systems.journal import Journal, encoded
 
 _REASON = "not judged: the run ended before"

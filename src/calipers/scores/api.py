@@ -47,10 +47,10 @@ def score(
 
     `data` is a path, a glob, a folder of Parquet parts, several of these, a list of dicts, or a
     Polars, pandas or Arrow table. `rename` maps the record's fields to the data's names.
-    `choices` say how metrics are computed, see `calipers.scores.choices.Choices`; a gate's `policy` brings
-    the weights of scenarios and the latency budget. With `tasks="fixed"` intervals hold for these
-    very tasks: only the noise of their runs counts. A judge's `calibration` file corrects the means
-    of what it judged.
+    `choices` say how metrics are computed, see `calipers.scores.choices.Choices`; a gate's
+    `policy` brings the weights of scenarios and the latency budget. With `tasks="fixed"`
+    intervals hold for these very tasks: only the noise of their runs counts. A judge's
+    `calibration` file corrects the means of what it judged.
 
     >>> score([{"answer": "4", "target": "4"}]).groups[0].metrics["accuracy"].value
     1.0

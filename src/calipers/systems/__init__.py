@@ -2,7 +2,6 @@
 
 from calipers.systems.calls import Call, Fault, Reply, System
 from calipers.systems.masking import Mask
-from calipers.systems.opening import open_systems
-from calipers.systems.secrets import mask_for, mask_of
+from calipers.systems.secrets import mask_for
 
-__all__ = ["Call", "Fault", "Mask", "Reply", "System", "mask_for", "mask_of", "open_systems"]
+__all__ = ["Call", "Fault", "Mask", "Reply", "System", "mask_for"]

@@ -1,26 +1,17 @@
-"""From what a suite says of its systems to systems that can be asked."""
+"""Open the models that a suite names: each can then be asked."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
-from dataclasses import dataclass
-from pathlib import Path
+from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING
 
-from calipers.runs.suite import Judge, Served, Suite
-from calipers.runs.suite import System as SuiteSystem
 from calipers.support.errors import UsageError
-from calipers.systems.cache import Cached, Say
-from calipers.systems.callables import PythonFunction, load_function
 from calipers.systems.calls import System
-from calipers.systems.commands import Command
-from calipers.systems.leash import Leash, held
 from calipers.systems.masked import Masked
 from calipers.systems.masking import Mask
-from calipers.systems.own_loop import OwnLoop
-from calipers.systems.secrets import key_of, mask_for, mask_of
-from calipers.systems.servers import hash_servers
+from calipers.systems.secrets import key_of, mask_for
+from calipers.systems.spec import Served, ServedModel
 from calipers.systems.wire import open_session
 
 if TYPE_CHECKING:
@@ -29,56 +20,18 @@ if TYPE_CHECKING:
 _CHAT = ("openai", "openai-chat")
 
 
-@dataclass(slots=True)
-class _Shared:
-    """What systems have in common, each where one of them needs it."""
-
-    session: ClientSession | None = None
-    leash: Leash | None = None
-    loop: OwnLoop | None = None
-
-
 @asynccontextmanager
-async def open_systems(
-    suite: Suite, folder: Path, say: Say, *, fresh: bool = False
-) -> AsyncIterator[list[System]]:
-    """Open the suite's systems, in order.
-
-    Args:
-        suite: The suite.
-        folder: What its paths are relative to.
-        say: Hears of troubles.
-        fresh: Whether every call is made, also where the suite's cache has a reply.
-    """
-    async with AsyncExitStack() as stack:
-        shared = _Shared()
-        if any(each.model or each.http for each in suite.systems):
-            shared.session = await stack.enter_async_context(open_session())
-        if any(each.command for each in suite.systems):
-            shared.leash = stack.enter_context(held())
-        if any(each.python for each in suite.systems):
-            shared.loop = stack.enter_context(OwnLoop())
-        mask = mask_of(suite)
-        with _masked_errors(mask):
-            opened = [_opened(each, suite, folder, shared, say) for each in suite.systems]
-        yield [
-            _cached(Masked(system, mask), each, suite, folder, say, fresh=fresh)
-            for system, each in zip(opened, suite.systems, strict=True)
-        ]
-
-
-@asynccontextmanager
-async def open_models(judges: Sequence[Judge]) -> AsyncIterator[list[System]]:
-    """The judges' models, in order."""
-    mask = mask_for(judges)
+async def open_models(models: Sequence[ServedModel]) -> AsyncIterator[list[System]]:
+    """Open the models, in order."""
+    mask = mask_for(models)
     async with open_session() as session:
-        with _masked_errors(mask):
-            opened = [_model(each.model, each, session, logprobs=False) for each in judges]
+        with mask_errors(mask):
+            opened = [open_model(each.model, each, session, logprobs=False) for each in models]
         yield [Masked(each, mask) for each in opened]
 
 
 @contextmanager
-def _masked_errors(mask: Mask) -> Iterator[None]:
+def mask_errors(mask: Mask) -> Iterator[None]:
     """Take keys out of what an SDK, or a file of Python, says when it cannot be loaded."""
     try:
         yield
@@ -86,37 +39,8 @@ def _masked_errors(mask: Mask) -> Iterator[None]:
         raise UsageError(mask(error.message), fix=mask(error.fix)) from None
 
 
-def _cached(
-    system: System, of: SuiteSystem, suite: Suite, folder: Path, say: Say, *, fresh: bool
-) -> System:
-    """Models are asked once for the same, where the suite names a cache."""
-    if suite.cache is None or of.model is None:
-        return system
-    weighed = suite.confidence is not None and suite.confidence.logprobs
-    asked = {"model": of.model, "base_url": of.base_url, "logprobs": weighed}
-    asked |= hash_servers([of])
-    return Cached(system, folder / suite.cache, asked, say, reads=not fresh)
-
-
-def _opened(system: SuiteSystem, suite: Suite, folder: Path, shared: _Shared, say: Say) -> System:
-    if system.python is not None:
-        assert shared.loop is not None
-        return PythonFunction(load_function(system.python, folder), shared.loop, say)
-    if system.command is not None:
-        assert shared.leash is not None
-        return Command(system.command, folder, shared.leash)
-    session = shared.session
-    assert session is not None
-    if system.http is not None:
-        from calipers.systems.endpoints import Endpoint  # noqa: PLC0415 (loads aiohttp)
-
-        return Endpoint(session, system.http, key_of(system))
-    assert system.model is not None
-    logprobs = suite.confidence is not None and suite.confidence.logprobs
-    return _model(system.model, system, session, logprobs=logprobs)
-
-
-def _model(name: str, served: Served, session: ClientSession, *, logprobs: bool) -> System:
+def open_model(name: str, served: Served, session: ClientSession, *, logprobs: bool) -> System:
+    """Return the model behind its own server, or behind its provider's."""
     provider, _, model = name.partition(":")
     if served.base_url is not None and provider in _CHAT:
         from calipers.systems.chat import ChatModel  # noqa: PLC0415 (loads aiohttp)

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-from calipers.runs.suite import Served, Suite
 from calipers.support.errors import UsageError
 from calipers.systems.masking import LEAST, Mask
+from calipers.systems.spec import Served
 
 _STAND_INS = ("-", "dummy", "empty", "fake", "key", "local", "none", "null", "ollama", "test", "x")
 _HOLDS_KEY = re.compile(r"(API|ACCESS)_?KEY(_?\d+)?$|AUTH_?TOKEN$", re.IGNORECASE)
@@ -18,11 +18,6 @@ _HOLDS_KEY = re.compile(r"(API|ACCESS)_?KEY(_?\d+)?$|AUTH_?TOKEN$", re.IGNORECAS
 _MAY_HOLD_KEY = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|(^|_)PAT$", re.IGNORECASE)
 _PROXY = re.compile(r"_proxy$", re.IGNORECASE)
 _RANDOM = re.compile(r"(?=.*[0-9])(?=.*[A-Za-z])[^\s/\\]{16,}\Z", re.DOTALL)
-
-
-def mask_of(suite: Suite) -> Mask:
-    """Return the mask of the keys that a suite names, and of others in the environment."""
-    return mask_for((*suite.systems, *(model for each in suite.judges for model in each.models)))
 
 
 def mask_for(served: Iterable[Served] = ()) -> Mask:

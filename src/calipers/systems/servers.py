@@ -7,13 +7,13 @@ import re
 from collections.abc import Iterable
 from hashlib import sha256
 
-from calipers.runs.suite import Judge, System
+from calipers.systems.spec import NamedModel
 
 _NAMES_SERVER = re.compile(r"([A-Z]+)_(\w+_)?(BASE_URL|API_BASE|ENDPOINT|ENDPOINT_URL|API_VERSION)")
 _PREFIXES = {"azure": ("AZURE", "OPENAI"), "bedrock": ("AWS",)}
 
 
-def hash_servers(models: Iterable[System | Judge]) -> dict[str, str]:
+def hash_servers(models: Iterable[NamedModel]) -> dict[str, str]:
     """Return the variables that decide which server is asked, each with a hash of its value.
 
     Only those of the providers whose models have no `base_url` of their own. The value itself is

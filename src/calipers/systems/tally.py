@@ -10,8 +10,8 @@ from decimal import Decimal
 from time import monotonic
 from typing import Any
 
-from calipers.judges.panels import judging_cost
 from calipers.records.fields import TRUNCATED_REASONS
+from calipers.records.judgment_shape import judging_cost
 
 _NUMBER = re.compile(r"[+-]?(?:(?:\d+|\d{1,3}(?:,\d{3})+)(?:\.\d*)?|\.\d+)", re.ASCII)
 _MOST_TEXTS = 1_000  # of errors that are told apart; further ones count only by their kind

@@ -6,9 +6,10 @@ import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from calipers.judges.panels import FAILED, WorkingJudge, judging_cost, judgments_in
+from calipers.judges.panels import FAILED, WorkingJudge
+from calipers.records.judgment_shape import judging_cost, judgments_in
 from calipers.runs.suite import Suite
-from calipers.systems import mask_of
+from calipers.systems import mask_for
 from calipers.systems.budget import Budget
 from calipers.systems.journal import Journal, encoded
 
@@ -28,7 +29,7 @@ class Rejudging:
         self._judges = {judge.judge.name: judge for judge in judges}
         self._journal = journal
         self._budget = budget
-        self._mask = mask_of(suite)
+        self._mask = mask_for(suite.served)
         self._systems = {system.name: at for at, system in enumerate(suite.systems)}
 
     async def all(self, concurrency: int) -> None:

@@ -1,0 +1,91 @@
+"""What a suite says of its judges."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import Field
+
+from calipers.support.strict_json import name_with_settings
+from calipers.systems.spec import ServedModel, Settings, Text
+
+
+class Escalate(ServedModel):
+    """The judge that is asked where the first one is unsure, or gives no usable answer."""
+
+    settings: Settings = Field(default_factory=dict, description="Of the model: temperature, …")
+    near: float = Field(
+        default=0.1,
+        ge=0,
+        le=1,
+        allow_inf_nan=False,
+        description="A score so close to the rubric's pass_at is unsure.",
+    )
+    confidence: float | None = Field(
+        default=None,
+        gt=0,
+        le=1,
+        allow_inf_nan=False,
+        description="The first judge is asked how sure it is, and below this it is not.",
+    )
+    flagged: bool = Field(
+        default=True, description="Texts that seem to speak to the judge go to the second one."
+    )
+
+
+class Judge(ServedModel):
+    """A model that grades what the systems answered."""
+
+    name: Text
+    rubric: Text = Field(
+        description="technical_accuracy, constructiveness, planning_rationality, or a rubric file."
+    )
+    limit: int | None = Field(
+        default=None, ge=100, description="Characters of a long text; else the rubric says it."
+    )
+    settings: Settings = Field(default_factory=dict, description="Of the model: temperature, …")
+    samples: int = Field(
+        default=1, ge=1, le=100, description="Judgements of each record; a seed counts up."
+    )
+    escalate: Escalate | None = Field(
+        default=None, description="A second, better judge for what this one is unsure of."
+    )
+
+    @property
+    def default_settings(self) -> dict[str, Any]:
+        """What is sent where nothing else is said: several samples have to differ."""
+        return {"temperature": 0} if self.samples == 1 else {}
+
+    @property
+    def own_settings(self) -> dict[str, Any]:
+        """The settings that make another judge of it: those that are not the default's."""
+        default = self.default_settings
+        return {
+            name: value
+            for name, value in self.settings.items()
+            if name != "seed" and (name not in default or default[name] != value)
+        }
+
+    @property
+    def models(self) -> list[Judge]:
+        """The judge and, where it has one, the second one, each as a judge of its own."""
+        if self.escalate is None:
+            return [self]
+        shared = {
+            "name": self.name,
+            "rubric": self.rubric,
+            "limit": self.limit,
+            "samples": self.samples,
+        }
+        second = self.escalate.model_dump(exclude={"near", "confidence", "flagged"})
+        return [self, Judge.model_validate(shared | second)]
+
+    @property
+    def answerable(self) -> str:
+        """Who answers for its judgements: the model, or both with what decides between them."""
+        if (then := self.escalate) is None:
+            return name_with_settings(self.model, self.own_settings)
+        first, second = (name_with_settings(each.model, each.own_settings) for each in self.models)
+        sure = "" if then.confidence is None else f", confidence {then.confidence:g}"
+        flagged = "" if then.flagged else ", flags ignored"
+        return f"{first} → {second} (near {then.near:g}{sure}{flagged})"

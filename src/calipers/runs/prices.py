@@ -1,0 +1,39 @@
+"""What the systems and judges of a suite cost, and whose costs are unknown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from calipers.judges.prices import check_prices
+from calipers.runs.suite import Suite
+from calipers.support.errors import UsageError
+from calipers.systems.pricing import GIVE_PRICE, Pricing, pricing_of
+
+
+def pricings(suite: Suite) -> list[Pricing | None]:
+    """The prices of each system; None where none is known."""
+    found = [pricing_of(system) for system in suite.systems]
+    if suite.budget_usd is not None:
+        for system, pricing in zip(suite.systems, found, strict=True):
+            if pricing is None and system.model is not None:
+                raise UsageError(
+                    f"budget_usd: no price is known for {system.name} ({system.model})",
+                    fix=GIVE_PRICE,
+                )
+        check_prices(suite.judges)
+    return found
+
+
+def price_notices(suite: Suite, found: list[Pricing | None]) -> Iterator[str]:
+    """Say whose costs will not be known."""
+    unknown = [
+        system.name
+        for system, pricing in zip(suite.systems, found, strict=True)
+        if pricing is None and system.model is not None
+    ]
+    if unknown:
+        yield f"no price is known for {', '.join(unknown)}: its cost stays unknown"
+    if suite.budget_usd is not None:
+        for system, pricing in zip(suite.systems, found, strict=True):
+            if pricing is None:
+                yield f"the budget counts what {system.name} itself reports as cost_usd"
