@@ -19,7 +19,7 @@ from calipers.engines.resampling import CODE, WeightedValues, with_codes
 from calipers.metrics import catalogue, metrics_of
 from calipers.metrics.declare.declaration import TASK
 from calipers.metrics.declare.settings import Settings
-from calipers.records import Wanted
+from calipers.records.sources import Wanted
 from calipers.records.tables import Rows
 from calipers.scores.results import Measured
 from tests.conformance.interval_reference import Asked, Bounds

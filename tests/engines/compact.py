@@ -9,9 +9,9 @@ import polars as pl
 
 from calipers.engines.batches import measured_chunk
 from calipers.engines.plan import Plan
-from calipers.records import Batch
 from calipers.records.batch import Decoded
 from calipers.records.fields import field_named
+from calipers.records.sources import Batch
 
 
 def compact(plan: Plan, rows: Sequence[Mapping[str, Any]]) -> pl.DataFrame:

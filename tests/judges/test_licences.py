@@ -16,7 +16,8 @@ from calipers.cli import app
 from calipers.engines import outcome
 from calipers.metrics import metric_named
 from calipers.metrics.judged.who import judged_parts
-from calipers.scores import Options, score_data
+from calipers.scores.options import Options
+from calipers.scores.score import score_data
 from tests.engines_at_hand import ENGINES
 from tests.files import write_lines
 

@@ -14,9 +14,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import calipers as cal
-from calipers.records import CHECK, UnusualRows, Wanted
 from calipers.records.bytestream import Block, file_blocks
 from calipers.records.jsonl import JsonLines, JsonLinesChunk, numbered_rows
+from calipers.records.sources import CHECK, UnusualRows, Wanted
 
 FIELDS = (
     *("id", "answer", "target", "reference", "cot"),

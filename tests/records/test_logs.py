@@ -16,8 +16,8 @@ from click.testing import CliRunner, Result
 
 import calipers as cal
 from calipers.cli import app
-from calipers.records import open_sources
 from calipers.records.logs import Log
+from calipers.records.sources import open_sources
 from calipers.support.errors import DataError
 from tests.records.log_files import (
     agent_spans,

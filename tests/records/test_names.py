@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import calipers as cal
-from calipers.records import CHECK, Wanted
 from calipers.records.bytestream import Block
 from calipers.records.jsonl import JsonLinesChunk
+from calipers.records.sources import CHECK, Wanted
 from tests.files import write_lines
 
 FIELD = "expected_behaviors"

@@ -16,7 +16,7 @@ import pytest
 import zstandard
 
 import calipers as cal
-from calipers.records import Wanted, open_sources
+from calipers.records.sources import Wanted, open_sources
 
 pd = pytest.importorskip("pandas")
 pa = pytest.importorskip("pyarrow")

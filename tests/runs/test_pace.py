@@ -7,7 +7,7 @@ from time import monotonic
 
 import pytest
 
-from calipers.systems import Fault
+from calipers.systems.calls import Fault
 from calipers.systems.pace import Lane
 
 DOWN = Fault("server", "down", again=True, outage=True)

@@ -16,11 +16,12 @@ import pytest
 
 import calipers as cal
 from calipers.metrics import catalogue
-from calipers.records import Source
 from calipers.records.bytestream import Block, file_blocks
 from calipers.records.jsonl import JsonLines
+from calipers.records.sources import Source
 from calipers.records.tables import Rows
-from calipers.scores import Options, run_engine
+from calipers.scores.options import Options
+from calipers.scores.score import run_engine
 from calipers.support.errors import UsageError
 from tests.engines_at_hand import needs_spark
 from tests.files import write_lines

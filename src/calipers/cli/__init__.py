@@ -61,7 +61,7 @@ def _say_error(error: CalipersError) -> None:
 
 def _without_keys(text: str) -> str:
     """Return a text without the keys in the environment, whatever brought them there."""
-    from calipers.systems import mask_for  # noqa: PLC0415 (only where something is wrong)
+    from calipers.systems.secrets import mask_for  # noqa: PLC0415 (only where something is wrong)
 
     return mask_for().exact(text)
 

@@ -42,7 +42,7 @@ def view(folder: Path, port: int, host: str, rename: dict[str, str], *, no_open:
         raise UsageError(f"{folder}: no such folder", fix="name a folder with results, or a file")
     need_extra("view: the dashboard is not installed", extra="view", modules=_NEEDED)
     from calipers.dashboard.server import serve  # noqa: PLC0415
-    from calipers.records import is_readable  # noqa: PLC0415 (loads Polars)
+    from calipers.records.sources import is_readable  # noqa: PLC0415 (loads Polars)
 
     if folder.is_file() and not is_readable(folder):
         raise UsageError(

@@ -6,15 +6,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
-from calipers.comparisons import CompareOptions, compare_data
 from calipers.comparisons.agree import Agreement, agree_data
 from calipers.comparisons.agree import Options as AgreeOptions
 from calipers.comparisons.power import PowerAnalysis, power_data
 from calipers.comparisons.ratings import Where
 from calipers.comparisons.results import Compared
+from calipers.comparisons.runs import CompareOptions, compare_data
 from calipers.comparisons.sizing import REPEATS, Aim
-from calipers.scores import Options
 from calipers.scores.choices import Choices, with_choices
+from calipers.scores.options import Options
 from calipers.statistics.power import CORRELATION
 from calipers.support.arguments import names, path_of
 

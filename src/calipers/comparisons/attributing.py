@@ -17,7 +17,7 @@ import polars as pl
 from calipers.comparisons.results import Attribution, Pair
 from calipers.metrics import Metric
 from calipers.metrics.declare.declaration import TASK
-from calipers.scores import Options
+from calipers.scores.options import Options
 from calipers.scores.tasks import VALUE, TaskRows, per_task, read_tasks
 
 _SCORED = "correct"

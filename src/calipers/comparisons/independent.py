@@ -15,7 +15,7 @@ from calipers.comparisons.sides import (
     too_large,
 )
 from calipers.metrics import Metric
-from calipers.scores import Options
+from calipers.scores.options import Options
 from calipers.scores.tasks import VALUE, TaskRows, per_task
 from calipers.statistics.unpaired import kruskal_wallis, unpaired
 

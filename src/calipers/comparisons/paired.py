@@ -21,7 +21,7 @@ from calipers.comparisons.weighing import pair_tasks
 from calipers.metrics import Metric
 from calipers.metrics.declare.declaration import TASK
 from calipers.metrics.declare.pairs import pair_scale
-from calipers.scores import Options
+from calipers.scores.options import Options
 from calipers.scores.tasks import TaskRows, per_task
 from calipers.statistics.paired import Comparison
 from calipers.statistics.paired_tasks import PairedTasks, compare_tasks

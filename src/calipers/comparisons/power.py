@@ -15,8 +15,10 @@ from calipers.comparisons.sizing import Aim, MetricPower, sized
 from calipers.engines.plan import FAILED
 from calipers.metrics import Metric, catalogue, metric_named
 from calipers.metrics.declare.declaration import GROUP, RUNS, TASK, Feature
-from calipers.records import STDIN, open_sources
-from calipers.scores import Options, check_fields, sorted_keys
+from calipers.records.sources import STDIN, open_sources
+from calipers.scores.keys import sorted_keys
+from calipers.scores.options import Options
+from calipers.scores.score import check_fields
 from calipers.scores.tasks import TELL_SYSTEMS_APART, VALUE, TaskRows, per_task, pooled, read_tasks
 from calipers.support.errors import EXIT_INCOMPLETE, EXIT_PASS, DataError, UsageError
 from calipers.support.strict_json import strict_json

@@ -22,7 +22,7 @@ from calipers.comparisons.sides import (
 from calipers.engines.resampling import CODE, WeightedValues
 from calipers.metrics import Metric
 from calipers.metrics.declare.declaration import TASK
-from calipers.scores import Options
+from calipers.scores.options import Options
 from calipers.scores.tasks import TaskRows, counted
 from calipers.statistics.bootstrap import weights
 from calipers.statistics.intervals import t_quantile

@@ -18,8 +18,10 @@ from calipers.comparisons.results import Compared, Margin, Pair
 from calipers.metrics import Metric, metric_named
 from calipers.metrics.declare.declaration import GROUP, TASK
 from calipers.metrics.thresholds import parse_margin, scale_of
-from calipers.records import STDIN, open_sources
-from calipers.scores import Options, check_fields, sorted_keys
+from calipers.records.sources import STDIN, open_sources
+from calipers.scores.keys import sorted_keys
+from calipers.scores.options import Options
+from calipers.scores.score import check_fields
 from calipers.scores.tasks import TELL_SYSTEMS_APART, TaskRows, parts, pooled, read_tasks
 from calipers.statistics.paired import holm
 from calipers.support.errors import EmptyError, UsageError, nearest

@@ -10,7 +10,7 @@ from calipers.comparisons.results import MetricComparison
 from calipers.metrics import Metric
 from calipers.metrics.declare.declaration import CLUSTER, TASK
 from calipers.metrics.declare.intervals import Wilson
-from calipers.scores import Options
+from calipers.scores.options import Options
 from calipers.scores.tasks import TaskRows
 
 Floats = NDArray[np.float64]

@@ -19,11 +19,11 @@ from threading import Lock
 from time import monotonic
 from typing import Any
 
-from calipers.records import is_readable
 from calipers.records.fields import FIELDS
 from calipers.records.logs import log_at
 from calipers.records.parquet_folder import parquet_parts
 from calipers.records.result_folder import MANIFEST, RECORDS, stored_json
+from calipers.records.sources import is_readable
 from calipers.support.errors import DataError
 
 MOST = 5_000  # entries; a folder of more is not one of results

@@ -22,8 +22,8 @@ from calipers.dashboard.plans import ViewOptions
 from calipers.engines.batches import MeasuredBatch
 from calipers.engines.plan import FAILED, Plan, kept
 from calipers.engines.polars import measured_batches
-from calipers.records import BadRow, Batch, Chunk, Source, UnusualRows, Wanted, open_sources
 from calipers.records.fields import FIELDS
+from calipers.records.sources import BadRow, Batch, Chunk, Source, UnusualRows, Wanted, open_sources
 
 FEW_ROWS = 1024  # that are read at once, so that a page is read without much beside it
 _SHORT = 80  # characters of a text that is a column like others

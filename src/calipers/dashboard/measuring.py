@@ -12,8 +12,8 @@ from typing import Any
 
 import polars as pl
 
-from calipers.comparisons import CompareOptions, compare_data
 from calipers.comparisons.results import Compared
+from calipers.comparisons.runs import CompareOptions, compare_data
 from calipers.dashboard.filters import Query
 from calipers.dashboard.index import Index
 from calipers.dashboard.indexes import Opened
@@ -21,11 +21,11 @@ from calipers.dashboard.kept import Kept
 from calipers.dashboard.plans import ViewOptions
 from calipers.judges.audit import Audit
 from calipers.judges.auditing import audit_data
-from calipers.records import Batch, Wanted
 from calipers.records.batch import Decoded
 from calipers.records.columns import conformed
-from calipers.scores import score_data
+from calipers.records.sources import Batch, Wanted
 from calipers.scores.results import Score
+from calipers.scores.score import score_data
 from calipers.support.errors import UsageError
 
 

@@ -8,7 +8,7 @@ from calipers.engines.plan import Plan
 from calipers.metrics import Metric
 from calipers.metrics.declare.declaration import Feature
 from calipers.metrics.text.similarity import semantic_similarity
-from calipers.scores import Options
+from calipers.scores.options import Options
 
 
 class ViewOptions(Options):

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import polars as pl
 
 from calipers.engines.plan import Plan
-from calipers.records import CHECK, BadRow, Chunk, UnusualRows
 from calipers.records.fields import BadValue
+from calipers.records.sources import CHECK, BadRow, Chunk, UnusualRows
 
 
 @dataclass(frozen=True, slots=True)

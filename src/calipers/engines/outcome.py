@@ -10,7 +10,7 @@ import polars as pl
 
 from calipers.engines.totals import GroupTotals
 from calipers.metrics.declare.declaration import GROUP
-from calipers.records import BadRow
+from calipers.records.sources import BadRow
 from calipers.statistics.intervals import Interval
 
 if TYPE_CHECKING:

@@ -67,7 +67,7 @@ from calipers.metrics.declare.declaration import (
     Step,
 )
 from calipers.metrics.declare.description import mode_name
-from calipers.records import Chunk, Source, Wanted
+from calipers.records.sources import Chunk, Source, Wanted
 
 T = TypeVar("T")
 

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
-from calipers.scores import Options, Progress
 from calipers.scores.choices import Choices, with_choices
+from calipers.scores.options import Options
+from calipers.scores.score import Progress
 from calipers.support.arguments import names, no_progress, path_of
 
 if TYPE_CHECKING:

@@ -26,10 +26,11 @@ from calipers.gates.sequential import settled
 from calipers.gates.undecided import HOW, undecided_reasons
 from calipers.metrics import metric_named
 from calipers.metrics.scenarios.passing import ADVERSARIAL
-from calipers.scores import Options, Progress, score_data
 from calipers.scores.calibration import Calibration, read_all
 from calipers.scores.correction import correct_part, without_error
+from calipers.scores.options import Options
 from calipers.scores.results import Group, Score
+from calipers.scores.score import Progress, score_data
 from calipers.support.errors import UsageError
 
 ACCURACY = "accuracy"

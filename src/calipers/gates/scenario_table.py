@@ -26,8 +26,8 @@ from calipers.metrics.scenarios.behaviors import behaviors_expected, scenario_sc
 from calipers.metrics.scenarios.passing import ADVERSARIAL, passed
 from calipers.metrics.thresholds import Threshold
 from calipers.records.sinks import Watch
-from calipers.scores import sorted_keys
 from calipers.scores.correction import Correct
+from calipers.scores.keys import sorted_keys
 from calipers.scores.results import ALL_FAILED, Group, Measured
 from calipers.statistics.clusters import Clusters
 from calipers.statistics.intervals import rows_worth, wilson

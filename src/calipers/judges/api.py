@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack
 from calipers.judges.audit import Audit
 from calipers.judges.auditing import audit_data
 from calipers.judges.rubric_items import read_rubric
-from calipers.scores import Options
 from calipers.scores.calibration import Calibrations
+from calipers.scores.options import Options
 from calipers.support.arguments import names
 
 if TYPE_CHECKING:

@@ -39,7 +39,8 @@ from calipers.judges.table import (
     Judged,
     read_judgements,
 )
-from calipers.scores import Options, sorted_keys
+from calipers.scores.keys import sorted_keys
+from calipers.scores.options import Options
 from calipers.scores.results import Measured
 from calipers.statistics import agreement, correlation
 from calipers.statistics.influence import Estimate, Floats, Sampling, spread

@@ -28,10 +28,10 @@ from calipers.judges.spec import Judge
 from calipers.records.tasks import read_records
 from calipers.support.errors import DataError, EmptyError, UsageError
 from calipers.support.whole_files import PRIVATE
-from calipers.systems import mask_for
 from calipers.systems.budget import Budget
 from calipers.systems.journal import Journal, encoded
 from calipers.systems.loop import run_to_end
+from calipers.systems.secrets import mask_for
 from calipers.systems.tally import Tally
 
 _JOURNAL = ".journal"

@@ -12,9 +12,10 @@ from calipers.judges.cache import Cache
 from calipers.judges.request import CONFIDENCE, NothingToJudge, Request, request
 from calipers.judges.rubrics import Rubric
 from calipers.judges.spec import Judge
-from calipers.systems import Call, Fault, Mask, Reply, System
 from calipers.systems.asking import Asking
 from calipers.systems.budget import Budget
+from calipers.systems.calls import Call, Fault, Reply, System
+from calipers.systems.masking import Mask
 from calipers.systems.pricing import Pricing, pricing_of
 
 _ANSWERS = 3  # that a judge may give until one is good

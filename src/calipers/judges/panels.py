@@ -24,8 +24,8 @@ from calipers.judges.request import CONFIDENCE
 from calipers.judges.rubrics import Rubric, read_rubric
 from calipers.judges.spec import Escalate, Judge
 from calipers.support.errors import UsageError
-from calipers.systems import Mask
 from calipers.systems.budget import Budget
+from calipers.systems.masking import Mask
 from calipers.systems.opening import open_models
 
 FAILED = "failed"  # of a judgement that may be better when asked for again

@@ -23,9 +23,9 @@ from calipers.judges.rubric_items import (
     rubric_from,
     weighted_sum,
 )
-from calipers.records import BadRow, Batch, Source, Wanted, open_sources
 from calipers.records.fields import BadValue, Field, Kind, Number
-from calipers.scores import Options
+from calipers.records.sources import BadRow, Batch, Source, Wanted, open_sources
+from calipers.scores.options import Options
 from calipers.support.config.files import shown
 from calipers.support.errors import DataError, UsageError, nearest
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import polars as pl
 
-from calipers.records import CHECK, Batch, Chunk, Source, UnusualRows, Wanted, open_sources
 from calipers.records.completing import derivable_from
 from calipers.records.fields import FIELDS, BadValue
 from calipers.records.jsonl import JsonLines
 from calipers.records.logs import log_notices
 from calipers.records.sinks import check_table_place, open_sinks
+from calipers.records.sources import CHECK, Batch, Chunk, Source, UnusualRows, Wanted, open_sources
 from calipers.records.tables import Rows
 from calipers.support.errors import UsageError
 

@@ -17,7 +17,7 @@ from typing import IO
 
 import polars as pl
 
-from calipers.records import BadRow
+from calipers.records.sources import BadRow
 from calipers.support.errors import UsageError
 from calipers.support.json_lines import write_lines
 from calipers.support.whole_files import whole

@@ -10,9 +10,9 @@ from math import isfinite, isnan
 from pathlib import Path
 from typing import Any
 
-from calipers.records import BadRow, Wanted, open_sources
 from calipers.records.fields import FIELDS, BadValue, Kind, Number, field_named
 from calipers.records.jsonl import JsonLines, numbered_rows
+from calipers.records.sources import BadRow, Wanted, open_sources
 from calipers.support.errors import DataError, EmptyError
 
 Task = Mapping[str, Any]

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from calipers.runs.report_data import SAMPLES, Report
-from calipers.scores import Options, Progress
 from calipers.scores.choices import Choices, with_choices
+from calipers.scores.options import Options
+from calipers.scores.score import Progress
 from calipers.support.arguments import names, no_progress
 
 if TYPE_CHECKING:

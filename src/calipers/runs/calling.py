@@ -16,10 +16,10 @@ from calipers.runs.schedule import Course
 from calipers.runs.state import DONE, FAILED, State
 from calipers.runs.tracing import Tracing
 from calipers.runs.unjudged import Unjudged
-from calipers.systems import Call, Fault, Mask, System
 from calipers.systems.budget import Budget
-from calipers.systems.calls import time_fields
+from calipers.systems.calls import Call, Fault, System, time_fields
 from calipers.systems.journal import Journal, encoded
+from calipers.systems.masking import Mask
 from calipers.systems.own_loop import had_not_begun
 from calipers.systems.pace import LONGEST_WAIT, Lane
 from calipers.systems.pricing import Pricing

@@ -17,9 +17,10 @@ from calipers.runs.present import ReportOptions, report_data
 from calipers.runs.report_data import need_report
 from calipers.runs.state import State
 from calipers.runs.suite import Suite
-from calipers.scores import Options, score_data
 from calipers.scores.calibration import Calibration, read_all
+from calipers.scores.options import Options
 from calipers.scores.results import Score
+from calipers.scores.score import score_data
 from calipers.support.errors import EXIT_INCOMPLETE, EXIT_PASS, CalipersError
 
 

@@ -14,8 +14,8 @@ from calipers.records.tasks import Tasks
 from calipers.runs.code_under_test import hash_code
 from calipers.runs.suite import Suite
 from calipers.support.version import __version__
-from calipers.systems import mask_for
 from calipers.systems.pricing import Pricing
+from calipers.systems.secrets import mask_for
 from calipers.systems.servers import hash_servers
 
 SCHEMA = "calipers.run/1"

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from calipers.gates.stored import stored_gate
 from calipers.metrics.declare.settings import Settings
 from calipers.metrics.scenarios.case_weights import CaseWeights
-from calipers.records import STDIN
 from calipers.records.result_folder import (
     GATE,
     MANIFEST,
@@ -24,11 +23,13 @@ from calipers.records.result_folder import (
     suite_parts,
     why_incomplete,
 )
+from calipers.records.sources import STDIN
 from calipers.runs.report_data import SAMPLES, Report
 from calipers.runs.samples import OUTCOMES, SampleTable
-from calipers.scores import Options, Progress, score_data
 from calipers.scores.calibration import Calibration, read_all
+from calipers.scores.options import Options
 from calipers.scores.results import Group, Score
+from calipers.scores.score import Progress, score_data
 from calipers.support.errors import CalipersError, UsageError
 from calipers.support.version import __version__
 

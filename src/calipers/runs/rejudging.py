@@ -9,9 +9,9 @@ from typing import Any
 from calipers.judges.panels import FAILED, WorkingJudge
 from calipers.records.judgment_shape import judging_cost, judgments_in
 from calipers.runs.suite import Suite
-from calipers.systems import mask_for
 from calipers.systems.budget import Budget
 from calipers.systems.journal import Journal, encoded
+from calipers.systems.secrets import mask_for
 
 Record = dict[str, Any]
 

@@ -31,11 +31,11 @@ from calipers.runs.schedule import AllCalls, Course
 from calipers.runs.state import DONE, State
 from calipers.runs.unjudged import Unjudged, unjudged_notice
 from calipers.runs.until_decided import UntilDecided
-from calipers.systems import mask_for
 from calipers.systems.budget import Budget
 from calipers.systems.journal import Journal
 from calipers.systems.loop import run_to_end
 from calipers.systems.masked import MaskedLines
+from calipers.systems.secrets import mask_for
 from calipers.systems.tally import Tally
 
 Watch = Callable[[Tally], AbstractContextManager[object]]

@@ -17,7 +17,7 @@ from calipers.records.fields import BadValue
 from calipers.records.judgment_shape import REASONS, listed
 from calipers.records.sinks import Watch
 from calipers.runs.report_data import WRONG, Failure, Sample, SampleKind
-from calipers.scores import natural_key
+from calipers.scores.keys import natural_key
 
 FIELDS = ("category", "capability", "model", "tier")  # by which records can be told apart
 OUTCOMES = ("accuracy", "pass_rate")  # the metrics that tell what went wrong

@@ -27,7 +27,7 @@ from calipers.metrics.declare.settings import Settings
 from calipers.runs.plan import Place, Plan
 from calipers.runs.state import FAILED, MISSING, State
 from calipers.runs.suite import Suite
-from calipers.scores import Options
+from calipers.scores.options import Options
 from calipers.scores.tasks import read_tasks
 from calipers.support.errors import UsageError
 

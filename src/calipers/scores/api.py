@@ -7,11 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
-from calipers.scores import Options, Progress, score_data
 from calipers.scores.calibration import Calibration, read_all
 from calipers.scores.choices import Choices, with_choices
 from calipers.scores.explain import Explanation, explain_data
+from calipers.scores.options import Options
 from calipers.scores.results import Score
+from calipers.scores.score import Progress, score_data
 from calipers.support.arguments import names, no_progress, path_of
 
 if TYPE_CHECKING:

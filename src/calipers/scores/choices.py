@@ -16,7 +16,7 @@ from calipers.metrics.cost.prices import read_prices
 from calipers.metrics.declare.settings import Settings
 from calipers.metrics.scenarios.case_weights import CaseWeights
 from calipers.metrics.traces.graphs import read_optimal_tools
-from calipers.scores import Options
+from calipers.scores.options import Options
 from calipers.scores.thresholds import with_threshold
 
 if TYPE_CHECKING:

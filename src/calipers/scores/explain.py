@@ -20,8 +20,10 @@ from calipers.engines.store import Store
 from calipers.engines.totals import ERRORS, RECORDS, keyed, summed
 from calipers.metrics import Metric
 from calipers.metrics.declare.declaration import GROUP, Aggregate, Feature, Need, Totals
-from calipers.records import Wanted, open_sources
-from calipers.scores import Options, check_fields, sorted_keys
+from calipers.records.sources import Wanted, open_sources
+from calipers.scores.keys import sorted_keys
+from calipers.scores.options import Options
+from calipers.scores.score import check_fields
 from calipers.scores.variances import JUDGMENTS, judge_noise, judges_matter, variance_parts
 from calipers.statistics.power import Components
 from calipers.support.errors import EXIT_INCOMPLETE, EXIT_PASS

@@ -16,9 +16,9 @@ from calipers.metrics.scenarios.weighted import WEIGHTED_BY
 from calipers.metrics.text.similarity import similarity_notices
 from calipers.metrics.traces.coordination import message_notices
 from calipers.metrics.traces.tool_use import tool_notices
-from calipers.records import Source
 from calipers.records.foreign import suggested_maps, tool_of
 from calipers.records.logs import log_notices
+from calipers.records.sources import Source
 from calipers.scores.calibration import CALIBRATE
 from calipers.scores.options import Options
 from calipers.scores.results import Group

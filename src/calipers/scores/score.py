@@ -14,10 +14,10 @@ from calipers.engines.plan import Plan
 from calipers.engines.task_file import TaskFile, open_task_file
 from calipers.engines.totals import RECORDS
 from calipers.metrics.declare.declaration import GROUP
-from calipers.records import Source, Wanted, open_sources
 from calipers.records.completing import derivable_from
 from calipers.records.logs import Log
 from calipers.records.sinks import Watch, check_folder, open_sinks
+from calipers.records.sources import Source, Wanted, open_sources
 from calipers.scores.evidence_notices import evidence_notices
 from calipers.scores.frontier import cost_frontier
 from calipers.scores.groups import measured_groups

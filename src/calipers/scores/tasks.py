@@ -15,8 +15,10 @@ from calipers.engines.polars import measured_batches
 from calipers.engines.totals import keyed
 from calipers.metrics import Metric
 from calipers.metrics.declare.declaration import GROUP, RUNS, TASK, Aggregate, Feature, Rank, is_met
-from calipers.records import Wanted, open_sources
-from calipers.scores import Options, natural_key, plan_for
+from calipers.records.sources import Wanted, open_sources
+from calipers.scores.keys import natural_key
+from calipers.scores.options import Options
+from calipers.scores.score import plan_for
 from calipers.support.errors import DataError
 
 VALUE = "value"

@@ -15,8 +15,8 @@ import polars as pl
 
 from calipers.engines.polars import measured_batches
 from calipers.metrics.text.similarity import output_similarity, semantic_reason
-from calipers.records import Source, Wanted, open_sources
-from calipers.scores import Options
+from calipers.records.sources import Source, Wanted, open_sources
+from calipers.scores.options import Options
 from calipers.support.errors import DataError, UsageError
 
 PAIRS = ({"answer": "answer", "reference": "reference"}, {"answer": "text1", "reference": "text2"})

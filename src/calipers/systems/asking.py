@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from time import monotonic
 
-from calipers.systems import Call, Fault, Reply, System
+from calipers.systems.calls import Call, Fault, Reply, System
 from calipers.systems.pace import LONGEST_WAIT, Lane
 
 

@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from calipers.metrics.traces.graphs.decode import DECODED, decoded
-from calipers.records import Wanted
 from calipers.records.fields import BadValue
 from calipers.records.jsonl import JsonLines
+from calipers.records.sources import Wanted
 from calipers.records.trace_shape import AS_READ, read_trace
 from tests.conformance.traces_reference import task_distribution_balance
 from tests.files import write_lines

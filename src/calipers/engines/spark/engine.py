@@ -30,7 +30,7 @@ from calipers.engines.spark.session import collected, last_line, part_by_part, s
 from calipers.engines.spark.totals import group_totals
 from calipers.engines.totals import RECORDS, add_totals
 from calipers.metrics.declare.declaration import GROUP, Feature
-from calipers.records import Source, Wanted
+from calipers.records.sources import Source, Wanted
 from calipers.support.errors import DataError
 
 _TEXTS = 100_000  # different ones that reach the driver

@@ -14,13 +14,13 @@ from calipers.engines.batches import measured_chunk
 from calipers.engines.outcome import Reading, Sinks
 from calipers.engines.plan import Plan, has
 from calipers.engines.spark.session import declared
-from calipers.records import BadRow, Chunk, Source, Wanted
 from calipers.records.batch import Decoded
 from calipers.records.bytestream import Block
 from calipers.records.columns import conformed
 from calipers.records.completing import inputs_of
 from calipers.records.csv_file import Csv
 from calipers.records.jsonl import JsonLines, JsonLinesChunk, MadeLines, PipedJsonLines
+from calipers.records.sources import BadRow, Chunk, Source, Wanted
 from calipers.records.tables import Rows, Table
 from calipers.support.errors import UsageError
 

@@ -1,0 +1,250 @@
+"""Any log to records: what a user hands over becomes a list of sources to read from."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from glob import glob, has_magic
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from calipers.records.batch import CHECK, BadRow, Batch, Chunk, Source, UnusualRows, Wanted
+from calipers.records.bytestream import brief
+from calipers.records.csv_file import Csv
+from calipers.records.foreign import refuse_foreign
+from calipers.records.heads import read_head, refuse_no_text
+from calipers.records.json_document import WrappedRecords, wrapped_list
+from calipers.records.json_values import JsonArray, JsonObjects
+from calipers.records.jsonl import JsonLines, PipedJsonLines
+from calipers.records.limits import limit_reading
+from calipers.records.logs import Log, log_at
+from calipers.records.logs.inspect_ai import INSPECT
+from calipers.records.parquet_folder import ParquetFolder, parquet_parts
+from calipers.records.result_folder import RECORDS, result_folder
+from calipers.records.tables import Parquet, Rows, Table
+from calipers.support.errors import DataError, UsageError
+
+__all__ = [
+    "CHECK",
+    "BadRow",
+    "Batch",
+    "Chunk",
+    "Source",
+    "UnusualRows",
+    "Wanted",
+    "is_readable",
+    "limit_reading",
+    "open_sources",
+]
+
+STDIN = "-"
+_LEFT_IN_FOLDERS = ("*.eval", "samples_*.jsonl")
+_PACKED = (".gz", ".zst", ".zstd")
+_PACKED_LOG = ".eval"
+_ARRAY = ".json"
+_TEXT = (".jsonl", ".ndjson", ".json", ".csv")
+_READERS: dict[str, Callable[[Path], Source]] = {
+    ".jsonl": JsonLines,
+    ".ndjson": JsonLines,
+    ".json": JsonLines,
+    ".csv": Csv,
+    ".parquet": Parquet,
+    ".pq": Parquet,
+    ".eval": JsonLines,  # the logs that `log_at` tells are first
+}
+
+
+def open_sources(data: Any) -> list[Source]:
+    """Sources of a path, a glob, a folder, `-`, a list of these, a list of dicts, or a table.
+
+    A source is one already.
+    """
+    if isinstance(data, str | Path):
+        return list(_of_path(str(data)))
+    if isinstance(data, Mapping):
+        raise UsageError(
+            "records are a list of dicts, one per row; this is one dict",
+            fix="wrap a single record: [record], or give columns as a data frame",
+        )
+    if (frame := _as_polars(data)) is not None:
+        return [Table(frame, "<table>")]
+    if isinstance(data, Source):  # not before: to look at a lazy frame's columns is work
+        return [data]
+    if isinstance(data, Iterable):
+        items = list(data)
+        if items and all(isinstance(item, str | Path) for item in items):
+            return [source for item in items for source in _of_path(str(item))]
+        return [Rows(items, "<records>")]
+    raise UsageError(
+        f"cannot read records from a {type(data).__name__}",
+        fix="give a path, a list of dicts, or a Polars, pandas or Arrow table",
+    )
+
+
+def is_readable(path: Path) -> bool:
+    """Say whether a file's name is one of a format that is read."""
+    return _suffix(path) in _READERS
+
+
+def _as_polars(data: Any) -> pl.LazyFrame | None:
+    if isinstance(data, pl.LazyFrame):
+        return data
+    if isinstance(data, pl.DataFrame):
+        return data.lazy()
+    if hasattr(data, "__arrow_c_stream__"):  # Arrow tables, pandas ≥ 2.2, DuckDB, …
+        try:
+            return pl.DataFrame(data).lazy()
+        except (TypeError, ValueError, NotImplementedError, pl.exceptions.PolarsError) as error:
+            raise DataError(
+                f"<table>: cannot be read: {brief(error)}",
+                fix="give every column one type and a name of its own, "
+                "or hand over a list of dicts: df.to_dict('records')",
+            ) from error
+    return None
+
+
+def _of_path(text: str) -> Iterator[Source]:
+    if text == STDIN:
+        yield _of_stdin()
+        return
+    if not text:
+        raise UsageError("an empty path", fix="name a file, a glob, a folder, or - for stdin")
+    if "://" in text:
+        yield _of_uri(text)
+        return
+    path = Path(text)
+    _refuse_unreachable(path)
+    if has_magic(text) and not path.exists():
+        matches = sorted(glob(text, recursive=True))  # noqa: PTH207 (the pattern may be absolute)
+        if not matches:
+            raise DataError(f"{text}: no file matches", fix="check the pattern and the folder")
+        for match in matches:
+            yield _of_file(Path(match))
+    elif path.is_dir() and not parquet_parts(path) and (logs := _logs_in(path)):
+        yield from map(_of_file, logs)
+    else:
+        yield _of_file(path)
+
+
+def _logs_in(folder: Path) -> list[Path]:
+    """The logs that Inspect or lm-eval left in a folder."""
+    found = (sorted(folder.glob(pattern)) for pattern in _LEFT_IN_FOLDERS)
+    return next(filter(None, found), [])
+
+
+def _of_uri(uri: str) -> Source:
+    """A lake elsewhere: what both engines read from there is Parquet."""
+    if Path(uri).suffix not in ("", ".parquet", ".pq"):
+        raise UsageError(
+            f"{uri}: only Parquet is read from elsewhere", fix="copy the file here, or convert it"
+        )
+    return Table(pl.scan_parquet(uri), uri)
+
+
+def _of_file(path: Path) -> Source:
+    if not path.exists():
+        beside = sorted(other.name for other in path.parent.glob("*") if _suffix(other) in _READERS)
+        there = f"the folder has: {', '.join(beside[:8])}" if beside else "check the path"
+        raise DataError(f"{path}: no such file", fix=there)
+    if path.is_dir():
+        if not parquet_parts(path):
+            raise _no_parts(path)
+        return ParquetFolder(path)
+    if path.is_fifo():
+        from calipers.records.pipes import open_pipe  # noqa: PLC0415 (only where there are pipes)
+
+        return PipedJsonLines(open_pipe(path), str(path), is_ours=True)
+    if not path.is_file():
+        raise UsageError(f"{path}: not a file", fix="name a file, a glob, a folder, or - for stdin")
+    reader = _READERS.get(_suffix(path))
+    if reader is None:
+        raise UsageError(
+            f"{path}: unknown format {_suffix(path) or '(no suffix)'}",
+            fix=f"known: {', '.join(_READERS)}, the text formats also with .gz or .zst; "
+            "or pipe JSON lines in: calipers score - < FILE",
+        )
+    _refuse_unreadable(path)
+    if _suffix(path) in _TEXT:
+        refuse_no_text(path)
+    return _of_json(path) if reader is JsonLines else reader(path)
+
+
+def _of_json(path: Path) -> Source:
+    """Return the reader for a file of JSON: a tool's log, an array, one object, or lines."""
+    suffix = _suffix(path)
+    if suffix == _PACKED_LOG:
+        return Log(path, INSPECT)
+    head = read_head(path)
+    if isinstance(head.first, dict | list):
+        refuse_foreign(head.first, str(path))
+    if (log := log_at(path, suffix, head)) is not None:
+        return log
+    if suffix == _ARRAY and head.is_array:
+        return JsonArray(path)
+    if head.alone and not head.is_array and not isinstance(head.first, dict):
+        raise DataError(
+            f"{path}: one JSON {_json_type(head.first)}, not records",
+            fix="a record is a JSON object: write one per line, or a list of them",
+        )
+    is_one = head.alone or not head.is_whole
+    may_wrap = is_one and (suffix == _ARRAY or not head.on_one_line)
+    if may_wrap and (key := wrapped_list(head.first)) is not None:
+        return WrappedRecords(path, key, [name for name in head.first if name != key])
+    is_lines = head.on_one_line or head.is_array
+    return JsonLines(path) if is_lines else JsonObjects(path)
+
+
+def _json_type(value: Any) -> str:
+    if isinstance(value, list):
+        return "list of other things"
+    kinds = {str: "text", bool: "value", int: "number", float: "number"}
+    return kinds.get(type(value), "value")
+
+
+def _no_parts(folder: Path) -> DataError:
+    """Return what to say of a folder that is no table: the files in it to name, if any."""
+    run = result_folder(folder)
+    if run is not None:
+        return DataError(
+            f"{folder}: a folder without Parquet parts", fix=f"name the files: {run / RECORDS}"
+        )
+    counts = Counter(_suffix(each) for each in folder.iterdir() if is_readable(each))
+    if not counts:
+        return DataError(
+            f"{folder}: a folder without any file of records",
+            fix=f"name the files themselves; known are {', '.join(_READERS)}",
+        )
+    return DataError(
+        f"{folder}: a folder without Parquet parts",
+        fix=f"name the files: '{folder}/*{counts.most_common(1)[0][0]}'",
+    )
+
+
+def _refuse_unreachable(path: Path) -> None:
+    try:
+        path.exists()
+    except OSError as error:
+        raise DataError(f"{path}: {error.strerror}", fix="check the path") from error
+
+
+def _refuse_unreadable(path: Path) -> None:
+    try:
+        path.open("rb").close()
+    except OSError as error:
+        raise DataError(f"{path}: {error.strerror}", fix="check the file's permissions") from error
+
+
+def _suffix(path: Path) -> str:
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    while suffixes and suffixes[-1] in _PACKED:
+        suffixes.pop()
+    return suffixes[-1] if suffixes else ""
+
+
+def _of_stdin() -> Source:
+    if sys.stdin is None:
+        raise UsageError("standard input is closed", fix="pipe JSON lines in, or name a file")
+    return PipedJsonLines(sys.stdin.buffer, STDIN)
