@@ -4,7 +4,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test test-semantic test-long lint types bench clean
+.PHONY: help demo test test-semantic test-long lint types bench clean
+
+help:  ## List the targets
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
 demo: $(STAMP)  ## Run the example's suite with its embedded solvers: journal, score table, gate, report
 	rm -rf build/demo
@@ -19,11 +22,12 @@ test-semantic: $(VENV)-semantic/.installed  ## Similarity by a model, on real we
 test-long: $(VENV)/.test  ## The simulations that prove what intervals promise
 	$(BIN)/pytest -n 2 -m long
 
-lint: $(VENV)/.lint
+lint: $(VENV)/.lint  ## Ruff, and the contracts of imports between the rooms
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
 
-types: $(VENV)/.lint $(VENV)/.test
+types: $(VENV)/.lint $(VENV)/.test  ## Strict types
 	$(BIN)/mypy
 
 bench: $(VENV)/.test  ## Figures as ratios to named peers, measured in the same run
@@ -50,8 +54,8 @@ $(VENV)-semantic/.installed: pyproject.toml
 	touch $@
 
 $(VENV)/.lint: $(STAMP)
-	$(BIN)/pip install --quiet --disable-pip-version-check 'mypy>=1.15,<3' 'ruff>=0.11,<1' scipy-stubs types-PyYAML
+	$(BIN)/pip install --quiet --disable-pip-version-check 'import-linter>=2.5,<3' 'mypy>=1.15,<3' 'ruff>=0.11,<1' scipy-stubs types-PyYAML
 	touch $@
 
-clean:
+clean:  ## Remove everything that the targets made
 	rm -rf $(VENV) $(VENV)-semantic build .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -17,7 +17,7 @@ from calipers.support.arguments import names
 if TYPE_CHECKING:
     from calipers.judges.judged import JudgedFiles
     from calipers.judges.options import Judging
-    from calipers.runs.running import Watch
+    from calipers.systems.tally import Watch
 
 
 def judge_records(

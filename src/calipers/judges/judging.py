@@ -12,7 +12,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
@@ -32,11 +32,9 @@ from calipers.systems.budget import Budget
 from calipers.systems.journal import Journal, encoded
 from calipers.systems.loop import run_to_end
 from calipers.systems.secrets import mask_for
-from calipers.systems.tally import Tally
+from calipers.systems.tally import Tally, Watch
 
 _JOURNAL = ".journal"
-
-Watch = Callable[[Tally], AbstractContextManager[object]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,8 +15,8 @@ from calipers.support.arguments import names, no_progress
 
 if TYPE_CHECKING:
     from calipers.runs.finish import RunResult
-    from calipers.runs.running import Watch
     from calipers.scores.choices import PolicyLike
+    from calipers.systems.tally import Watch
 
 
 def run(

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from contextlib import (
     AbstractAsyncContextManager,
-    AbstractContextManager,
     nullcontext,
     redirect_stdout,
 )
@@ -36,9 +35,8 @@ from calipers.systems.journal import Journal
 from calipers.systems.loop import run_to_end
 from calipers.systems.masked import MaskedLines
 from calipers.systems.secrets import mask_for
-from calipers.systems.tally import Tally
+from calipers.systems.tally import Watch
 
-Watch = Callable[[Tally], AbstractContextManager[object]]
 """Somebody who looks on while the calls are made."""
 
 INTERRUPTED = "it was interrupted"

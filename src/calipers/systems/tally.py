@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from decimal import Decimal
 from time import monotonic
@@ -115,3 +116,7 @@ def is_correct(record: Mapping[str, Any]) -> bool | None:
 def _plain(value: Any) -> str | Decimal:
     text = str(value).strip().lower()
     return Decimal(text.replace(",", "")) if _NUMBER.fullmatch(text) else text
+
+
+Watch = Callable[[Tally], AbstractContextManager[object]]
+"""Shows a tally while work goes on."""
