@@ -3,9 +3,16 @@
 import os
 from pathlib import Path
 
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
-settings.register_profile("calipers", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+_PHASES = (Phase.explicit, Phase.reuse, Phase.generate, Phase.target)
+settings.register_profile(
+    "calipers",
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    # On a build machine a failure is told at once: to make it small takes minutes.
+    phases=_PHASES if "CI" in os.environ else (*_PHASES, Phase.shrink),
+)
 settings.load_profile("calipers")
 
 # Spark's Java runs each query once or twice: to compile it for speed takes longer than it saves.

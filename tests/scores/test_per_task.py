@@ -67,6 +67,7 @@ def reference(rows: list[Row]) -> list[Row]:
         paid = [row for row in runs if None not in (row["cost_usd"], row["passed"])]
         passes = sum(row["passed"] for row in paid)
         spent = sum(row["cost_usd"] for row in paid)
+        unpaid = math.inf if paid and not any(passed) else None  # solved, at unknown cost
         found.append(
             {
                 "id": name,
@@ -84,7 +85,7 @@ def reference(rows: list[Row]) -> list[Row]:
                 "cost_usd_min": min(costs, default=None),
                 "cost_usd_max": max(costs, default=None),
                 "duration_seconds": _mean(_known(runs, "duration_seconds")),
-                "cost_of_pass": (spent / passes if passes else math.inf) if paid else None,
+                "cost_of_pass": spent / passes if passes else unpaid,
                 "most_common_answer_share": _answers(runs),
             }
         )
