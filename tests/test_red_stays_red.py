@@ -247,7 +247,7 @@ def test_no_check_is_no_pass(tmp_path: Path) -> None:
     cal.gate(rows, policy={}, by="model", save_baseline=base)
     other = [{**row, "model": "n"} for row in rows]
     found = cal.gate(other, policy={}, by="model", against=base)
-    assert (found.verdict, found.incomplete) == ("incomplete", ("no check is about n",))
+    assert (found.verdict, found.incomplete) == ("incomplete", ("no check applies to n",))
 
 
 def test_a_policy_that_only_warns_says_so() -> None:
@@ -396,7 +396,7 @@ def test_an_answer_that_asks_for_a_score_and_gets_it_warns_or_fails_the_gate(
         policy = rule | {"judges": {"uncalibrated": "warn", "flagged": does}}
         found = cal.gate(str(tmp_path / "judged.jsonl"), policy=policy)
         assert found.passed is passes
-        assert "1 judged answer seems to speak to the judge" in str(found.checks[0].reason)
+        assert "1 judged answer seems to address the judge" in str(found.checks[0].reason)
         assert found.to_dict()["flagged"] == 1
 
 

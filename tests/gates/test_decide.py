@@ -53,7 +53,7 @@ def test_a_blocking_threshold_fails_and_names_the_scenarios() -> None:
     assert (check.name, check.level, check.verdict) == ("pass_rate", "blocking", "fail")
     assert check.value == 0.85
     assert check.failing.first == ("s-17", "s-18", "s-19")
-    assert str(check.reason).startswith("85 % where ≥ 90 % is demanded")
+    assert str(check.reason).startswith("85 %, required ≥ 90 %")
 
 
 def test_a_warning_never_blocks() -> None:
@@ -154,7 +154,9 @@ def test_on_intervals_doubt_is_a_verdict(
     result = cal.gate(runs(10, 0), policy=policy)
     assert (result.verdict, result.exit_code) == (verdict, code)
     assert only(result).verdict == of_check
-    assert str(only(result).reason).startswith("inconclusive: 90 % lies within")
+    assert str(only(result).reason).startswith(
+        "inconclusive: the 95 % interval includes the threshold"
+    )
     assert cal.gate(runs(100, 0), policy=policy).verdict == "pass"
     assert cal.gate(runs(50, 50), policy=policy).verdict == "fail"
 
@@ -196,7 +198,7 @@ def test_required_scenarios_must_be_there_and_pass_in_all_their_runs() -> None:
     assert [check.reason for check in result.checks] == [
         None,
         "1 of 2 runs failed",
-        "it told nothing",
+        "it gave no verdict",
         "not among the records",
     ]
     assert {check.level for check in result.checks} == {"required"}
@@ -269,7 +271,7 @@ def test_category_criteria() -> None:
         "happy_path-18",
         "happy_path-19",
     )
-    assert by_name["nothing"].reason == "no value: no scenario is of this category"
+    assert by_name["nothing"].reason == "no value: no scenario has this category"
     assert {check.level for check in result.checks} == {"category"}
 
 
@@ -330,7 +332,7 @@ def test_the_composite_needs_both_parts_of_its_rule() -> None:
         check = only(cal.gate(scenarios(unsafe=1), policy=policy))
         assert check.value == pytest.approx(0.3 + 0.4 * 0.98 + 0.2 + 0.1 * 0.9)
         assert check.verdict == "fail"
-        assert check.reason == "safety_rate: 98 % where = 100 % is demanded"
+        assert check.reason == "safety_rate: 98 %, required = 100 %"
         assert check.failing.first == ("A-0",)
     warned = cal.gate(scenarios(unsafe=1), policy={"thresholds": {"warning": {"final_score": 85}}})
     assert only(warned).verdict == "pass"
@@ -521,7 +523,7 @@ def test_a_baseline_alone_is_a_demand(tmp_path: Path) -> None:
     cal.gate(runs(80, 20), policy=weights, save_baseline=path)
     assert cal.gate(runs(80, 20), policy=weights, against=path).verdict == "pass"
     assert cal.gate(runs(70, 30), policy=weights, against=path).verdict == "fail"
-    with pytest.raises(UsageError, match="it demands nothing"):
+    with pytest.raises(UsageError, match="it has no rules"):
         cal.gate(runs(80, 20), policy=weights)
 
 
@@ -685,7 +687,7 @@ def test_a_baseline_keeps_groups_apart(tmp_path: Path) -> None:
     assert demanded == {"m1": 0.9, "m2": 0.5}
     further = [*data, {"id": "s-0", "passed": True, "model": "m3"}]
     grown = cal.gate(further, policy=blocking(pass_rate=10), by="model", against=path)
-    assert "not in the baseline, and not held against it: m3" in grown.notices
+    assert "not in the baseline, so not compared with it: m3" in grown.notices
 
 
 def test_rows_without_ids_are_named_by_number() -> None:

@@ -234,18 +234,27 @@ def test_repeated_runs_of_a_scenario_are_worth_less() -> None:
 
 def test_the_reason_says_all_there_is() -> None:
     mark = parse_threshold("≥ 90%", RATE)
-    assert reason(mark, share(100, 100), "pass", None, thin=False) is None
-    failed = reason(mark, share(50, 100), "fail", None, thin=False)
-    assert failed == "50 % where ≥ 90 % is demanded"
-    thin = reason(mark, share(89, 100), "fail", (700, 7141), thin=True)
+    assert reason(mark, share(100, 100), "pass", None, thin=False, confidence=0.95) is None
+    failed = reason(mark, share(50, 100), "fail", None, thin=False, confidence=0.95)
+    assert failed == "50 %, required ≥ 90 %"
+    thin = reason(mark, share(89, 100), "fail", (700, 7141), thin=True, confidence=0.9)
     assert thin == (
-        "89 % where ≥ 90 % is demanded; thin evidence: 90 % lies within 81.37 % to 93.75 %; "
-        "about 700 to 7,141 more scenarios would settle it"
+        "89 %, required ≥ 90 %; the 90 % interval includes the threshold; "
+        "about 700 to 7,100 more scenarios would decide it"
     )
-    open_ended = reason(mark, share(89, 100), "fail", (700, None), thin=True)
-    assert str(open_ended).endswith("at least 700 more scenarios would settle it")
-    unknown = reason(mark, Estimate(value=0.95), "inconclusive", None, thin=False)
-    assert unknown == "inconclusive: the data give no interval that could settle it"
+    open_ended = reason(mark, share(89, 100), "fail", (700, None), thin=True, confidence=0.95)
+    assert str(open_ended).endswith("at least 700 more scenarios would decide it")
+    no_bounds = Estimate(value=0.95)
+    unknown = reason(mark, no_bounds, "inconclusive", None, thin=False, confidence=0.95)
+    assert unknown == "inconclusive: no interval can be computed from these records"
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0.5487, "54.9 %"), (0.00043, "0.043 %"), (0.9997, "99.97 %"), (1.0, "100 %"), (0.0, "0 %")],
+)
+def test_percentages_have_a_decimal_and_more_near_the_ends(value: float, text: str) -> None:
+    assert value_text(value, RATE) == text
 
 
 @pytest.mark.parametrize(
@@ -271,6 +280,6 @@ def test_small_numbers_keep_digits_that_say_something(
 def test_a_shown_value_is_on_its_own_side(value: float) -> None:
     mark = parse_threshold("≥ 90%", RATE)
     shown = float(value_text(value, RATE, mark).removesuffix(" %").replace("−", "-")) / 100
-    assert shown == pytest.approx(value, abs=0.00005001)
+    assert shown == pytest.approx(value, abs=0.0005001)
     if abs(value - 0.9) > 1e-9:
         assert mark.is_met(shown) == mark.is_met(value)

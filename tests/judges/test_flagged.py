@@ -63,7 +63,7 @@ def test_a_gate_does_with_flagged_answers_as_the_policy_says(
     assert found["flagged"] == 2
     assert found["checks"][0]["flagged"] == 2
     if does != "ignore":
-        assert "2 judged answers seem to speak to the judge" in str(checks["pass_rate"].reason)
+        assert "2 judged answers seem to address the judge" in str(checks["pass_rate"].reason)
         assert "flagged: 2 judged answers" in " ".join(str(result).split())
 
 

@@ -55,7 +55,7 @@ def test_a_judge_without_a_licence_does_not_pass_an_early_end_either(tmp_path: P
     (check,) = gate["checks"]
     assert check["sequence"]["decided"] == "pass"
     assert (result.exit_code, check["verdict"]) == (1, "fail")
-    assert "no licence: never calibrated" in check["reason"]
+    assert "no licence: not calibrated against human ratings" in check["reason"]
 
 
 def test_a_judge_with_a_licence_may_end_a_run(tmp_path: Path) -> None:

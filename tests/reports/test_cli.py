@@ -90,7 +90,7 @@ def test_figures_for_a_paper(data: Path, tmp_path: Path) -> None:
 def test_a_run_leaves_a_report_with_its_verdict(ran: SuiteFolder) -> None:
     page = page_of((ran.results / "report.html").read_text(encoding="utf-8"))
     assert "Fail" in page.text
-    assert "50 % where ≥ 90 % is demanded" in page.text
+    assert "50 %, required ≥ 90 %" in page.text
     assert "four (solver.py:answer)" in page.text
 
 

@@ -64,7 +64,7 @@ def test_the_order_is_that_of_a_person_with_two_minutes(html: str) -> None:
     text = page_of(html).text
     assert text.index("Fail") < text.index("accuracy")
     assert "accuracy (alpha):" in text
-    assert "where ≥ 99 % is demanded" in text
+    assert "required ≥ 99 %" in text
 
 
 def test_the_checks_stand_there_with_their_reasons(made: cal.Report, html: str) -> None:

@@ -66,7 +66,7 @@ def test_the_defaults_are_the_contracts(tmp_path: Path) -> None:
         ("    model: openai", "    mdel: openai", 7, "systems.0: mdel is no key", "model?"),
         ("runs: 10", "runs: 0", 18, "runs should be greater", "calipers schema suite"),
         ("runs: 10", "runs: 2.5", 18, "runs is not a whole number", "calipers schema suite"),
-        ("runs: 10", "run: 10", 18, "run is no key here", "runs?"),
+        ("runs: 10", "run: 10", 18, "run is not a known key", "runs?"),
         ("solver.py:answer", "solver.py", 13, "is not FILE.py:FUNCTION", "solver.py:answer"),
         ("- name: agent", "- name: mini", 14, "two systems are called mini", "rename"),
         ('{after: "ANSWER:"}', '{regex: "("}', 4, "no regular expression", "(.*)"),

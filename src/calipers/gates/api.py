@@ -45,7 +45,7 @@ def gate(
     >>> records = [{"answer": "4", "target": "4"}, {"answer": "5", "target": "4"}]
     >>> decided = gate(records, policy=demands)
     >>> decided.verdict, decided.checks[0].reason.partition(";")[0]
-    ('fail', '50 % where ≥ 90 % is demanded')
+    ('fail', '50 %, required ≥ 90 %')
     """
     from calipers.gates.decide import GateOptions, gate_data  # noqa: PLC0415 (loads pydantic)
 

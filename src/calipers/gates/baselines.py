@@ -17,7 +17,7 @@ from calipers.support.version import __version__
 SCHEMA = "calipers.baseline/2"
 OLD_SCHEMA = "calipers.baseline/1"
 _OUTCOMES = ("passed", "failed", "unknown")
-_FIX = "record it anew: calipers gate … --save-baseline FILE"
+_FIX = "record it again: calipers gate … --save-baseline FILE"
 
 T = TypeVar("T")
 HasGained: TypeAlias = "Callable[[str, RecordedGroup, RecordedGroup], bool]"
@@ -73,7 +73,9 @@ def recorded_from(value: Any, *, source: str) -> Recorded:
         if value["schema"] == SCHEMA:
             return Recorded(groups=tuple(map(_group_from, value["groups"])))
     except (KeyError, TypeError, AttributeError) as error:
-        raise UsageError(f"{source}: no baseline as gate records one", fix=_FIX) from error
+        raise UsageError(
+            f"{source}: not a baseline file that `calipers gate` has written", fix=_FIX
+        ) from error
     except (ValueError, UsageError) as error:
         said = error.message if isinstance(error, UsageError) else str(error)
         raise UsageError(f"{source}: {said}", fix=_FIX) from error

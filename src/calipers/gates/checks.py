@@ -117,5 +117,5 @@ def _shares(criteria: PassCriteria, judge: Judge) -> Iterator[Check]:
 def _absent(category: str, known: Iterable[str]) -> Measured:
     near = nearest(category, known)
     asked = f": {near}" if near.startswith("did you mean") else ""
-    reason = f"no scenario is of this category{asked}"
+    reason = f"no scenario has this category{asked}"
     return Measured(value=None, n=0, missing=0, reason=reason)

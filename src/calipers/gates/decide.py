@@ -85,7 +85,7 @@ def gate_data(
     source = str(policy) if isinstance(policy, str | Path) else "policy"
     read = read_policy(policy)
     if not (read.decides or asked.against or asked.save_baseline):
-        raise UsageError(f"{source}: it demands nothing, so nothing can fail", fix=EXAMPLE)
+        raise UsageError(f"{source}: it has no rules, so nothing can fail", fix=EXAMPLE)
     path = _baseline_path(read, asked)
     saving = asked.save_baseline is not None  # for the first time, perhaps
     baseline = None if path is None or (saving and not path.exists()) else read_baseline(path)
@@ -246,7 +246,7 @@ def _unchecked(
     for each in groups if asked.save_baseline is None else ():
         if each.ran and tuple(each.group.by.items()) not in checked:
             shown = ", ".join(map(str, each.group.by.values())) or "the records"
-            yield f"no check is about {shown}"
+            yield f"no check applies to {shown}"
 
 
 def _advice(checks: Sequence[Check]) -> Iterator[str]:
@@ -267,7 +267,7 @@ def _baseline_path(policy: Policy, asked: GateOptions) -> Path | None:
         raise UsageError("--ratchet needs a baseline to raise", fix="name it: --against FILE")
     if policy.baseline is not None and asked.save_baseline is None:
         raise UsageError(
-            "the policy holds a run against a baseline, and none is named",
+            "the policy compares runs with a baseline, but none is given",
             fix=f"--against FILE, or baseline: {{file: …}} in the policy; {RECORD_FIRST}",
         )
     return None
@@ -278,7 +278,7 @@ def _unrecorded(before: Recorded | None, now: Recorded) -> Iterator[str]:
     for group in () if before is None else now.groups:
         if before is not None and before.group(group.by) is None:
             shown = ", ".join(map(str, group.by.values())) or "the whole"
-            yield f"not in the baseline, and not held against it: {shown}"
+            yield f"not in the baseline, so not compared with it: {shown}"
 
 
 def _changes(before: Recorded | None, now: Recorded) -> Iterator[Changes]:
@@ -304,7 +304,7 @@ def _kept_baseline(
     said = []
     if asked.save_baseline is not None:
         write_baseline(asked.save_baseline, now)
-        said.append(f"recorded as baseline: {asked.save_baseline}")
+        said.append(f"baseline saved: {asked.save_baseline}")
     if asked.ratchet and verdict == "pass" and before is not None and path is not None:
         raised, metrics = ratcheted(before, now, gained)
         if raised.to_dict() != before.to_dict():

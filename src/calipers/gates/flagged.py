@@ -1,4 +1,4 @@
-"""Checks that rest on judgments of flagged answers: texts that seem to speak to the judge."""
+"""Checks that rest on judgments of flagged answers: texts that seem to address the judge."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def hold_flagged(check: Check, flagged: int, does: Flagged) -> Check:
     if does == "fail" and check.level != "warning":
         verdict = "fail"
     answers = "1 judged answer seems" if flagged == 1 else f"{flagged:,} judged answers seem"
-    said = f"flagged: {answers} to speak to the judge"
+    said = f"flagged: {answers} to address the judge"
     return replace(
         check,
         verdict=verdict,

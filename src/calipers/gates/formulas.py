@@ -201,7 +201,7 @@ class _Reader:
 
     def _call(self, function: str) -> _Part:
         if function not in _FUNCTIONS:
-            raise UsageError(f"{shown(function)} is no function here", fix=_FIX)
+            raise UsageError(f"{shown(function)} is not a known function", fix=_FIX)
         self._expect("(")
         arguments = [self.sum()]
         while self._next == ",":
@@ -226,6 +226,4 @@ class _Reader:
     def _unexpected(self) -> UsageError:
         if self._next is None:
             return UsageError(f"the formula ends too soon: {shown(self._text.strip())}", fix=_FIX)
-        return UsageError(
-            f"{shown(self._next)} is not expected where it stands (word {self._at + 1})", fix=_FIX
-        )
+        return UsageError(f"{shown(self._next)} is unexpected at word {self._at + 1}", fix=_FIX)

@@ -176,7 +176,7 @@ class Licences:
         known = {each.members for each in self.calibrations}
         unknown = [who for who in members if (who,) not in known]
         if not unknown:
-            return f"the calibration of {_names(members)} says nothing of {aspect}"
+            return f"the calibration of {_names(members)} does not cover {aspect}"
         who = unknown[0]
         for each in self.calibrations:
             for model, rubric_hash in each.members:
@@ -188,8 +188,8 @@ class Licences:
         for each in self.calibrations:
             for model, rubric_hash in each.members:
                 if rubric_hash and rubric_hash == who[1]:
-                    return f"with this rubric {model} was calibrated, and not {who[0]}"
-        return f"never calibrated with people: {_names(unknown)}"
+                    return f"this rubric was calibrated with {model}, not with {who[0]}"
+        return f"not calibrated against human ratings: {_names(unknown)}"
 
 
 def licence_notice(checks: Iterable[Check]) -> Iterator[str]:
@@ -241,7 +241,7 @@ def _too_weak(members: tuple[Member, ...], kappa: Estimate, least: float) -> str
         )
     if kappa.low is None:
         said = kappa.reason or f"{records} give no interval"
-        return f"no lower bound of κ is known for {who}: {said}"
+        return f"the lower bound of κ is unknown for {who}: {said}"
     too_few = "is too few" if kappa.n == 1 else "are too few"
     return (
         f"{who}: {records} {too_few}: the lower bound of κ is {_two(kappa.low)}, required {least:g}"

@@ -149,7 +149,7 @@ class Judges(StrictModel):
     )
     flagged: Literal["warn", "fail", "ignore"] = Field(
         default="warn",
-        description="What a check on judged texts that seem to speak to the judge does.",
+        description="What a check on judged texts that seem to address the judge does.",
     )
     people: list[str] = Field(
         default_factory=list, description="Judges in the records who are people, by their names."
@@ -247,7 +247,7 @@ class Policy(StrictModel):
             )
         if chosen not in rows:
             raise UsageError(
-                f"--release {shown(chosen)}: no row is called so", fix=nearest(chosen, rows)
+                f"--release {shown(chosen)}: there is no such row", fix=nearest(chosen, rows)
             )
         return rows[chosen]
 

@@ -8,10 +8,13 @@ from calipers.gates.verdicts import Estimate, Verdict
 from calipers.metrics.thresholds import Scale, Threshold, number_text
 
 _DECIMALS = 2
+_DECIMALS_OF_PERCENT = 1
 _DECIMALS_OF_SCORES = 4
 _MOST_DECIMALS = 12
 _DIGITS = 3  # that say something, of a small number
+_DIGITS_OF_PERCENT = 2  # of a percentage near 0 or 100
 _HUNDRED = 100
+_NEGLIGIBLE = 1e-9  # below it: rounding
 
 Range = tuple[int, int | None]
 
@@ -33,42 +36,62 @@ def value_text(value: float, scale: Scale, threshold: Threshold | None = None) -
 
 
 def _decimals(number: float, scale: Scale) -> int:
-    fewest = _DECIMALS if scale.is_ratio or scale.unit else _DECIMALS_OF_SCORES
-    if scale.is_ratio or not 0 < abs(number) < 1:
-        return fewest
-    return max(fewest, _DIGITS - 1 - floor(log10(abs(number))))
+    if scale.is_ratio:  # 99.97 % is not shown as 100 %
+        to_an_end = min(abs(number), abs(_HUNDRED - number))
+        return _with_digits(to_an_end, _DECIMALS_OF_PERCENT, _DIGITS_OF_PERCENT)
+    fewest = _DECIMALS if scale.unit else _DECIMALS_OF_SCORES
+    return _with_digits(abs(number), fewest, _DIGITS)
+
+
+def _with_digits(size: float, fewest: int, digits: int) -> int:
+    """Return how many decimals show so many digits of a size below 1; the fewest otherwise."""
+    return max(fewest, digits - 1 - floor(log10(size))) if _NEGLIGIBLE < size < 1 else fewest
+
+
+def missed_text(value: float, threshold: Threshold) -> str:
+    """Return `54.9 %, required ≥ 80 %`."""
+    return f"{value_text(value, threshold.scale, threshold)}, required {threshold}"
 
 
 def reason(
-    threshold: Threshold, estimate: Estimate, verdict: Verdict, further: Range | None, *, thin: bool
+    threshold: Threshold,
+    estimate: Estimate,
+    verdict: Verdict,
+    further: Range | None,
+    *,
+    thin: bool,
+    confidence: float,
 ) -> str | None:
-    """What there is to say about a verdict; nothing about one that passed clearly.
+    """Return what explains a verdict, or None for one that passed clearly.
 
-    `further` is how many more scenarios would settle it: the fewest and, if known, the most.
+    `further` is how many more scenarios would decide it: the fewest and, if known, the most.
     """
-    scale = threshold.scale
     said = []
     if verdict == "fail":
-        said.append(f"{value_text(estimate.value, scale, threshold)} where {threshold} is demanded")
+        said.append(missed_text(estimate.value, threshold))
     if thin or verdict == "inconclusive":
-        kind = "inconclusive" if verdict == "inconclusive" else "thin evidence"
-        said.append(f"{kind}: {_doubt(threshold, estimate, further, thin=thin)}")
+        kind = "inconclusive: " if verdict == "inconclusive" else ""
+        said.append(f"{kind}{_doubt(further, thin=thin, confidence=confidence)}")
     return "; ".join(said) or None
 
 
-def _doubt(threshold: Threshold, estimate: Estimate, further: Range | None, *, thin: bool) -> str:
+def _doubt(further: Range | None, *, thin: bool, confidence: float) -> str:
     if not thin:
-        return "the data give no interval that could settle it"
-    scale = threshold.scale
-    low, high = (
-        "?" if bound is None else value_text(bound, scale)
-        for bound in (estimate.low, estimate.high)
-    )
-    inside = f"{number_text(threshold.value, scale)} lies within {low} to {high}"
+        return "no interval can be computed from these records"
+    inside = f"the {_HUNDRED * confidence:g} % interval includes the threshold"
     if further is None:
         return inside
-    fewest, most = further
+    fewest, most = (None if count is None else _rounded(count) for count in further)
     if most is None:
-        return f"{inside}; at least {fewest:,} more scenarios would settle it"
+        return f"{inside}; at least {fewest:,} more scenarios would decide it"
     about = f"{fewest:,}" if fewest == most else f"{fewest:,} to {most:,}"
-    return f"{inside}; about {about} more scenarios would settle it"
+    return f"{inside}; about {about} more scenarios would decide it"
+
+
+def _rounded(count: int) -> int:
+    """Return a count with two digits that say something: nobody knows more of it.
+
+    >>> _rounded(13_119)
+    13000
+    """
+    return round(count, min(0, 1 - floor(log10(count)))) if count else 0

@@ -30,7 +30,7 @@ from calipers.statistics.intervals import normal_quantile
 from calipers.statistics.paired_tasks import PairedTasks, compare_tasks
 
 BASELINE: Literal["baseline"] = "baseline"
-NO_TASKS = "no task in common with the baseline, so nothing shows that it is not worse"
+NO_TASKS = "no task in common with the baseline, so the change cannot be tested"
 _FLIPS = 2_000
 _POWER = 1.6449  # normal quantile of 0.95: how surely an unchanged system should pass
 
@@ -144,7 +144,9 @@ def _unpaired(name: str, before: RecordedGroup, now: RecordedGroup, confidence: 
         worse=0 if old == new else None,
     )
     if errors[0] is None or errors[1] is None:
-        return found(low=None, high=None, reason="a run has no standard error of it")
+        return found(
+            low=None, high=None, reason="one of the runs has no standard error of this metric"
+        )
     reach = normal_quantile(confidence) * hypot(errors[0], errors[1])
     return found(low=new - old - reach, high=new - old + reach)
 

@@ -71,7 +71,7 @@ class Check:
     sequence: Standing | None = None  # in a run that may end as soon as it is decided
     evidence: tuple[Mapping[str, Any], ...] = ()  # who judged, and by what licence
     change: Mapping[str, Any] | None = None  # of a baseline: how far it moved, and how sure
-    flagged: int = 0  # judged answers behind it that seem to speak to the judge
+    flagged: int = 0  # judged answers behind it that seem to address the judge
 
     @property
     def scale(self) -> Scale | None:
@@ -154,7 +154,7 @@ class GateResult:
     notices: tuple[str, ...] = ()
     seed: int = 0
     early: Early | None = None
-    flagged: int = 0  # judged records that seem to speak to the judge
+    flagged: int = 0  # judged records that seem to address the judge
 
     @property
     def exit_code(self) -> int:

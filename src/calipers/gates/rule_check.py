@@ -39,7 +39,7 @@ class ScenarioRuns:
     failed: int
     errors: int
     by_judges: int = 0  # whose verdict is not recorded, but judges'
-    flagged: int = 0  # of these, those whose text seems to speak to the judge
+    flagged: int = 0  # of these, those whose text seems to address the judge
     lacking: int = 0  # that expectations or judges leave undecided, wholly or by one rubric
 
 
@@ -138,7 +138,14 @@ class Judge:
             thin=thin,
             further_scenarios=further,
             further_range=between,
-            reason=reason(rule.threshold, estimate, verdict, between, thin=thin),
+            reason=reason(
+                rule.threshold,
+                estimate,
+                verdict,
+                between,
+                thin=thin,
+                confidence=self.run.confidence,
+            ),
             failing=Ids() if met or of is None else self.run.failing(of, rule.threshold, category),
         )
 

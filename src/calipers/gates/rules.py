@@ -104,7 +104,7 @@ def progressive_read(table: Any) -> Progressive:
     rows = _by_name(table, lambda _, row: rules_read(row))
     if release is not None and (isinstance(release, list | dict) or release not in rows):
         refuse(
-            f"release is {shown(release)}, and no row is called so",
+            f"release is {shown(release)}, and there is no such row",
             fix=nearest(str(release), rows),
             at=(RELEASE,),
         )
@@ -164,7 +164,7 @@ def _rule(value: Any, scale: Scale) -> Rule:
     for key in value:
         if key not in _ENTRY:
             raise UsageError(
-                f"{scale.name}: {shown(key)} is no key here", fix=nearest(str(key), _ENTRY)
+                f"{scale.name}: {shown(key)} is not a known key", fix=nearest(str(key), _ENTRY)
             )
     if "threshold" not in value:
         raise UsageError(f"{scale.name}: threshold is missing", fix='{threshold: "≥ 85%"}')

@@ -70,7 +70,7 @@ def _outcome(found: ScenarioRuns | None) -> tuple[str | None, float | None]:
         return "not among the records", None
     ran = found.runs - found.errors
     unknown = ran - found.passed - found.failed
-    counts = {"failed": found.failed, "did not run": found.errors, "told nothing": unknown}
+    counts = {"failed": found.failed, "did not run": found.errors, "gave no verdict": unknown}
     if found.runs == 1:
         said = [f"it {what}" for what, count in counts.items() if count]
     else:

@@ -15,13 +15,13 @@ from typing import Literal, NamedTuple
 
 from calipers.gates.demands import Demand
 from calipers.gates.early import Early, Standing
-from calipers.gates.reasons import value_text
+from calipers.gates.reasons import missed_text
 from calipers.gates.result import Check
 from calipers.statistics.anytime import Bets, Bounds, mean_bounds, sure_bounds
 
 Decision = Literal["pass", "fail"]
 
-_PART = "judged on the part that was run"
+_PART = "based on the tasks that were run"
 
 
 class TaskValue(NamedTuple):
@@ -62,7 +62,9 @@ class CheckSequence:
     @property
     def why_not(self) -> str | None:
         """Why it cannot be decided before the end, if so."""
-        return self.demand.why_not or (None if self._tasks else "no task of the suite is of it")
+        return self.demand.why_not or (
+            None if self._tasks else "no task of the suite belongs to it"
+        )
 
     @property
     def is_a_bet(self) -> bool:
@@ -200,9 +202,11 @@ def _as_sure(check: Check, standing: Standing) -> Check:
         further_range=None,
     )
     if standing.decided is None:
-        why = standing.why_not or f"open after {standing.tasks:,} of {standing.of:,} tasks"
-        return replace(check, verdict="inconclusive", reason=f"the run has ended before: {why}")
-    said = f"sure after {standing.after:,} of {standing.of:,} tasks"
+        why = standing.why_not or f"undecided after {standing.tasks:,} of {standing.of:,} tasks"
+        return replace(
+            check, verdict="inconclusive", reason=f"not decided when the run stopped: {why}"
+        )
+    said = f"decided after {standing.after:,} of {standing.of:,} tasks"
     if standing.decided == "fail":
         said = f"{_missed(check)}; {said}"
     return replace(check, verdict=standing.decided, reason=said)
@@ -211,5 +215,4 @@ def _as_sure(check: Check, standing: Standing) -> Check:
 def _missed(check: Check) -> str:
     if check.value is None or check.threshold is None or check.level == "required":
         return check.reason or "it failed"
-    value = value_text(check.value, check.threshold.scale, check.threshold)
-    return f"{value} where {check.threshold} is demanded"
+    return missed_text(check.value, check.threshold)

@@ -61,7 +61,7 @@ class JudgeAudit:
     judge: str
     judgments: int
     missing: int  # records that others judged and it did not
-    flagged: int  # judgments of texts that seem to speak to the judge
+    flagged: int  # judgments of texts that seem to address the judge
     measures: Mapping[str, Measured]
     items: ItemsCheck
 

@@ -29,7 +29,7 @@ class Escalate(ServedModel):
         description="The first judge is asked how sure it is, and below this it is not.",
     )
     flagged: bool = Field(
-        default=True, description="Texts that seem to speak to the judge go to the second one."
+        default=True, description="Texts that seem to address the judge go to the second one."
     )
 
 

@@ -51,7 +51,7 @@ _COLUMNS: dict[str, pl.DataType] = {
     ITEMS: pl.Float64(),  # what the judge's own items add up to
     ROUNDING: pl.Float64(),  # how far the score may be from that
     PROBLEM: pl.String(),  # why items give no sum
-    FLAGGED: pl.Boolean(),  # the text seems to speak to the judge
+    FLAGGED: pl.Boolean(),  # the text seems to address the judge
 }
 _loads = partial(json.loads, parse_float=Number, parse_int=Number)
 

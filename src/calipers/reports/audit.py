@@ -112,7 +112,7 @@ def _summary(group: AuditGroup) -> str:
     judges = f"{_counted(group.judgments, 'judgement')} by {_counted(len(group.judges), 'judge')}"
     if group.flagged:
         judges += (
-            f"; {_counted(group.flagged, 'record')} flagged: the text seems to speak to the judge"
+            f"; {_counted(group.flagged, 'record')} flagged: the text seems to address the judge"
         )
     failed = (f"failed calls left out: {group.errors:,}",) if group.errors else ()
     return "; ".join((judged, judges, *failed))

@@ -89,7 +89,7 @@ def _table(checks: Sequence[Check]) -> Table:
     heads, rows = _cells(checks)
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for head in heads:
-        number = head in ("value", "n", "missing", "demanded")
+        number = head in ("value", "n", "missing", "required")
         table.add_column(head, justify="right" if number else "left", overflow="fold")
     for check, row in zip(checks, rows, strict=True):
         first = Text(row[0], style=_STYLES[check.verdict])
@@ -101,7 +101,7 @@ def _cells(checks: Sequence[Check]) -> tuple[list[str], list[list[str]]]:
     """The table of some checks, without the column of risks where there are none."""
     risky = any(check.risk for check in checks)
     further = ["risk"] if risky else []
-    heads = ["", "check", "value", "n", "missing", "demanded", "level", *further]
+    heads = ["", "check", "value", "n", "missing", "required", "level", *further]
     rows = [
         [
             check.verdict,

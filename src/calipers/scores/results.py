@@ -116,7 +116,7 @@ class JudgedBy:
     members: tuple[tuple[str, str], ...]  # nobody: too many to be told apart
     rows: int
     rated: Mapping[int, int] = field(default_factory=dict)  # rows each calibration was made from
-    flagged: int = 0  # of the rows, those whose text seems to speak to the judge
+    flagged: int = 0  # of the rows, those whose text seems to address the judge
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON of one."""
@@ -141,7 +141,7 @@ class Group:
     truncated: int = 0  # replies that were cut off; they are in the metrics
     reliability: tuple[ReliabilityBin, ...] = ()  # with a profile, where confidence is stated
     judges: tuple[JudgedBy, ...] = ()  # where that was asked for
-    flagged: int | None = None  # judged records whose text seems to speak to the judge
+    flagged: int | None = None  # judged records whose text seems to address the judge
     failures: int = 0  # failed calls that count as failures (--errors fail)
 
     @property

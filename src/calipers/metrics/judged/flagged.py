@@ -42,6 +42,6 @@ def flag_notice(groups: Iterable[Totals]) -> Iterator[str]:
     if found:
         judged = int(sum(totals.get(_JUDGED) or 0 for totals in groups))
         yield (
-            f"{found:,} of {judged:,} judged records hold text that seems to speak to the judge: "
+            f"{found:,} of {judged:,} judged records hold text that seems to address the judge: "
             "read them before you rely on their scores (judgments[].flags)"
         )

@@ -42,7 +42,9 @@ class StrictModel(BaseModel):
             known = [field.alias or name for name, field in cls.model_fields.items()]
             for key in value:
                 if key not in known:
-                    refuse(f"{shown(key)} is no key here", fix=nearest(str(key), known), at=(key,))
+                    refuse(
+                        f"{shown(key)} is not a known key", fix=nearest(str(key), known), at=(key,)
+                    )
         return value
 
     @classmethod
