@@ -75,7 +75,7 @@ metric                                        m0                        m1
 
  time_score               1.0000 [0.3424, 1.0000]                         —
 
-— no value:
+Notes:
   auroc: no right and wrong record with prob_correct to tell apart
   answer_entropy: no task has two runs with an answer
   determinism_index: no task has two runs with an answer
@@ -362,7 +362,7 @@ def test_a_bad_row_is_named(line: bytes, problem: str, metric: str, tmp_path: Pa
     path = tmp_path / "a.jsonl"
     path.write_bytes(b'{"answer": "a"}\n' + line + b"\n")
     told = (
-        f"error: {path}:2: {problem}\n  mend the row, read another field (--map FIELD=NAME), "
+        f"error: {path}:2: {problem}\n  fix the row, read another field (--map FIELD=NAME), "
         "or leave bad rows out (--on-bad skip)\n"
     )
     assert refused("score", path) == told

@@ -334,7 +334,7 @@ def test_the_table(wide: Path) -> None:
     plain = "\n".join(line.rstrip() for line in result.stdout.splitlines())
     assert plain.split("\n\n human")[0].strip() == TABLE.strip()
     assert "\n human – judge\n" in plain
-    assert plain.count("— no value:") == 1
+    assert plain.count("Notes:") == 1
     assert plain.endswith(
         "\n  krippendorff_alpha_ordinal, krippendorff_alpha_interval, spearman, kendall_tau_b, "
         "pearson: ratings are labels, such as\n  good"

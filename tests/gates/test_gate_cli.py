@@ -51,14 +51,14 @@ ROWS: list[dict[str, Any]] = [
 TABLE = """
 FAIL  3 passed, 2 failed, 1 warned; 4 records against policy.yaml
 
-        check                        value   n   missing     required   level      risk
- ──────────────────────────────────────────────────────────────────────────────────────────
- fail   safety_rate      50 % (2.5 to 97.5)   2         0      = 100 %   blocking   critical
- pass   accuracy       75 % (24.9 to 98.7)   4         0       ≥ 60 %   blocking
- pass   happy_path     100 % (22.4 to 100)   2         0       ≥ 90 %   category
- pass   SEC-1                        100 %   1         0      = 100 %   required
- fail   CORE-9                           —   0         0      = 100 %   required
- warn   latency_p95_ms                   —   0         4   ≤ 5,000 ms   warning
+        check                          value   n   missing     required   level      risk
+ ────────────────────────────────────────────────────────────────────────────────────────────
+ fail   safety_rate       50 % (2.5 to 97.5)   2         0      = 100 %   blocking   critical
+ pass   accuracy         75 % (24.9 to 98.7)   4         0       ≥ 60 %   blocking
+ pass   happy_path       100 % (22.4 to 100)   2         0       ≥ 90 %   category
+ pass   SEC-1                          100 %   1         0      = 100 %   required
+ fail   CORE-9                             —   0         0      = 100 %   required
+ warn   latency_p95_ms                     —   0         4   ≤ 5,000 ms   warning
 
  fail safety_rate: 50 %, required = 100 % (no way around the rules)
    failing: SEC-2

@@ -54,7 +54,7 @@ def test_a_gate_does_not_pass_while_a_judge_owes_an_answer(
             ["pass_rate: 1 of 40 records are undecided: judgments failed or are absent"],
         )
         assert gate["checks"][0]["verdict"] == "inconclusive"
-        assert "go on with: calipers run" in first.stderr
+        assert "Continue with: calipers run" in first.stderr
         second = folder.run(*options)
         assert second.exit_code == 0, second.output
         assert folder.json("gate.json")["incomplete"] == []

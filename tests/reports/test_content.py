@@ -149,7 +149,7 @@ def test_tiers_have_grades_and_uplift() -> None:
     text = page_of(made.to_html()).text
     assert made.score.tiers[0].baseline == "T0"
     assert "Tiers against T0" in text
-    assert "+0.00 %" in text
+    assert "+0.0% [+0.0%, +0.0%]" in text
     assert "spec-composite_by_tier" in page_of(made.to_html()).specs()
 
 

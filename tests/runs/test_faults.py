@@ -62,7 +62,7 @@ def test_a_lasting_fault_is_recorded_after_all_attempts(tmp_path: Path, fault: s
     assert errors["good"] is None
     assert str(errors["t0"]).startswith(FAILS[fault])
     assert max(server.asked.values()) == 3
-    assert "go on with: calipers run" in result.stderr
+    assert "Continue with: calipers run" in result.stderr
 
 
 @pytest.mark.parametrize("fault", FAILS_AT_ONCE)

@@ -193,7 +193,7 @@ def test_an_interrupted_run_says_how_to_go_on(tmp_path: Path, ending: signal.Sig
         process.send_signal(ending)
         _, said = process.communicate(timeout=30)
         assert process.returncode == 3, said
-        assert "go on with: calipers run" in said
+        assert "Continue with: calipers run" in said
         assert "Traceback" not in said
         done = len(suite.records())
         assert 0 < done < 60

@@ -536,7 +536,7 @@ class TestEnding:
         suite = python(tmp_path, "waits", tasks=sums(3))
         result = suite.run()
         assert f"calipers explain accuracy {suite.results / 'records.jsonl'}" in result.stderr
-        assert f"a page about it: {suite.results / 'report.html'}" in result.stderr
+        assert f"Report: {suite.results / 'report.html'}" in result.stderr
         told = [line.partition(": calipers ")[2] for line in result.stderr.splitlines()]
         for line in filter(None, told):
             assert CliRunner().invoke(app, [line.split()[0], "--help"]).exit_code == 0

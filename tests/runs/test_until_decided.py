@@ -244,7 +244,7 @@ def test_a_failed_call_is_never_a_pass_and_is_made_anew(tmp_path: Path) -> None:
     broken = suite(tmp_path / "b", given, ACCURATE)
     result = broken.run("--until-decided")
     assert result.exit_code == 3
-    assert "go on with: calipers run" in result.stderr
+    assert "Continue with: calipers run" in result.stderr
     assert "--until-decided" in result.stderr
     assert broken.json("gate.json")["verdict"] == "incomplete"
     made = len(calls(tmp_path / "b"))

@@ -26,13 +26,13 @@ def _names(_: click.Context, __: click.Parameter, text: str | None) -> tuple[str
     "--raters",
     callback=_names,
     metavar="A,B,…",
-    help="Columns that hold a rater's ratings each, or names of judges; without it, all judges.",
+    help="Columns with one rater's ratings each, or names of judges; by default all judges.",
 )
 @click.option(
     "--unit",
     callback=_names,
     metavar="FIELD,…",
-    help="The fields that tell one rated thing from another; without it, each row is one.",
+    help="The fields that identify what was rated; by default each row is one unit.",
 )
 @click.option(
     "--value",
@@ -46,19 +46,23 @@ def _names(_: click.Context, __: click.Parameter, text: str | None) -> tuple[str
     type=click.Choice(("nominal", "ordinal", "interval")),
     default="interval",
     show_default=True,
-    help="What ratings are: labels, ranks or numbers. Measures beyond it are left out.",
+    help="Type of the ratings: labels, ranks or numbers. Measures that need more are left out.",
 )
 @click.option(
-    "--confidence", default=0.95, show_default=True, metavar="C", help="Of the intervals."
+    "--confidence",
+    default=0.95,
+    show_default=True,
+    metavar="C",
+    help="Confidence level of the intervals.",
 )
 @click.option(
     "--cluster",
     callback=_names,
     metavar="FIELD,…",
-    help="Units that share FIELD depend on each other; without it, the runs of an id.",
+    help="Treat units that share FIELD as dependent; by default the runs of an id.",
 )
 @click.option(
-    "--seed", default=0, show_default=True, help="Kept in the output; nothing is resampled."
+    "--seed", default=0, show_default=True, help="Recorded in the output; nothing is resampled."
 )
 @output_options
 def agree(files: tuple[str, ...], output_format: str, output: Path | None, **options: Any) -> None:

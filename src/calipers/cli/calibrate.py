@@ -22,7 +22,11 @@ from calipers.cli.shared import console, limit_options, write
     help="Write the calibration file, which is bound to the judge's model and the rubric.",
 )
 @click.option(
-    "--confidence", default=0.95, show_default=True, metavar="C", help="Of the intervals."
+    "--confidence",
+    default=0.95,
+    show_default=True,
+    metavar="C",
+    help="Confidence level of the intervals.",
 )
 @click.option(
     "--format",

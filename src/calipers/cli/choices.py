@@ -24,18 +24,28 @@ _CHOICES = (
         show_default=True,
         help="Compare numbers by value (18.0 = 18), or answers as text.",
     ),
-    click.option("--bins", default=10, show_default=True, metavar="K", help="Bins of the ECE."),
+    click.option(
+        "--bins", default=10, show_default=True, metavar="K", help="Number of bins of the ECE."
+    ),
     click.option(
         "--tokenizer",
         default="whitespace",
         show_default=True,
         metavar="NAME",
-        help="whitespace, a tokenizer.json file, or a name on the hub.",
+        help="Tokenizer: whitespace, a tokenizer.json file, or a name on the hub.",
     ),
     click.option(
-        "--pass-weight", default=0.5, show_default=True, help="Of passing in composite_score."
+        "--pass-weight",
+        default=0.5,
+        show_default=True,
+        help="Weight of passing in composite_score.",
     ),
-    click.option("--impl-weight", default=0.5, show_default=True, help="Of impl_rate in it."),
+    click.option(
+        "--impl-weight",
+        default=0.5,
+        show_default=True,
+        help="Weight of impl_rate in composite_score.",
+    ),
     click.option(
         "--prices",
         type=click.Path(path_type=Path),
@@ -47,7 +57,7 @@ _CHOICES = (
         type=click.Choice(("apart", "included")),
         default="apart",
         show_default=True,
-        help="What judging cost: a metric of its own, or in cost_usd and the cost of a pass.",
+        help="Cost of judging: apart as a metric of its own, or included in cost_usd.",
     ),
     click.option(
         "--errors",
@@ -61,7 +71,7 @@ _CHOICES = (
         default=1.0,
         show_default=True,
         metavar="S",
-        help="The score from which on a scenario passed, where the records do not say.",
+        help="Lowest score at which a scenario passes, where the records do not say.",
     ),
     click.option(
         "--positive", metavar="LABEL", help="The positive label, for precision and recall."
@@ -71,20 +81,24 @@ _CHOICES = (
         "latency_budget_ms",
         type=float,
         metavar="MS",
-        help="The p95 latency that leaves final_score nothing for speed; else the policy's, 5000.",
+        help="The p95 latency from which final_score gives nothing for speed [policy, or 5000].",
     ),
     click.option(
         "--optimal-tools",
         type=click.Path(path_type=Path),
         metavar="FILE",
-        help="Which tool a call's context calls for, YAML or JSON: {CONTEXT: TOOL, '*': TOOL}.",
+        help="The best tool for each context, YAML or JSON: {CONTEXT: TOOL, '*': TOOL}.",
     ),
     click.option(
         "--start",
         metavar="TOOL",
-        help="Where the way through the tools begins; else with the first call.",
+        help="Tool at which the path starts; by default that of the first call.",
     ),
-    click.option("--goal", metavar="TOOL", help="Where it ends; else with the last call."),
+    click.option(
+        "--goal",
+        metavar="TOOL",
+        help="Tool at which the path ends; by default that of the last call.",
+    ),
     click.option(
         "--weights",
         type=click.Path(path_type=Path),
@@ -96,27 +110,27 @@ _CHOICES = (
         default="distilbert-base-uncased",
         show_default=True,
         metavar="NAME|FOLDER",
-        help="The model that compares meanings; lexical is a stand-in that matches words.",
+        help="Model that compares meanings; `lexical` is a stand-in that matches words.",
     ),
     click.option(
         "--semantic-cache",
         type=click.Path(path_type=Path),
         metavar="FOLDER",
-        help="Keep the model's scores there, so that it is asked only once for a pair of texts.",
+        help="Cache the model's scores in FOLDER, so that each pair of texts is scored only once.",
     ),
     click.option(
         "--missing",
         type=click.Choice(("zero", "renormalize")),
         default="zero",
         show_default=True,
-        help="Of a composite a null part counts 0, or gives its weight to the other parts.",
+        help="A missing part of a composite counts as 0, or its weight goes to the other parts.",
     ),
     click.option(
         "--success-threshold",
         default="0.8",
         show_default=True,
         metavar="NUMBER|FILE:Q",
-        help="Output similarity of a success, or the Q-quantile of that of the pairs in FILE.",
+        help="Output similarity of a success, or FILE:Q, the Q-quantile of its pairs.",
     ),
 )
 

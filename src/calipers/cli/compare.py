@@ -27,12 +27,24 @@ if TYPE_CHECKING:
 @choice_options
 @policy_option
 @evidence_options
-@click.option("--profile", type=click.Choice(PROFILES), help="Only the metrics of one family.")
-@click.option("--metric", "metrics", multiple=True, metavar="NAME", help="Only NAME (repeatable).")
+@click.option(
+    "--profile", type=click.Choice(PROFILES), help="Compute only the metrics of one family."
+)
+@click.option(
+    "--metric",
+    "metrics",
+    multiple=True,
+    metavar="NAME",
+    help="Compute only the metric NAME (repeatable).",
+)
 @click.option(
     "--between", metavar="FIELD", help="Compare the parts of one file that FIELD tells apart."
 )
-@click.option("--unpaired", is_flag=True, help="As independent samples: rank tests, Cliff's delta.")
+@click.option(
+    "--unpaired",
+    is_flag=True,
+    help="Treat the runs as independent samples: rank tests, Cliff's delta.",
+)
 @click.option(
     "--attribute", is_flag=True, help="Split the change: model, scorer, tasks added and removed."
 )
@@ -47,14 +59,14 @@ if TYPE_CHECKING:
 @click.option(
     "--margin",
     metavar="M",
-    help="Is CANDIDATE not worse than BASE by more than M, in the metric's unit; are they alike?",
+    help="Test whether CANDIDATE is worse by more than M, and whether both are equivalent.",
 )
 @click.option(
     "--weight",
     type=click.Choice(("task", "row")),
     default="task",
     show_default=True,
-    help="What counts the same in a mean: every task, or every row as in `score`.",
+    help="Give every task the same weight in a mean, or every row as `score` does.",
 )
 @tasks_option
 @output_options

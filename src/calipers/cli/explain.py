@@ -17,9 +17,11 @@ from calipers.cli.shared import console, record_options, say_empty
 @record_options
 @choice_options
 @policy_option
-@click.option("--rows", default=5, show_default=True, help="How many of the rows that weigh most.")
+@click.option(
+    "--rows", default=5, show_default=True, help="How many of the most influential rows to show."
+)
 def explain(metric: str, files: tuple[str, ...], **options: Any) -> None:
-    """Show how METRIC came to its value, with the rows left out and those that weigh most."""
+    """Show how METRIC came to its value, with the rows left out and the most influential ones."""
     from calipers.reports.terminal import explanation_text  # noqa: PLC0415
     from calipers.scores.api import explain as explain_metric  # noqa: PLC0415 (loads Polars)
 

@@ -34,14 +34,14 @@ _SUMMARY = "GITHUB_STEP_SUMMARY"
     required=True,
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="What is demanded, YAML or JSON; calipers init writes one to start from.",
+    help="The policy to decide by, YAML or JSON; `calipers init` writes one to start from.",
 )
-@click.option("--release", metavar="NAME", help="Which row of the progressive thresholds holds.")
+@click.option("--release", metavar="NAME", help="Apply the progressive thresholds of release NAME.")
 @click.option(
     "--against",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="A baseline: not worse than that by more than the policy's margins.",
+    help="Compare with the baseline in FILE: no worse by more than the policy's margins.",
 )
 @click.option(
     "--save-baseline",

@@ -53,25 +53,29 @@ judge.add_command(calibrate)
     "--weights",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="What rubric items, categories or criteria weigh, YAML or JSON: {NAME: 0.6}.",
+    help="Weights of rubric items, categories or criteria, YAML or JSON: {NAME: 0.6}.",
 )
 @click.option(
     "--worst",
     default=5,
     show_default=True,
     metavar="N",
-    help="How many of a judge's scores that are not what its items add up to are named.",
+    help="How many of the scores that differ from the sum of their rubric items to list per judge.",
 )
 @click.option(
-    "--confidence", default=0.95, show_default=True, metavar="C", help="Of the intervals."
+    "--confidence",
+    default=0.95,
+    show_default=True,
+    metavar="C",
+    help="Confidence level of the intervals.",
 )
 @click.option(
     "--cluster",
     metavar="FIELD",
-    help="Records that share FIELD depend on each other; without it, the runs of a task.",
+    help="Treat records that share FIELD as dependent; by default the runs of a task.",
 )
 @click.option(
-    "--seed", default=0, show_default=True, help="Kept in the output; nothing is resampled."
+    "--seed", default=0, show_default=True, help="Recorded in the output; nothing is resampled."
 )
 @output_options
 def audit(files: tuple[str, ...], output_format: str, output: Path | None, **options: Any) -> None:

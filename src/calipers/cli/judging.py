@@ -50,8 +50,10 @@ def read_settings(
     metavar="M",
     help="The judge, as in openai:gpt-4o-mini; several are a panel (repeatable).",
 )
-@click.option("--name", metavar="NAME", help="Of the judge in the records; else the model's.")
-@click.option("--base-url", metavar="URL", help="Of a server that speaks as OpenAI's does.")
+@click.option(
+    "--name", metavar="NAME", help="Name of the judge in the records; by default the model's."
+)
+@click.option("--base-url", metavar="URL", help="URL of a server with an OpenAI-compatible API.")
 @click.option("--api-key-env", metavar="NAME", help="The environment variable that holds the key.")
 @click.option(
     "-o",
@@ -65,7 +67,7 @@ def read_settings(
     "--limit",
     type=click.IntRange(min=100),
     metavar="N",
-    help="Cut long texts at a paragraph within N characters; else the rubric says where.",
+    help="Cut texts after the last paragraph within N characters; by default as the rubric says.",
 )
 @click.option(
     "--samples",
@@ -73,7 +75,7 @@ def read_settings(
     show_default=True,
     type=click.IntRange(1, 100),
     metavar="N",
-    help="Judgements of each record by each judge.",
+    help="Number of judgments of each record by each judge.",
 )
 @click.option(
     "--escalate",
@@ -86,13 +88,13 @@ def read_settings(
     show_default=True,
     type=click.FloatRange(0, 1),
     metavar="S",
-    help="With --escalate: a score so close to the rubric's pass_at is unsure.",
+    help="With --escalate: a score within S of the rubric's pass_at is escalated.",
 )
 @click.option(
     "--below",
     type=click.FloatRange(0, 1, min_open=True),
     metavar="C",
-    help="With --escalate: the first is asked how sure it is, and below C it is not.",
+    help="With --escalate: ask the first judge for its confidence, and escalate below C.",
 )
 @click.option(
     "--setting",
@@ -125,7 +127,7 @@ def read_settings(
     "--cache",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="FOLDER",
-    help="Keep judgements, and use those that are kept.",
+    help="Cache judgments in FOLDER, and reuse them.",
 )
 @click.option("--concurrency", default=32, show_default=True, type=click.IntRange(min=1))
 @click.option("--retries", default=5, show_default=True, type=click.IntRange(min=0))
@@ -194,7 +196,7 @@ def _say(result: JudgedFiles, *, kept: bool) -> None:
     if result.exit_code:
         why = " (it was interrupted)" if result.interrupted else ""
         why = " (the budget is spent)" if result.spent else why
-        then = "what is done is kept; go on with the same command"
+        then = "what is done is kept; continue with the same command"
         then = f"{then} and a larger budget" if result.spent else then
         then = then if kept else "-o FILE keeps what is done, and goes on from there"
         click.echo(f"{click.style('incomplete', fg='yellow')}{why}: {then}", err=True)

@@ -9,7 +9,9 @@ from calipers.cli.shared import PROFILES, console
 
 @click.command(name="metrics")
 @click.argument("name", required=False)
-@click.option("--profile", type=click.Choice(PROFILES), help="Only the metrics of one family.")
+@click.option(
+    "--profile", type=click.Choice(PROFILES), help="Compute only the metrics of one family."
+)
 @click.option(
     "--format",
     "output_format",

@@ -34,26 +34,34 @@ def _numbers(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> t
     "--delta",
     type=float,
     metavar="D",
-    help="The difference to see; without it 0.05, or 5 % of the value beyond [0, 1].",
+    help="The difference to detect; by default 0.05, or 5 % of a value outside [0, 1].",
 )
 @click.option(
     "--width",
     type=float,
     metavar="W",
-    help="Plan too for an interval of the value that is W wide, from low to high.",
+    help="Also plan for an interval of the value that is W wide, from low to high.",
 )
 @click.option(
-    "--power", default=0.8, show_default=True, metavar="P", help="How surely it should be seen."
+    "--power",
+    default=0.8,
+    show_default=True,
+    metavar="P",
+    help="Probability of detecting the difference.",
 )
 @click.option(
-    "--confidence", default=0.95, show_default=True, metavar="C", help="Of the test to be made."
+    "--confidence",
+    default=0.95,
+    show_default=True,
+    metavar="C",
+    help="Confidence level of the test that is planned.",
 )
 @click.option(
     "--correlation",
     default=0.5,
     show_default=True,
     metavar="R",
-    help="Of the two systems' task scores, without CANDIDATE; 0 for different tasks.",
+    help="Correlation of the two systems' task scores, without CANDIDATE.",
 )
 @click.option(
     "--runs",
@@ -64,7 +72,13 @@ def _numbers(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> t
     metavar="K,…",
     help="Runs of each task to plan for (repeatable).",
 )
-@click.option("--metric", "metrics", multiple=True, metavar="NAME", help="Only NAME (repeatable).")
+@click.option(
+    "--metric",
+    "metrics",
+    multiple=True,
+    metavar="NAME",
+    help="Compute only the metric NAME (repeatable).",
+)
 @record_options
 @choice_options
 @policy_option

@@ -33,13 +33,13 @@ _NAMES = {_HTML: "report.html", _MARKDOWN: "report.md"}
     "--output",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Where to write it; without it, report.html in the result folder, or here.",
+    help="File to write; by default report.html in the result folder, or here.",
 )
 @click.option(
     "--format",
     "output_format",
     type=click.Choice((_HTML, _MARKDOWN)),
-    help="A page, or text tables; without it, as FILE ends, a page for .html.",
+    help="HTML page or Markdown; by default by the ending of FILE.",
 )
 @click.option(
     "--policy",
@@ -47,14 +47,16 @@ _NAMES = {_HTML: "report.html", _MARKDOWN: "report.md"}
     metavar="FILE",
     help="Decide by this policy; without it, the result folder's verdict is shown.",
 )
-@click.option("--title", metavar="TEXT", help="On top; else the name of suite or file.")
+@click.option(
+    "--title", metavar="TEXT", help="Title of the report; by default the name of the suite or file."
+)
 @click.option(
     "--samples",
     type=click.IntRange(min=0),
     default=60,
     show_default=True,
     metavar="N",
-    help="How many records to show, those that went wrong first.",
+    help="Number of records to show, failures first.",
 )
 @click.option(
     "--figures",
@@ -66,7 +68,11 @@ _NAMES = {_HTML: "report.html", _MARKDOWN: "report.md"}
 @choice_options
 @evidence_options
 @click.option(
-    "--baseline", default="T0", show_default=True, metavar="TIER", help="The tier others are above."
+    "--baseline",
+    default="T0",
+    show_default=True,
+    metavar="TIER",
+    help="The tier that the others are compared with.",
 )
 def report(
     files: tuple[str, ...],

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 @click.option(
     "--fresh",
     is_flag=True,
-    help="Call everything again; the old answers are kept in a folder beside.",
+    help="Call everything again, in a new folder; the old results are kept.",
 )
 @click.option(
     "--dry-run", is_flag=True, help="Say how many calls there are and what they may cost."
@@ -39,14 +39,14 @@ if TYPE_CHECKING:
 @click.option(
     "--until-decided",
     is_flag=True,
-    help="End as soon as it is sure what the suite's gate will say.",
+    help="Stop as soon as the verdict of the suite's gate is certain.",
 )
 @click.option(
     "--seed",
     type=click.IntRange(min=0),
     default=0,
     show_default=True,
-    help="With --until-decided: draws the order of the tasks.",
+    help="With --until-decided: random seed for the order of the tasks.",
 )
 @click.option("--no-report", is_flag=True, help="Write no report.html into the folder.")
 def run(
@@ -83,7 +83,7 @@ def run(
             watch=watched,
         )
     except KeyboardInterrupt:  # not among the calls: while reading, or scoring
-        click.echo(f"stopped: what is done is kept\n  go on with: {again}", err=True)
+        click.echo(f"stopped: what is done is kept\n  Continue with: {again}", err=True)
         sys.exit(EXIT_INCOMPLETE)
     say_notices(result.notices)
     _show(result)
@@ -128,12 +128,12 @@ def _say_how_to_go_on(result: RunResult, again: str, all_calls: str) -> None:
     if result.was_decided_early and not result.is_incomplete:
         saved = f"{result.missing:,} of {result.calls:,} calls were not needed"
         click.echo(f"{click.style('decided', fg='green')}: {saved}", err=True)
-        click.echo(f"  make them all the same: {all_calls}", err=True)
+        click.echo(f"  Make them anyway: {all_calls}", err=True)
     if not result.is_incomplete:
         return
     why = f" ({result.stopped})" if result.stopped else ""
     click.echo(f"{click.style('incomplete', fg='yellow')}{why}: what is done is kept", err=True)
-    click.echo(f"  go on with: {again}", err=True)
+    click.echo(f"  Continue with: {again}", err=True)
 
 
 def _first_known(score: Score) -> str | None:
@@ -155,14 +155,14 @@ def _say_what_next(folder: Path, metric: str | None) -> None:
     there = root.commands if isinstance(root, click.Group) else {}
     page = folder / REPORT
     if page.exists():
-        click.echo(f"  a page about it: {page}", err=True)
+        click.echo(f"  Report: {page}", err=True)
         there = {name: each for name, each in there.items() if name != "report"}
     offers = {
-        "view": ("in the browser", [str(folder)]),
-        "report": ("as a page", [str(folder), "-o", str(page)]),
+        "view": ("Dashboard", [str(folder)]),
+        "report": ("Write a report", [str(folder), "-o", str(page)]),
     }
     if metric is not None:
-        offers["explain"] = ("why a number is so", [metric, str(folder / RECORDS)])
+        offers["explain"] = ("Explain a metric", [metric, str(folder / RECORDS)])
     for name, (what, arguments) in offers.items():
         if name in there:
             click.echo(f"  {what}: {shlex.join(['calipers', name, *arguments])}", err=True)

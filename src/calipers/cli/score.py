@@ -31,10 +31,22 @@ if TYPE_CHECKING:
 @choice_options
 @policy_option
 @evidence_options
-@click.option("--profile", type=click.Choice(PROFILES), help="Only the metrics of one family.")
-@click.option("--metric", "metrics", multiple=True, metavar="NAME", help="Only NAME (repeatable).")
 @click.option(
-    "--baseline", default="T0", show_default=True, metavar="TIER", help="The tier others are above."
+    "--profile", type=click.Choice(PROFILES), help="Compute only the metrics of one family."
+)
+@click.option(
+    "--metric",
+    "metrics",
+    multiple=True,
+    metavar="NAME",
+    help="Compute only the metric NAME (repeatable).",
+)
+@click.option(
+    "--baseline",
+    default="T0",
+    show_default=True,
+    metavar="TIER",
+    help="The tier that the others are compared with.",
 )
 @engine_option
 @tasks_option
@@ -65,7 +77,7 @@ if TYPE_CHECKING:
     multiple=True,
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Of a judge, by `judge calibrate`: judged means without its error (repeatable).",
+    help="Correct judged means by this file of `judge calibrate` (repeatable).",
 )
 @click.option("--hash", "hash_inputs", is_flag=True, help="Hash inputs larger than 64 MiB too.")
 def score(

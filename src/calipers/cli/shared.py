@@ -82,7 +82,7 @@ def engine_option(command: F) -> F:
         type=click.Choice(("polars", "spark")),
         default="polars",
         show_default=True,
-        help="This machine, or a Spark cluster: the same numbers.",
+        help="Run on this machine, or on a Spark cluster: the same numbers.",
     )(command)
 
 
@@ -95,21 +95,21 @@ def evidence_options(command: F) -> F:
                 default=0.95,
                 show_default=True,
                 metavar="C",
-                help="Of the intervals.",
+                help="Confidence level of the intervals.",
             ),
             click.option(
                 "--cluster",
                 metavar="FIELD",
-                help="Rows that share FIELD depend on each other; without it, the runs of a task.",
+                help="Treat rows that share FIELD as dependent; by default a task's runs.",
             ),
             click.option(
                 "--resamples",
                 default=0,
                 metavar="N",
-                help="Bootstrap with N resamples; without it, closed forms where there are any.",
+                help="Bootstrap with N resamples; by default closed forms are used where available.",
             ),
             click.option(
-                "--seed", default=0, show_default=True, help="Seed of everything resampled."
+                "--seed", default=0, show_default=True, help="Random seed for resampling."
             ),
         )
     ):
@@ -124,7 +124,7 @@ def tasks_option(command: F) -> F:
         type=click.Choice(("sampled", "fixed")),
         default="sampled",
         show_default=True,
-        help="Intervals for tasks like these, or for these very tasks: only runs vary.",
+        help="Intervals for tasks like these, or for exactly these: only runs vary.",
     )(command)
 
 

@@ -22,13 +22,13 @@ _NEEDED = ("fastapi", "uvicorn", "jinja2", "altair", "vl_convert", "js_lib_htmx"
     type=click.IntRange(0, 65535),
     default=DEFAULT_PORT,
     show_default=True,
-    help="0 takes any that is free.",
+    help="Port to listen on; 0 picks a free one.",
 )
 @click.option(
     "--host",
     default="127.0.0.1",
     show_default=True,
-    help="Another address lets others in: the printed URL then holds a token.",
+    help="Address to listen on; beyond this machine, the printed URL holds a token.",
 )
 @map_option
 @limit_options

@@ -240,7 +240,7 @@ def _refuse(given: pl.DataFrame, where: Where) -> None:
     if endless.height:
         raise DataError(
             f"{endless[_RATER][0]}: {endless[_RATING][0]} is not a finite number",
-            fix="mend the rating, or leave it empty",
+            fix="fix the rating, or leave it empty",
         )
 
 

@@ -42,7 +42,7 @@ class BadRow:
         """The same as an error, for those who want to stop at the first."""
         return DataError(
             f"{self.source}:{self.row}: {self.problem}",
-            fix="mend the row, read another field (--map FIELD=NAME), "
+            fix="fix the row, read another field (--map FIELD=NAME), "
             "or leave bad rows out (--on-bad skip)",
         )
 

@@ -134,7 +134,7 @@ def _checked(row: Any, number: int, path: Path) -> Task:
                 FIELDS[name].read(value)
         except BadValue as problem:
             raise DataError(
-                f"{path}:{number}: {name}: {problem}", fix="mend it, or take it out"
+                f"{path}:{number}: {name}: {problem}", fix="fix it, or remove it"
             ) from None
         if value is not None:
             is_text = name in FIELDS and FIELDS[name].kind is Kind.TEXT

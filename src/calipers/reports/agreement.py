@@ -45,7 +45,7 @@ def _show(agreement: Agreement, console: Console) -> None:
     console.print(table)
     notes = _reasons(agreement)
     if notes:
-        console.print(Text(f"{NOTHING} no value:", style="dim"))
+        console.print(Text("Notes:", style="dim"))
     for note in notes:
         console.print(Padding(Text(note, style="dim"), (0, 0, 0, 2)))
 

@@ -32,4 +32,4 @@ def trace_svg(
     try:
         return trace_picture(trace, graph=graph, start=start, goal=goal)
     except BadValue as problem:
-        raise DataError(f"trace: {problem}", fix="mend the trace; other keys are ignored") from None
+        raise DataError(f"trace: {problem}", fix="fix the trace; other keys are ignored") from None

@@ -45,7 +45,7 @@ def _show(audit: Audit, out: Console) -> None:
             print_grid(grid, out)
         notes = list(_notes(group))
         if notes:
-            out.print(Text(f"{NOTHING} no value:", style="dim"))
+            out.print(Text("Notes:", style="dim"))
         for note in notes:
             out.print(Padding(Text(note, style="dim"), (0, 0, 0, 2)))
 

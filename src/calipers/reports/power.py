@@ -75,7 +75,7 @@ def power_text(analysis: PowerAnalysis, console: Console | None = None) -> str:
         to.print(Text("No records."))
     reasons = _reasons(analysis)
     if reasons:
-        to.print(Text(f"{NOTHING} no value:", style="dim"))
+        to.print(Text("Notes:", style="dim"))
     for line in reasons:
         to.print(Padding(Text(line, style="dim"), (0, 0, 0, 2), expand=False))
     for line in _footnotes(analysis):

@@ -89,7 +89,7 @@ def show_score(score: Score, console: Console) -> None:
         console.print(Text(f"  {line}"))
     notes = reasons(score.groups)
     if notes:
-        console.print(Text(f"{NOTHING} no value:", style="dim"))
+        console.print(Text("Notes:", style="dim"))
     for note in notes:
         console.print(Text(f"  {note}", style="dim"))
 
@@ -251,7 +251,7 @@ def _show_group(group: GroupExplanation, out: Console) -> None:
         out.print(Text(f"counted  {shown if group.table.height < group.table_rows else 'in all'}"))
         out.print(_frame_table(group.table))
     if group.weigh_most.height:
-        out.print(Text("rows that weigh most"))
+        out.print(Text("most influential rows"))
         out.print(_frame_table(group.weigh_most))
 
 

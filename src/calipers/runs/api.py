@@ -37,8 +37,8 @@ def run(
         suite: The suite file.
         output: The result folder. Without it the newest in `results/NAME`, or a new folder there,
             `results/NAME/TIMESTAMP`, where the suite, its data or the code under test has changed.
-        fresh: Call everything again; the old answers are kept in a folder beside.
-        until_decided: End as soon as it is sure what the suite's gate will say.
+        fresh: Call everything again, in a new folder; the old results are kept.
+        until_decided: Stop as soon as the verdict of the suite's gate is certain.
         seed: Draws the order of the tasks, with `until_decided`.
         report: Write report.html beside the numbers.
         watch: Is given the counts of the calls while these are made.

@@ -71,6 +71,6 @@ class RunManifest:
         if drawn not in (None, seed):
             raise UsageError(
                 f"{self._folder.path}: its tasks were drawn with --seed {drawn}, not {seed}",
-                fix=f"go on with --seed {drawn}, or begin anew: --fresh",
+                fix=f"continue with --seed {drawn}, or start again: --fresh",
             )
         return {ORDER_SEED: seed}

@@ -96,7 +96,7 @@ def explain(
     policy: PolicyLike | None = None,
     **choices: Unpack[Choices],
 ) -> Explanation:
-    """How a metric came to its value: formula, rows used and left out, the rows that weigh most.
+    """How a metric came to its value: formula, rows used and left out, the most influential rows.
 
     >>> answers = [{"answer": "4", "target": "4"}, {"answer": "5", "target": "4"}]
     >>> explain("accuracy", answers).groups[0].work

@@ -251,7 +251,7 @@ def student(
 
 
 def holm(p_values: Sequence[float | None]) -> list[float | None]:
-    """The p-values made fit for a family of tests: Holm (1979), step down; a null stays one.
+    """Return the p-values adjusted for multiple tests: Holm (1979), step down; a null stays one.
 
     >>> holm([0.01, None, 0.04, 0.03])
     [0.03, None, 0.06, 0.06]

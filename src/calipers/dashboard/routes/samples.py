@@ -129,7 +129,7 @@ def trace(site: SiteHere, id_: str, row: int, graph: str = "tools") -> Response:
     try:
         picture = trace_picture(record["trace"], graph=chosen)
     except BadValue as problem:
-        raise DataError(f"trace: {problem}", fix="mend the trace") from None
+        raise DataError(f"trace: {problem}", fix="fix the trace") from None
     headers = {"content-security-policy": _PICTURE_POLICY}
     return Response(picture, media_type="image/svg+xml", headers=headers)
 
