@@ -106,7 +106,7 @@ def evidence_options(command: F) -> F:
                 "--resamples",
                 default=0,
                 metavar="N",
-                help="Bootstrap with N resamples; by default closed forms are used where available.",
+                help="Bootstrap with N resamples; by default closed forms where available.",
             ),
             click.option(
                 "--seed", default=0, show_default=True, help="Random seed for resampling."

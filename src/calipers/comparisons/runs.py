@@ -148,7 +148,7 @@ def _margins(written: float | str | None, metrics: Sequence[Metric]) -> dict[str
         margins = {metric.name: parse_margin(written, scale_of(metric)) for metric in metrics}
     except UsageError as error:
         raise UsageError(
-            f"--margin {written}: no amount of every metric compared ({error.message})",
+            f"--margin {written}: not a margin for every metric compared ({error.message})",
             fix="a number in the metric's unit, for example --metric accuracy --margin 0.02",
         ) from error
     if min(margins.values()) < 0:

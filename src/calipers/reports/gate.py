@@ -109,7 +109,7 @@ def _cells(checks: Sequence[Check]) -> tuple[list[str], list[list[str]]]:
             check_value(check),
             f"{check.n:,}",
             f"{check.missing:,}",
-            NOTHING if check.threshold is None else str(check.threshold),
+            check_required(check),
             f"{check.level}{_FROM.get(check.source, '')}",
             *([check.risk or ""] if risky else []),
         ]
@@ -131,6 +131,16 @@ def check_value(check: Check) -> str:
         for bound in (check.low, check.high)
     )
     return f"{value} ({low} to {high})"
+
+
+def check_required(check: Check) -> str:
+    """Return the threshold as written; that of a baseline is rounded as values are."""
+    threshold = check.threshold
+    if threshold is None:
+        return NOTHING
+    if check.level != "baseline":
+        return str(threshold)
+    return f"{threshold.operator} {value_text(threshold.value, threshold.scale)}"
 
 
 def gate_summary(result: GateResult) -> str:

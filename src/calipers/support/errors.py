@@ -71,7 +71,9 @@ def check_confidence(confidence: float) -> None:
 
 def unwritable(path: Path, error: OSError) -> UsageError:
     """What to say of a file that cannot be written."""
-    return UsageError(f"{path}: {error.strerror}", fix="check the folder, its rights and the space")
+    return UsageError(
+        f"{path}: {error.strerror}", fix="check the folder, its permissions and free space"
+    )
 
 
 def _rebuild(kind: type[CalipersError], message: str, fix: str) -> CalipersError:

@@ -133,5 +133,6 @@ class _told:  # noqa: N801 (used like a function)
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
         if isinstance(error, OSError):
             raise UsageError(
-                f"{self._path}: {error.strerror}", fix="check the folder, its rights and the space"
+                f"{self._path}: {error.strerror}",
+                fix="check the folder, its permissions and free space",
             ) from error

@@ -8,7 +8,7 @@ from jinja2 import BaseLoader, ChoiceLoader, Environment, PackageLoader, StrictU
 
 from calipers.metrics import metric_named
 from calipers.reports.figures import NOTHING, figure, group_name, reach
-from calipers.reports.gate import check_reason, check_value, listed
+from calipers.reports.gate import check_reason, check_required, check_value, listed
 from calipers.reports.pages.bars import bar_of, scale_of
 from calipers.reports.pages.cards import card_groups
 from calipers.reports.pages.families import family_title
@@ -34,6 +34,7 @@ def environment(*others: BaseLoader) -> Environment:
     made.filters |= {
         "bar": bar_of,
         "check_reason": check_reason,
+        "check_required": check_required,
         "check_value": check_value,
         "clipped": clipped,
         "failure_name": failure_name,

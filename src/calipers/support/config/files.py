@@ -38,7 +38,7 @@ def read_config(path: str | Path, *, example: str) -> ConfigFile:
         value, lines = _json(text) if is_json else _yaml(text)
     except OSError as error:
         raise UsageError(
-            f"{path}: {error.strerror}", fix="check the path and its rights"
+            f"{path}: {error.strerror}", fix="check the path and its permissions"
         ) from error
     except (ValueError, RecursionError) as error:
         kind = "JSON" if is_json else "YAML"
