@@ -236,3 +236,10 @@ def test_records_without_a_field_of_ours_say_so() -> None:
     page = cal.report([{"colour": "red"}]).to_html()
     assert "No metric reads any field of these records." in page
     assert 'id="definitions"' not in page
+
+
+def test_flagged_answers_are_counted_at_the_top() -> None:
+    judgment = {"judge": "j", "model": "m", "passed": True, "flags": ["instruction"]}
+    rows = [{"id": "a", "answer": "x", "target": "y", "judgments": [judgment]}]
+    text = page_of(cal.report(rows).to_html()).text
+    assert "judged records with text that seems to address the judge: 1" in text

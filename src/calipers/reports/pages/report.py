@@ -155,6 +155,8 @@ def _main_numbers(score: Score) -> Iterator[str]:
         yield f"{errors:,} of {score.records:,} calls failed"
     if truncated := sum(group.truncated for group in score.groups):
         yield f"{truncated:,} of {score.records:,} replies were truncated"
+    if flagged := sum(group.flagged or 0 for group in score.groups):
+        yield f"judged records with text that seems to address the judge: {flagged:,}"
 
 
 def _told(score: Score, name: str) -> Iterator[str]:
