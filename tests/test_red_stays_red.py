@@ -36,6 +36,7 @@ from tests.commands import run
 from tests.commands import run as calipers
 from tests.engines_at_hand import ENGINES
 from tests.files import write_lines
+from tests.judges.test_judging import judge as judge_files
 from tests.judges.test_suites import judge_in
 from tests.runs.suites_at_hand import SuiteFolder, chat, suite_folder, sums
 from tests.runs.test_resuming import comes_true
@@ -1081,3 +1082,69 @@ def test_ten_runs_of_one_task_prove_nothing_of_others() -> None:
     assert rate.to_dict()["scope"] == "runs of one task"
     policy = {"evidence": "interval", "thresholds": {"blocking": {"pass_rate": "60%"}}}
     assert cal.gate(rows, policy=policy).verdict != "pass"
+
+
+# --- Runs and judges that have not ended --------------------------------------------------------
+
+
+def run_of_a_part(tmp_path: Path) -> SuiteFolder:
+    """Three of six calls were made, all answered rightly: `run` says incomplete."""
+    (tmp_path / "system.py").write_text("def answer(record):\n    return {'answer': '4'}\n")
+    (tmp_path / "policy.json").write_text(json.dumps(blocking(accuracy=90)), encoding="utf-8")
+    tasks = [{"id": f"t{n}", "input": "2 + 2", "target": "4"} for n in range(6)]
+    system = {"name": "s", "python": "system.py:answer"}
+    more = {"policy": "policy.json", "budget_calls": 3, "concurrency": 1}
+    folder = suite_folder(tmp_path, tasks, [system], **more)
+    assert folder.run().exit_code == 3
+    assert len(folder.records()) == 3
+    return folder
+
+
+def test_the_journal_of_a_part_of_a_run_is_no_pass(tmp_path: Path) -> None:
+    folder = run_of_a_part(tmp_path)
+    journal = folder.results / "records.jsonl"
+    told = run("gate", journal, "--policy", tmp_path / "policy.json", "--format", "json")
+    assert told.exit_code == 3
+    assert json.loads(told.stdout)["incomplete"] == ["3 calls were not made"]
+    (tmp_path / "link.jsonl").symlink_to(journal)
+    assert cal.gate(tmp_path / "link.jsonl", policy=blocking(accuracy=90)).exit_code == 3
+    whole_one = write_lines(tmp_path / "other.jsonl", folder.records())
+    both = cal.gate([str(whole_one), str(journal)], policy=blocking(accuracy=90))
+    assert both.incomplete == (f"{journal}: 3 calls were not made",)
+    lacking = f"{journal}: 3 calls were not made"
+    assert lacking in cal.score(journal).notices
+    assert lacking in cal.compare(whole_one, journal).notices
+    made = cal.report(folder.results, policy=blocking(accuracy=90)).gate
+    assert made is not None
+    assert made.verdict == "incomplete"
+    folder.write(budget_calls=6).run()
+    assert cal.gate(journal, policy=blocking(accuracy=90)).exit_code == 0
+
+
+def test_a_call_with_two_lines_does_not_stand_in_for_one_that_was_not_made(tmp_path: Path) -> None:
+    folder = run_of_a_part(tmp_path)
+    journal = write_lines(folder.results / "records.jsonl", folder.records() * 2)
+    assert cal.gate(journal, policy=blocking(accuracy=90)).incomplete == ("3 calls were not made",)
+
+
+def test_a_record_that_no_judge_was_asked_about_is_no_pass(tmp_path: Path) -> None:
+    """The agent says that it passed; judges were to read its answers, and the budget is spent."""
+    rows = [{"id": f"r{n}", "answer": "Yes. QUALITY=5", "passed": True} for n in range(3)]
+    write_lines(tmp_path / "records.jsonl", rows)
+    out = tmp_path / "judged.jsonl"
+    with ModelServer().in_thread() as url:
+        few = ("--budget-calls", "1", "--concurrency", "1")
+        assert judge_files(tmp_path, url, "good", "constructiveness", *few).exit_code == 3
+        found = cal.gate(out, policy=blocking(pass_rate=90))
+        assert (found.exit_code, found.incomplete) == (3, ("2 judgments were not made",))
+        assert judge_files(tmp_path, url).exit_code == 0
+    assert cal.gate(out, policy=blocking(pass_rate=90)).exit_code == 0
+
+
+def test_an_output_from_before_its_judges_were_interrupted_is_no_pass(tmp_path: Path) -> None:
+    out = write_lines(tmp_path / "judged.jsonl", [{"id": "a", "passed": True}])
+    journal: list[Row] = [{"schema": "calipers.judges/1", "judges": []}, {"written": 0}]
+    write_lines(tmp_path / "judged.jsonl.journal", journal)
+    assert cal.gate(out, policy=blocking(pass_rate=90)).exit_code == 0
+    write_lines(tmp_path / "judged.jsonl.journal", [*journal, {"written": None}])
+    assert cal.gate(out, policy=blocking(pass_rate=90)).exit_code == 3

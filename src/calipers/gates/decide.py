@@ -26,6 +26,7 @@ from calipers.gates.sequential import settled
 from calipers.gates.undecided import HOW, undecided_reasons
 from calipers.metrics import metric_named
 from calipers.metrics.scenarios.passing import ADVERSARIAL
+from calipers.records.unfinished import unfinished_files
 from calipers.scores.calibration import Calibration, read_all
 from calipers.scores.correction import correct_part, without_error
 from calipers.scores.options import Options
@@ -115,12 +116,17 @@ def gate_data(
     now = Recorded(groups=tuple(each.recorded(names) for each in groups if each.ran))
     checks = tuple(_checks(groups, read, asked, (baseline, now), options, calibrations))
     ended_early = asked.early is not None and asked.early.stopped  # the rest has not gone
-    incomplete = (
-        *asked.incomplete,
-        *_incomplete(score),
-        *undecided_reasons(checks),
-        *_misspelt(groups, read, asked.release),
-        *_unchecked(groups, checks, asked),
+    incomplete = tuple(
+        dict.fromkeys(
+            (
+                *asked.incomplete,
+                *(() if ended_early else unfinished_files(each.path for each in score.inputs)),
+                *_incomplete(score),
+                *undecided_reasons(checks),
+                *_misspelt(groups, read, asked.release),
+                *_unchecked(groups, checks, asked),
+            )
+        )
     )
     verdict = verdict_of(checks, complete=not incomplete)
     gained = partial(has_gained, confidence=options.confidence)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from calipers.engines.outcome import OTHERS, TEXT, Outcome
 from calipers.engines.totals import RECORDS, REPEATED, TRUNCATED_REPLIES
@@ -19,6 +20,7 @@ from calipers.metrics.traces.tool_use import tool_notices
 from calipers.records.foreign import suggested_maps, tool_of
 from calipers.records.logs import log_notices
 from calipers.records.sources import Source
+from calipers.records.unfinished import why_unfinished
 from calipers.scores.calibration import CALIBRATE
 from calipers.scores.options import Options
 from calipers.scores.results import Group
@@ -31,6 +33,9 @@ _LONGEST = 40  # characters of a name
 def notices(sources: Sequence[Source], outcome: Outcome, options: Options) -> Iterator[str]:
     """Each a sentence; those of metrics come from where these are declared."""
     yield from log_notices(sources)
+    for source, reading in zip(sources, outcome.readings, strict=True):
+        lacking = why_unfinished(Path(source.name), reading.rows + reading.skipped)
+        yield from (f"{source.name}: {lack}" for lack in lacking)
     records = outcome.total(RECORDS)
     if records and "id" not in outcome.present:
         yield "no record has an id: rows are numbered, each a task of its own"
