@@ -53,7 +53,7 @@ class JudgeJournal:
         self.done[place] = judgement
 
     def note_written(self, still_open: int | None) -> None:
-        """Write down that the output is written, with so many judgments open; None: that work begins."""
+        """Note that the output is written, with so many judgments open; None: work has begun."""
         self._journal.append(encoded({WRITTEN: still_open}).encode())
 
     def _read(self) -> None:

@@ -12,7 +12,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from calipers.records.logs import Log
 from calipers.records.result_folder import MANIFEST, RECORDS, planned_calls, stored_json
+from calipers.records.sources import open_sources
 
 JUDGES_SCHEMA = "calipers.judges/1"
 JUDGE_JOURNAL = ".journal"  # is added to the name of the output
@@ -22,11 +24,19 @@ _HEAD = 1 << 20
 
 
 def unfinished_files(paths: Iterable[str]) -> Iterator[str]:
-    """Yield what each file lacks, under its name where there are several."""
+    """Yield what each file lacks, logs of other tools included, under its name among several."""
     named = list(dict.fromkeys(paths))
     for path in named:
-        for lack in why_unfinished(Path(path)):
+        for lack in (*why_unfinished(Path(path)), *_stopped(path)):
             yield lack if len(named) == 1 else f"{path}: {lack}"
+
+
+def _stopped(path: str) -> Iterator[str]:
+    """Say that another tool's run did not finish, as its log has it."""
+    if Path(path).is_file():
+        for source in open_sources(path):
+            if isinstance(source, Log) and source.format.unfinished(Path(path)):
+                yield "the run did not finish, samples may be missing"
 
 
 def why_unfinished(path: Path, rows: int | None = None) -> Iterator[str]:
