@@ -55,11 +55,59 @@ def _nested(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
 
 
 _values = st.recursive(_scalars, _nested, max_leaves=8)
+
+
+def _object(**fields: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    """An object with some of the fields, of the shape that records have."""
+    pairs = [each.map(lambda value, n=name: f'"{n}": {value}') for name, each in fields.items()]
+    some = st.lists(st.one_of(pairs), max_size=4)
+    return some.map(lambda parts: f"{{{', '.join(dict.fromkeys(parts))}}}")
+
+
+def _list(of: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    return st.lists(of, max_size=3).map(lambda parts: f"[{', '.join(parts)}]")
+
+
+def _by_name(of: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    pairs = st.lists(st.tuples(_texts, of).map(": ".join), max_size=2)
+    return pairs.map(lambda parts: f"{{{', '.join(parts)}}}")
+
+
+_any = st.one_of(_texts, _numbers, _scalars)
+_tool_call = _object(
+    tool_name=_texts, context=_any, agent_id=_any, success=_any, duration=_any, timestamp=_any
+)
+_trace = _object(
+    tool_calls=_list(_tool_call),
+    agent_interactions=_list(_object(**{"from": _texts, "to": _texts, "type": _any})),
+    agent_tasks=_by_name(_numbers),
+)
+_judgment = _object(
+    judge=_texts, passed=_scalars, scores=_by_name(_numbers), weighted_score=_any, flags=_list(_any)
+)
+_usage = _object(
+    prompt_tokens=_numbers, input_tokens=_numbers, completion_tokens=_numbers, reasoning_tokens=_any
+)
+_shaped = _object(
+    **{name: _scalars for name in FIELDS if name not in ("id", "model", "tier", "run")}
+    | {
+        "trace": _trace,
+        "judgments": _list(_judgment),
+        "usage": _usage,
+        "tool_calls": _list(_tool_call),
+        "observed_behaviors": _list(_texts),
+        "violations": _list(_any),
+    }
+)
 _field = st.one_of(
     st.tuples(_names, _values),
-    st.tuples(st.sampled_from(["trace", "judgments", "usage", "messages"]).map(json.dumps), _values),
+    st.tuples(
+        st.sampled_from(["trace", "judgments", "usage", "messages"]).map(json.dumps), _values
+    ),
 ).map(": ".join)
 _replies = st.one_of(
+    _shaped,
+    _shaped,
     st.lists(_field, max_size=5).map(lambda parts: f"{{{', '.join(parts)}}}"),
     _values,
 )
