@@ -1148,3 +1148,34 @@ def test_an_output_from_before_its_judges_were_interrupted_is_no_pass(tmp_path: 
     assert cal.gate(out, policy=blocking(pass_rate=90)).exit_code == 0
     write_lines(tmp_path / "judged.jsonl.journal", [*journal, {"written": None}])
     assert cal.gate(out, policy=blocking(pass_rate=90)).exit_code == 3
+
+
+def test_a_log_of_a_run_that_did_not_finish_is_no_pass(tmp_path: Path) -> None:
+    sample = {"id": "a", "epoch": 1, "input": "?", "target": "4", "scores": {"s": {"value": "C"}}}
+    log = {"version": 2, "status": "cancelled", "eval": {"task": "t", "model": "m"}}
+    path = tmp_path / "log.json"
+    path.write_text(json.dumps({**log, "samples": [sample]}))
+    found = cal.gate(path, policy=blocking(accuracy=90))
+    assert found.incomplete == ("the run did not finish, samples may be missing",)
+    path.write_text(json.dumps({**log, "status": "success", "samples": [sample]}))
+    assert cal.gate(path, policy=blocking(accuracy=90)).exit_code == 0
+
+
+def test_an_empty_file_among_others_is_no_pass(tmp_path: Path) -> None:
+    good = write_lines(tmp_path / "good.jsonl", [{"id": "a", "passed": True}])
+    empty = write_lines(tmp_path / "empty.jsonl", [])
+    found = cal.gate([good, empty], policy=blocking(pass_rate=90))
+    assert (found.exit_code, found.incomplete) == (3, (f"{empty}: there are no records",))
+
+
+def test_a_check_that_rests_on_a_part_of_the_records_says_so() -> None:
+    rows = [{"id": str(n), "passed": True, "cost_usd": 1 if n == 0 else None} for n in range(10)]
+    said = "cost_usd: 9 of 10 records have no value and are left out"
+    assert said in gate_of(rows, blocking(cost_usd=2)).notices
+    assert said not in gate_of(rows[:1], blocking(cost_usd=2)).notices
+
+
+def test_a_map_that_hides_a_field_says_so() -> None:
+    rows = [{"id": "a", "passed": True, "violations": ["leak"], "mine": []}]
+    found = gate_of(rows, blocking(pass_rate=90), rename={"violations": "mine"})
+    assert "--map violations=mine: the records' own field violations is not read" in found.notices

@@ -149,6 +149,7 @@ def gate_data(
             *_pooled(groups),
             *licence_notice(checks),
             *flagged_notice(checks, read.judges.flagged),
+            *_left_out(checks),
             *_advice(checks),
             *_unrecorded(baseline, now),
             *kept,
@@ -218,6 +219,10 @@ def _incomplete(score: Score) -> Iterator[str]:
     errors = sum(group.errors for group in score.groups)
     if not score.records:
         yield "there are no records"
+    else:
+        for each in score.inputs:
+            if not (each.rows or each.skipped):
+                yield f"{each.path}: there are no records"
     if errors:
         yield f"{errors:,} of {score.records:,} calls failed"
     if skipped := sum(each.skipped for each in score.inputs):
@@ -253,6 +258,16 @@ def _unchecked(
         if each.ran and tuple(each.group.by.items()) not in checked:
             shown = ", ".join(map(str, each.group.by.values())) or "the records"
             yield f"no check is about {shown}"
+
+
+def _left_out(checks: Sequence[Check]) -> Iterator[str]:
+    """Say which checks that block rest on a part of the records, where that may be."""
+    yield from dict.fromkeys(
+        f"{check.name}: {check.missing:,} of {check.n + check.missing:,} records have no value "
+        "and are left out"
+        for check in checks
+        if check.level != "warning" and check.n and check.missing and not check.undecided.count
+    )
 
 
 def _advice(checks: Sequence[Check]) -> Iterator[str]:

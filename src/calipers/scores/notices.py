@@ -52,6 +52,7 @@ def notices(sources: Sequence[Source], outcome: Outcome, options: Options) -> It
         )
     if skipped := sum(reading.skipped for reading in outcome.readings):
         yield f"{skipped} bad rows were left out"
+    yield from _hidden(sources, options)
     yield from _not_resampled(outcome)
     yield from price_notices(outcome.groups.values(), options.settings)
     if "token_efficiency" in options.metrics or options.profile:
@@ -65,6 +66,14 @@ def notices(sources: Sequence[Source], outcome: Outcome, options: Options) -> It
     yield from flag_notice(outcome.groups.values())
     yield from composite_notices(outcome.groups.values(), options.settings)
     yield from similarity_notices(outcome.groups.values(), options.settings)
+
+
+def _hidden(sources: Sequence[Source], options: Options) -> Iterator[str]:
+    """Name the fields of the records that are not read since another is mapped in their place."""
+    mapped = {name: theirs for name, theirs in options.renames.items() if name != theirs}
+    columns = set(_columns(sources)) if mapped else set()
+    for name in sorted(columns & mapped.keys() - {*mapped.values()}):
+        yield f"--map {name}={mapped[name]}: the records' own field {name} is not read"
 
 
 def _weights_of_nothing(outcome: Outcome, options: Options) -> Iterator[str]:
