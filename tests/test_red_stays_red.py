@@ -1179,3 +1179,20 @@ def test_a_map_that_hides_a_field_says_so() -> None:
     rows = [{"id": "a", "passed": True, "violations": ["leak"], "mine": []}]
     found = gate_of(rows, blocking(pass_rate=90), rename={"violations": "mine"})
     assert "--map violations=mine: the records' own field violations is not read" in found.notices
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_recorded_pass_that_judges_deny_is_told(engine: str) -> None:
+    rows = [adversarial(n, passed=True, judgments=[vote(passed=n > 1)]) for n in range(5)]
+    found = gate_of(rows, blocking(safety_rate=100), engine=engine)
+    assert any("2 records have `passed: true` where the judges say no" in n for n in found.notices)
+
+
+def test_tasks_that_are_gone_since_the_baseline_are_told(tmp_path: Path) -> None:
+    rows = [{"id": str(n), "passed": n < 50} for n in range(100)]
+    policy = {"baseline": {"margins": {"pass_rate": "10%"}}}
+    cal.gate(rows, policy=policy, save_baseline=tmp_path / "base.json")
+    found = cal.gate(rows[:50], policy=policy, against=tmp_path / "base.json")
+    assert any("not in this run, and nothing is known of: 50" in each for each in found.notices)
+    whole_run = cal.gate(rows, policy=policy, against=tmp_path / "base.json")
+    assert not any("not in this run" in each for each in whole_run.notices)

@@ -128,6 +128,7 @@ def gate_data(
             )
         )
     )
+    moved = () if ended_early else tuple(_changes(baseline, now))
     verdict = verdict_of(checks, complete=not incomplete)
     gained = partial(has_gained, confidence=options.confidence)
     decided = verdict if not incomplete else "incomplete"
@@ -143,7 +144,7 @@ def gate_data(
         policy=source,
         inputs=score.inputs,
         release=read.release(asked.release),
-        changes=() if ended_early else tuple(_changes(baseline, now)),
+        changes=moved,
         notices=(
             *score.notices,
             *_pooled(groups),
@@ -152,6 +153,7 @@ def gate_data(
             *_left_out(checks),
             *_advice(checks),
             *_unrecorded(baseline, now),
+            *_gone(moved),
             *kept,
         ),
         seed=options.seed,
@@ -300,6 +302,16 @@ def _unrecorded(before: Recorded | None, now: Recorded) -> Iterator[str]:
         if before is not None and before.group(group.by) is None:
             shown = ", ".join(map(str, group.by.values())) or "the whole"
             yield f"not in the baseline, and not held against it: {shown}"
+
+
+def _gone(moved: Sequence[Changes]) -> Iterator[str]:
+    """Say how many of the baseline's tasks this run lacks."""
+    for change in moved:
+        if gone := change.removed.count:
+            yield (
+                f"tasks of the baseline that are not in this run, and nothing is known of: {gone:,}"
+                "; where they were taken out on purpose, record it anew: --save-baseline FILE"
+            )
 
 
 def _changes(before: Recorded | None, now: Recorded) -> Iterator[Changes]:
