@@ -42,9 +42,9 @@ metric                                        m0                        m1
  ──────────────────────────────────────────────────────────────────────────────────────
  records                                        2                         2
  failed calls                                   0                         1
- accuracy                           0.5000 ± 0.41   1.0000 [0.2065, 1.0000]
- usr                                0.5000 ± 0.41   0.0000 [0.0000, 0.7935]
- error_rate                         0.5000 ± 0.41   0.0000 [0.0000, 0.7935]
+ accuracy                           0.5000 ± 0.47   1.0000 [0.0500, 1.0000]
+ usr                                0.5000 ± 0.47   0.0000 [0.0000, 0.9500]
+ error_rate                         0.5000 ± 0.47   0.0000 [0.0000, 0.9500]
 
  brier                                     0.0100                         —
  ece                                       0.1000                         —
@@ -57,12 +57,12 @@ metric                                        m0                        m1
  cot_chars_mean                             12.00                         —   chars
  step_count_mean                           1.0000                         —   steps
  ra_ratio_mean                             6.0000                         —
- self_correction_rate     0.0000 [0.0000, 0.7935]                         —
+ self_correction_rate     0.0000 [0.0000, 0.9500]                         —
 
  prompt_tokens_mean                      12,000.0                         —   tokens
  completion_tokens_mean                     345.0                         —   tokens
  total_tokens_mean                       12,345.0                         —   tokens
- latency_mean_ms            100.1 [0.0000, 352.7]                         —   ms
+ latency_mean_ms          100.1 [8.0383, 1,247.2]                         —   ms
  latency_p95_ms                  120.0 [80.25, —]                         —   ms
 
  math_usr                                  0.0000                         —
@@ -75,6 +75,7 @@ metric                                        m0                        m1
 
  time_score               1.0000 [0.3424, 1.0000]                         —
 
+! m1: 1 of 2 calls failed and are in no metric; --errors fail counts them as failures
 — no value:
   auroc: no right and wrong record with prob_correct to tell apart
   answer_entropy: no task has two runs with an answer
@@ -96,6 +97,11 @@ metric                                        m0                        m1
   math_usr: no cot holds an equation (m1)
   token_efficiency: no record has correct and the numbers of its tokens (m1)
   time_score: no record has duration_seconds, or latency_ms (m1)
+  brier, ece, cot_tokens_mean, cot_chars_mean, step_count_mean, ra_ratio_mean and 6 more: a bound is unknown: one row
+does not tell how far others lie
+  sce, sce_normalized: a bound is unknown: fewer than 5 rows for each distinct answer: others may be unseen
+  latency_p95_ms: a bound is unknown: 2 rows are too few for a bound within the data
+  token_efficiency: a bound is unknown: one cluster does not tell where the next would lie
 """
 
 
@@ -150,8 +156,8 @@ def test_csv_has_a_row_per_group_and_metric(data: str) -> None:
         ["m1", "accuracy", "1.0", "", "wilson", "1", "0", ""],
     ]
     assert [[round(float(bound), 4) for bound in row[3:5]] for row in rows] == [
-        [0.0945, 0.9055],
-        [0.2065, 1.0],
+        [0.0253, 0.9747],
+        [0.05, 1.0],
     ]
 
 
@@ -165,9 +171,10 @@ def test_markdown_is_a_table_with_notes(data: str) -> None:
         "|---|---:|---:|",
         "| records | 2 | 2 |",
         "| errors | 0 | 1 |",
-        "| accuracy | 0.5000 ± 0.41 | 1.0000 [0.2065, 1.0000] |",
-        "| latency_mean_ms (ms) | 100.1 [0.0000, 352.7] | — |",
+        "| accuracy | 0.5000 ± 0.47 | 1.0000 [0.0500, 1.0000] |",
+        "| latency_mean_ms (ms) | 100.1 [8.0383, 1,247.2] | — |",
         "",
+        "- ! m1: 1 of 2 calls failed and are in no metric; --errors fail counts them as failures",
         "- latency_mean_ms: no record has latency_ms (m1)",
     ]
 

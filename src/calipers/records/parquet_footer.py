@@ -85,7 +85,7 @@ class _Reader:
         count = head >> 4
         return (self._whole() if count == _LONG_LIST else count), head & 15
 
-    def _skip(self, kind: int, depth: int = 0, *, in_list: bool = False) -> None:
+    def _skip(self, kind: int, depth: int = 0, *, in_list: bool = False) -> None:  # noqa: C901
         if depth > _DEEPEST:
             raise ValueError("nested too deep")
         if kind in (_TRUE, _FALSE):
@@ -120,10 +120,10 @@ class _Reader:
         while True:
             byte = self._byte()
             value |= (byte & 127) << shift
-            if byte < 128:
+            if byte < 128:  # noqa: PLR2004 (the last seven bits)
                 return value
             shift += 7
-            if shift > 63:
+            if shift > 63:  # noqa: PLR2004
                 raise ValueError("a number beyond 64 bits")
 
     def _byte(self) -> int:
