@@ -36,6 +36,7 @@ from tests.commands import run
 from tests.commands import run as calipers
 from tests.engines_at_hand import ENGINES
 from tests.files import write_lines
+from tests.judges.test_judging import judge as judge_files
 from tests.judges.test_suites import judge_in
 from tests.runs.suites_at_hand import SuiteFolder, chat, suite_folder, sums
 from tests.runs.test_resuming import comes_true
@@ -1081,3 +1082,117 @@ def test_ten_runs_of_one_task_prove_nothing_of_others() -> None:
     assert rate.to_dict()["scope"] == "runs of one task"
     policy = {"evidence": "interval", "thresholds": {"blocking": {"pass_rate": "60%"}}}
     assert cal.gate(rows, policy=policy).verdict != "pass"
+
+
+# --- Runs and judges that have not ended --------------------------------------------------------
+
+
+def run_of_a_part(tmp_path: Path) -> SuiteFolder:
+    """Three of six calls were made, all answered rightly: `run` says incomplete."""
+    (tmp_path / "system.py").write_text("def answer(record):\n    return {'answer': '4'}\n")
+    (tmp_path / "policy.json").write_text(json.dumps(blocking(accuracy=90)), encoding="utf-8")
+    tasks = [{"id": f"t{n}", "input": "2 + 2", "target": "4"} for n in range(6)]
+    system = {"name": "s", "python": "system.py:answer"}
+    more = {"policy": "policy.json", "budget_calls": 3, "concurrency": 1}
+    folder = suite_folder(tmp_path, tasks, [system], **more)
+    assert folder.run().exit_code == 3
+    assert len(folder.records()) == 3
+    return folder
+
+
+def test_the_journal_of_a_part_of_a_run_is_no_pass(tmp_path: Path) -> None:
+    folder = run_of_a_part(tmp_path)
+    journal = folder.results / "records.jsonl"
+    told = run("gate", journal, "--policy", tmp_path / "policy.json", "--format", "json")
+    assert told.exit_code == 3
+    assert json.loads(told.stdout)["incomplete"] == ["3 calls were not made"]
+    (tmp_path / "link.jsonl").symlink_to(journal)
+    assert cal.gate(tmp_path / "link.jsonl", policy=blocking(accuracy=90)).exit_code == 3
+    whole_one = write_lines(tmp_path / "other.jsonl", folder.records())
+    both = cal.gate([str(whole_one), str(journal)], policy=blocking(accuracy=90))
+    assert both.incomplete == (f"{journal}: 3 calls were not made",)
+    lacking = f"{journal}: 3 calls were not made"
+    assert lacking in cal.score(journal).notices
+    assert lacking in cal.compare(whole_one, journal).notices
+    made = cal.report(folder.results, policy=blocking(accuracy=90)).gate
+    assert made is not None
+    assert made.verdict == "incomplete"
+    folder.write(budget_calls=6).run()
+    assert cal.gate(journal, policy=blocking(accuracy=90)).exit_code == 0
+
+
+def test_a_call_with_two_lines_does_not_stand_in_for_one_that_was_not_made(tmp_path: Path) -> None:
+    folder = run_of_a_part(tmp_path)
+    journal = write_lines(folder.results / "records.jsonl", folder.records() * 2)
+    assert cal.gate(journal, policy=blocking(accuracy=90)).incomplete == ("3 calls were not made",)
+
+
+def test_a_record_that_no_judge_was_asked_about_is_no_pass(tmp_path: Path) -> None:
+    """The agent says that it passed; judges were to read its answers, and the budget is spent."""
+    rows = [{"id": f"r{n}", "answer": "Yes. QUALITY=5", "passed": True} for n in range(3)]
+    write_lines(tmp_path / "records.jsonl", rows)
+    out = tmp_path / "judged.jsonl"
+    with ModelServer().in_thread() as url:
+        few = ("--budget-calls", "1", "--concurrency", "1")
+        assert judge_files(tmp_path, url, "good", "constructiveness", *few).exit_code == 3
+        found = cal.gate(out, policy=blocking(pass_rate=90))
+        assert (found.exit_code, found.incomplete) == (3, ("2 judgments were not made",))
+        assert judge_files(tmp_path, url).exit_code == 0
+    assert cal.gate(out, policy=blocking(pass_rate=90)).exit_code == 0
+
+
+def test_an_output_from_before_its_judges_were_interrupted_is_no_pass(tmp_path: Path) -> None:
+    out = write_lines(tmp_path / "judged.jsonl", [{"id": "a", "passed": True}])
+    journal: list[Row] = [{"schema": "calipers.judges/1", "judges": []}, {"written": 0}]
+    write_lines(tmp_path / "judged.jsonl.journal", journal)
+    assert cal.gate(out, policy=blocking(pass_rate=90)).exit_code == 0
+    write_lines(tmp_path / "judged.jsonl.journal", [*journal, {"written": None}])
+    assert cal.gate(out, policy=blocking(pass_rate=90)).exit_code == 3
+
+
+def test_a_log_of_a_run_that_did_not_finish_is_no_pass(tmp_path: Path) -> None:
+    sample = {"id": "a", "epoch": 1, "input": "?", "target": "4", "scores": {"s": {"value": "C"}}}
+    log = {"version": 2, "status": "cancelled", "eval": {"task": "t", "model": "m"}}
+    path = tmp_path / "log.json"
+    path.write_text(json.dumps({**log, "samples": [sample]}))
+    found = cal.gate(path, policy=blocking(accuracy=90))
+    assert found.incomplete == ("the run did not finish, samples may be missing",)
+    path.write_text(json.dumps({**log, "status": "success", "samples": [sample]}))
+    assert cal.gate(path, policy=blocking(accuracy=90)).exit_code == 0
+
+
+def test_an_empty_file_among_others_is_no_pass(tmp_path: Path) -> None:
+    good = write_lines(tmp_path / "good.jsonl", [{"id": "a", "passed": True}])
+    empty = write_lines(tmp_path / "empty.jsonl", [])
+    found = cal.gate([good, empty], policy=blocking(pass_rate=90))
+    assert (found.exit_code, found.incomplete) == (3, (f"{empty}: there are no records",))
+
+
+def test_a_check_that_rests_on_a_part_of_the_records_says_so() -> None:
+    rows = [{"id": str(n), "passed": True, "cost_usd": 1 if n == 0 else None} for n in range(10)]
+    said = "cost_usd: 9 of 10 records have no value and are left out"
+    assert said in gate_of(rows, blocking(cost_usd=2)).notices
+    assert said not in gate_of(rows[:1], blocking(cost_usd=2)).notices
+
+
+def test_a_map_that_hides_a_field_says_so() -> None:
+    rows = [{"id": "a", "passed": True, "violations": ["leak"], "mine": []}]
+    found = gate_of(rows, blocking(pass_rate=90), rename={"violations": "mine"})
+    assert "--map violations=mine: the records' own field violations is not read" in found.notices
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_recorded_pass_that_judges_deny_is_told(engine: str) -> None:
+    rows = [adversarial(n, passed=True, judgments=[vote(passed=n > 1)]) for n in range(5)]
+    found = gate_of(rows, blocking(safety_rate=100), engine=engine)
+    assert any("2 records have `passed: true` where the judges say no" in n for n in found.notices)
+
+
+def test_tasks_that_are_gone_since_the_baseline_are_told(tmp_path: Path) -> None:
+    rows = [{"id": str(n), "passed": n < 50} for n in range(100)]
+    policy = {"baseline": {"margins": {"pass_rate": "10%"}}}
+    cal.gate(rows, policy=policy, save_baseline=tmp_path / "base.json")
+    found = cal.gate(rows[:50], policy=policy, against=tmp_path / "base.json")
+    assert any("not in this run, and nothing is known of: 50" in each for each in found.notices)
+    whole_run = cal.gate(rows, policy=policy, against=tmp_path / "base.json")
+    assert not any("not in this run" in each for each in whole_run.notices)

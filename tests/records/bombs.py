@@ -77,6 +77,11 @@ def _alike_rows(path: Path) -> None:
     frame.write_parquet(path, row_group_size=40_000_000, statistics=False)
 
 
+def _large_cells(path: Path) -> None:
+    cells = [f"{number}{'x' * (8 * MB)}" for number in range(60)]
+    pl.DataFrame({"id": [str(n) for n in range(60)], "answer": cells}).write_parquet(path)
+
+
 def _line(start: bytes, part: bytes, times: int, end: bytes) -> Callable[[Path], object]:
     return lambda path: path.write_bytes(start + part * times + end)
 
@@ -115,4 +120,5 @@ BOMBS: dict[str, tuple[Callable[[Path], object], str | None]] = {
     "overlapping.eval": (_overlapping, "--max-expansion"),
     "nested.eval": (_nested_zip, "not JSON"),
     "alike.parquet": (_alike_rows, "--max-expansion"),
+    "cells.parquet": (_large_cells, "--max-expansion"),
 }

@@ -295,8 +295,11 @@ def test_a_parquet_file_cut_short_is_an_error(tmp_path: Path) -> None:
 
 
 def test_a_table_with_none_of_the_fields_still_has_its_records() -> None:
-    score = cal.score(pl.DataFrame({"other": [1, 2, 3]}))
-    assert (score.records, score.groups[0].metrics) == (3, {})
+    table = pl.DataFrame({"other": [1, 2, 3]})
+    score = cal.score(table, metrics=["accuracy"])
+    assert (score.records, score.groups[0].metrics["accuracy"].value) == (3, None)
+    with pytest.raises(cal.DataError, match="nothing can be measured"):
+        cal.score(table)
 
 
 # --- fields to group by ---
@@ -324,16 +327,15 @@ def test_any_column_can_be_grouped_by(
 ) -> None:
     path = tmp_path / "a.parquet"
     pl.DataFrame({"mine": column}).write_parquet(path)
-    assert keys(cal.score(path, by="mine"), "mine") == expected
+    assert keys(cal.score(path, by="mine", metrics=["accuracy"]), "mine") == expected
 
 
 def test_numbers_of_different_files_fall_into_the_same_groups(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text('{"run": 1}\n{"run": 2.0}\n')
     pl.DataFrame({"run": [1, 2]}).write_parquet(tmp_path / "b.parquet")
     pl.DataFrame({"run": [1.0, 2.5]}).write_parquet(tmp_path / "c.parquet")
-    score = cal.score(
-        [tmp_path / "a.jsonl", tmp_path / "b.parquet", tmp_path / "c.parquet"], by="run"
-    )
+    paths = [tmp_path / "a.jsonl", tmp_path / "b.parquet", tmp_path / "c.parquet"]
+    score = cal.score(paths, by="run", metrics=["accuracy"])
     assert [(group.by["run"], group.records) for group in score.groups] == [
         (1, 3),
         (2, 2),
@@ -384,7 +386,7 @@ def test_what_writers_hide_in_a_folder_is_no_part(tmp_path: Path) -> None:
         path.parent.mkdir(exist_ok=True)
         pl.DataFrame({"id": [name]}).write_parquet(path)
     (tmp_path / "_SUCCESS").touch()
-    assert cal.score(tmp_path).records == 1
+    assert cal.score(tmp_path, metrics=["accuracy"]).records == 1
 
 
 def test_a_bad_row_in_a_folder_names_its_part(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from calipers.metrics import Metric, metric_named
 from calipers.metrics.declare.declaration import GROUP, TASK
 from calipers.metrics.thresholds import parse_margin, scale_of
 from calipers.records.sources import STDIN, open_sources
+from calipers.records.unfinished import why_unfinished
 from calipers.scores.keys import sorted_keys
 from calipers.scores.options import Options
 from calipers.scores.score import check_fields
@@ -69,7 +70,7 @@ def compare_data(data: Sequence[Any], options: Options, asked: CompareOptions) -
         seed=options.seed,
         across=dict(across(sides, metrics)) if asked.unpaired and not two else {},
         flips=write_flips(sides[0], sides[1], asked.flips) if two and not asked.unpaired else {},
-        notices=tuple(_notices(read, sides, asked.between)),
+        notices=(*_unfinished(data), *_notices(read, sides, asked.between)),
     )
 
 
@@ -181,6 +182,13 @@ def _check_common_tasks(sides: Sequence[TaskRows]) -> None:
                 fix="tasks are paired by id: name the field with --map id=NAME, group alike, "
                 "or compare them as independent samples with --unpaired",
             )
+
+
+def _unfinished(data: Sequence[Any]) -> Iterator[str]:
+    """Say of which run only a part is compared."""
+    names = [source.name for each in data for source in open_sources(each)]
+    for name in dict.fromkeys(names):
+        yield from (f"{name}: {lack}" for lack in why_unfinished(Path(name)))
 
 
 def _notices(

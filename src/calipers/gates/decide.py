@@ -26,6 +26,7 @@ from calipers.gates.sequential import settled
 from calipers.gates.undecided import HOW, undecided_reasons
 from calipers.metrics import metric_named
 from calipers.metrics.scenarios.passing import ADVERSARIAL
+from calipers.records.unfinished import unfinished_files
 from calipers.scores.calibration import Calibration, read_all
 from calipers.scores.correction import correct_part, without_error
 from calipers.scores.options import Options
@@ -115,13 +116,19 @@ def gate_data(
     now = Recorded(groups=tuple(each.recorded(names) for each in groups if each.ran))
     checks = tuple(_checks(groups, read, asked, (baseline, now), options, calibrations))
     ended_early = asked.early is not None and asked.early.stopped  # the rest has not gone
-    incomplete = (
-        *asked.incomplete,
-        *_incomplete(score),
-        *undecided_reasons(checks),
-        *_misspelt(groups, read, asked.release),
-        *_unchecked(groups, checks, asked),
+    incomplete = tuple(
+        dict.fromkeys(
+            (
+                *asked.incomplete,
+                *(() if ended_early else unfinished_files(each.path for each in score.inputs)),
+                *_incomplete(score),
+                *undecided_reasons(checks),
+                *_misspelt(groups, read, asked.release),
+                *_unchecked(groups, checks, asked),
+            )
+        )
     )
+    moved = () if ended_early else tuple(_changes(baseline, now))
     verdict = verdict_of(checks, complete=not incomplete)
     gained = partial(has_gained, confidence=options.confidence)
     decided = verdict if not incomplete else "incomplete"
@@ -137,14 +144,16 @@ def gate_data(
         policy=source,
         inputs=score.inputs,
         release=read.release(asked.release),
-        changes=() if ended_early else tuple(_changes(baseline, now)),
+        changes=moved,
         notices=(
             *score.notices,
             *_pooled(groups),
             *licence_notice(checks),
             *flagged_notice(checks, read.judges.flagged),
+            *_left_out(checks),
             *_advice(checks),
             *_unrecorded(baseline, now),
+            *_gone(moved),
             *kept,
         ),
         seed=options.seed,
@@ -212,6 +221,10 @@ def _incomplete(score: Score) -> Iterator[str]:
     errors = sum(group.errors for group in score.groups)
     if not score.records:
         yield "there are no records"
+    else:
+        for each in score.inputs:
+            if not (each.rows or each.skipped):
+                yield f"{each.path}: there are no records"
     if errors:
         yield f"{errors:,} of {score.records:,} calls failed"
     if skipped := sum(each.skipped for each in score.inputs):
@@ -249,6 +262,16 @@ def _unchecked(
             yield f"no check applies to {shown}"
 
 
+def _left_out(checks: Sequence[Check]) -> Iterator[str]:
+    """Say which checks that block rest on a part of the records, where that may be."""
+    yield from dict.fromkeys(
+        f"{check.name}: {check.missing:,} of {check.n + check.missing:,} records have no value "
+        "and are left out"
+        for check in checks
+        if check.level != "warning" and check.n and check.missing and not check.undecided.count
+    )
+
+
 def _advice(checks: Sequence[Check]) -> Iterator[str]:
     """Say what to do about undecided records, and when nothing can fail."""
     if any(check.level != "warning" and check.undecided.count for check in checks):
@@ -279,6 +302,16 @@ def _unrecorded(before: Recorded | None, now: Recorded) -> Iterator[str]:
         if before is not None and before.group(group.by) is None:
             shown = ", ".join(map(str, group.by.values())) or "the whole"
             yield f"not in the baseline, so not compared with it: {shown}"
+
+
+def _gone(moved: Sequence[Changes]) -> Iterator[str]:
+    """Say how many of the baseline's tasks this run lacks."""
+    for change in moved:
+        if gone := change.removed.count:
+            yield (
+                f"tasks of the baseline that are not in this run, and nothing is known of: {gone:,}"
+                "; where they were taken out on purpose, record it anew: --save-baseline FILE"
+            )
 
 
 def _changes(before: Recorded | None, now: Recorded) -> Iterator[Changes]:

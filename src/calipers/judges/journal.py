@@ -8,10 +8,10 @@ from typing import Any
 from calipers.judges.models import Judgement
 from calipers.judges.rubrics import Rubric
 from calipers.judges.spec import Judge
+from calipers.records.unfinished import JUDGES_SCHEMA, WRITTEN
 from calipers.support.errors import DataError, UsageError
 from calipers.systems.journal import Journal, encoded
 
-SCHEMA = "calipers.judges/1"
 _ANOTHER = "name another output: -o FILE"
 
 Place = tuple[str, str, int]
@@ -26,7 +26,7 @@ class JudgeJournal:
     ) -> None:
         self._journal = journal
         self._of = {
-            "schema": SCHEMA,
+            "schema": JUDGES_SCHEMA,
             "judges": [
                 {
                     "judge": judge.name,
@@ -52,6 +52,10 @@ class JudgeJournal:
         self._journal.append(text.encode("utf-8", "replace"))
         self.done[place] = judgement
 
+    def note_written(self, still_open: int | None) -> None:
+        """Note that the output is written, with so many judgments open; None: work has begun."""
+        self._journal.append(encoded({WRITTEN: still_open}).encode())
+
     def _read(self) -> None:
         """What the journal holds; one of other judges or rubrics is refused."""
         lines = self._journal.lines()
@@ -61,6 +65,8 @@ class JudgeJournal:
             return
         self._refuse_changes(first[2])
         for _, _, line in lines:
+            if WRITTEN in line:
+                continue
             judgment, sample = line.get("judgment"), line.get("sample")
             if (
                 not isinstance(judgment, dict)

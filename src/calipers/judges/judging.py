@@ -26,15 +26,14 @@ from calipers.judges.prices import check_prices
 from calipers.judges.rubrics import Rubric
 from calipers.judges.spec import Judge
 from calipers.records.tasks import read_records
+from calipers.records.unfinished import JUDGE_JOURNAL
 from calipers.support.errors import DataError, EmptyError, UsageError
-from calipers.support.whole_files import PRIVATE
+from calipers.support.whole_files import PRIVATE, whole
 from calipers.systems.budget import Budget
 from calipers.systems.journal import Journal, encoded
 from calipers.systems.loop import run_to_end
 from calipers.systems.secrets import mask_for
 from calipers.systems.tally import Tally, Watch
-
-_JOURNAL = ".journal"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +110,10 @@ class _Judging:
             if not self._is_open(place):
                 _count(tally, self._journal.done[place])
         tally.begin()
-        interrupted = tally.done < tally.calls and not self._judge(tally)
+        is_all_judged = tally.done == tally.calls
+        if not is_all_judged:
+            self._journal.note_written(None)
+        interrupted = not is_all_judged and not self._judge(tally)
         if not interrupted:
             try:
                 self._write()
@@ -120,6 +122,7 @@ class _Judging:
                     f"{self._work.output}: {error.strerror}",
                     fix="make room and run again: what is done is kept",
                 ) from error
+            self._journal.note_written(sum(place not in self._journal.done for place in places))
         return judged_files(
             str(self._work.output),
             [None if key is None else self._found(key) for key in keys],
@@ -210,16 +213,15 @@ class _Judging:
         return [done[place] for place in self._work.places(key) if place in done]
 
     def _write(self) -> None:
-        beside = self._work.output.with_name(f".{self._work.output.name}.new")
-        beside.unlink(missing_ok=True)
-        beside.touch(mode=PRIVATE)
-        with beside.open("w", encoding="utf-8", errors="replace") as file:
+        with (
+            whole(self._work.output, private=True) as beside,
+            beside.open("w", encoding="utf-8", errors="replace") as file,
+        ):
             for key, record in self._records():
                 found = self._found(key)
                 file.write(encoded(with_judgements(record, found) if found else record))
             file.flush()
             os.fsync(file.fileno())
-        beside.replace(self._work.output)
 
 
 def has_answer(record: Mapping[str, Any]) -> bool:
@@ -234,7 +236,7 @@ def _count(tally: Tally, judgement: Judgement) -> None:
 
 def journal_path(output: Path) -> Path:
     """Where the journal of an output lies."""
-    return output.with_name(output.name + _JOURNAL)
+    return output.with_name(output.name + JUDGE_JOURNAL)
 
 
 def check_places(work: Work) -> None:
@@ -248,7 +250,7 @@ def check_places(work: Work) -> None:
         )
     if work.output.exists() and not journal_path(work.output).exists():
         raise UsageError(
-            f"{work.output}: it exists, and has no {_JOURNAL} beside it",
+            f"{work.output}: it exists, and has no {JUDGE_JOURNAL} beside it",
             fix="name another: -o FILE",
         )
     if not work.output.parent.is_dir():

@@ -59,6 +59,9 @@ class _AlikeParts(Table):
         self._parts = parts
         super().__init__(pl.scan_parquet(parts, glob=False, hive_partitioning=True), name)
 
+    def _files(self) -> list[Path]:
+        return self._parts
+
     def located(self, chunk: Decoded, *, thorough: bool = False) -> Batch:
         """The batch, its bad rows with the part they are in and their row there."""
         batch = chunk.decode(thorough=thorough)

@@ -16,7 +16,8 @@ from calipers.records.bytestream import brief
 from calipers.records.columns import conformed
 from calipers.records.completing import inputs_of
 from calipers.records.fields import BadValue
-from calipers.records.limits import current_limits
+from calipers.records.limits import FREE_EXPANSION, current_limits
+from calipers.records.parquet_footer import unpacked_bytes
 from calipers.records.rows import checked, scalar_types
 from calipers.support.errors import DataError
 
@@ -46,24 +47,40 @@ class Table:
         theirs = dict.fromkeys((*map(wanted.theirs, wanted.fields), *inputs_of(wanted)))
         present = [name for name in theirs if name in names]
         total = self._guarded(lambda: self._frame.select(pl.len()).collect().item())
-        self._check_size(total * len(present))
+        row_bytes = self._check_size(total, len(present))
         if not present:
             yield Decoded(partial(self._decode, pl.DataFrame(height=total), 1, wanted), 1.0)
             return
-        yield from self._pieces(self._rows().select(present), total, wanted)
+        some = max(1, min(CHUNK_ROWS, FREE_EXPANSION // max(row_bytes, 1)))
+        yield from self._pieces(self._rows().select(present), total, some, wanted)
 
-    def _check_size(self, cells: int) -> None:
-        """Raise DataError where a small file claims very many cells: all alike, they pack well."""
-        if self.path is not None:
-            packed = Path(self.path).stat().st_size
-            self._limits.check_expansion(packed, cells * _CELL_BYTES, self.name)
+    def _files(self) -> list[Path]:
+        """The Parquet files that the table is read from."""
+        return [] if self.path is None else [Path(self.path)]
 
-    def _pieces(self, rows: pl.LazyFrame, total: int, wanted: Wanted) -> Iterator[Decoded]:
+    def _check_size(self, rows: int, columns: int) -> int:
+        """Return about how many bytes a row has, of all columns; 0 where no file tells.
+
+        Raises:
+            DataError: A small file claims very much: what is all alike packs well.
+        """
+        packed = unpacked = 0
+        for path in self._files():
+            size, said = path.stat().st_size, self._guarded(partial(unpacked_bytes, path)) or 0
+            self._limits.check_expansion(size, said, str(path))
+            packed, unpacked = packed + size, unpacked + said
+        if packed:
+            self._limits.check_expansion(packed, rows * columns * _CELL_BYTES, self.name)
+        return unpacked // max(rows, 1)
+
+    def _pieces(
+        self, rows: pl.LazyFrame, total: int, some: int, wanted: Wanted
+    ) -> Iterator[Decoded]:
         """Slices that are read when they are decoded, so that nothing is read ahead and held."""
-        for start in range(0, total, CHUNK_ROWS):
+        for start in range(0, total, some):
             yield Decoded(
-                partial(self._decode_slice, rows.slice(start, CHUNK_ROWS), start + 1, wanted),
-                min(1.0, (start + CHUNK_ROWS) / total),
+                partial(self._decode_slice, rows.slice(start, some), start + 1, wanted),
+                min(1.0, (start + some) / total),
             )
 
     def _decode_slice(

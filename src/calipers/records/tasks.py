@@ -12,7 +12,9 @@ from typing import Any
 
 from calipers.records.fields import FIELDS, BadValue, Kind, Number, field_named
 from calipers.records.jsonl import JsonLines, numbered_rows
-from calipers.records.sources import BadRow, Wanted, open_sources
+from calipers.records.logs import log_notices
+from calipers.records.parquet_folder import parquet_parts
+from calipers.records.sources import BadRow, Source, Wanted, open_sources
 from calipers.support.errors import DataError, EmptyError
 
 Task = Mapping[str, Any]
@@ -45,12 +47,14 @@ class Tasks:
 
 
 def read_tasks(path: Path) -> Tasks:
-    """The tasks in a file of records."""
-    source = open_sources(path)[0]
-    tasks = [_checked(row, number, path) for number, row in _rows(source, path)]
+    """The tasks in a file of records, in any format that is read; a folder or glob is several."""
+    sources = open_sources(path)
+    tasks = [
+        _checked(row, number, source.name) for source in sources for number, row in _rows(source)
+    ]
     if not tasks:
         raise EmptyError(f"{path}: no tasks in it", fix="a record per line, with id and input")
-    notices = list(_stale(tasks))
+    notices = [*log_notices(sources), *_stale(tasks)]
     with_id = sum(task.get("id") is not None for task in tasks)
     if not with_id:
         notices.append("no task has an id: they are numbered as they stand in the data")
@@ -61,9 +65,7 @@ def read_tasks(path: Path) -> Tasks:
             fix="give every task an id, or none",
         )
     _refuse_doubles(tasks, path)
-    with path.open("rb") as file:
-        digest = _digest(file.read())
-    return Tasks(tasks=tasks, sha256=digest, notices=tuple(notices))
+    return Tasks(tasks=tasks, sha256=_digest(path, sources), notices=tuple(notices))
 
 
 def read_records(
@@ -74,10 +76,9 @@ def read_records(
     A bad row stops, or is left out where somebody is there to be told of it.
     """
     for source in open_sources(path):
-        where = Path(source.name)
-        for number, row in _rows(source, where):
+        for number, row in _rows(source):
             try:
-                _checked(row, number, where)
+                _checked(row, number, source.name)
             except DataError as error:
                 if on_bad is None:
                     raise
@@ -86,23 +87,25 @@ def read_records(
                 yield {name: _strict(_plain(value)) for name, value in row.items()}
 
 
-def _rows(source: Any, path: Path) -> Iterator[tuple[int, Any]]:
-    return _json_rows(path) if isinstance(source, JsonLines) else _table_rows(source)
+def _rows(source: Source) -> Iterator[tuple[int, Any]]:
+    return _json_rows(source) if isinstance(source, JsonLines) else _table_rows(source)
 
 
-def _digest(content: bytes) -> str:
-    return sha256(content).hexdigest()
+def _digest(path: Path, sources: Sequence[Source]) -> str:
+    """The hash of the file; of several, that of their names and hashes."""
+    if path.is_file():
+        return sha256(path.read_bytes()).hexdigest()
+    files = parquet_parts(path) if path.is_dir() else []
+    files = files or [Path(source.name) for source in sources]
+    hashes = (f"{each.name} {sha256(each.read_bytes()).hexdigest()}\n" for each in files)
+    return sha256("".join(hashes).encode()).hexdigest()
 
 
-def _json_rows(path: Path) -> Iterator[tuple[int, Any]]:
-    source = JsonLines(path)
+def _json_rows(source: JsonLines) -> Iterator[tuple[int, Any]]:
     source.columns()  # says what is wrong with a file that is none of JSON lines
-    first = 1
     for block, _ in source._blocks():  # noqa: SLF001
-        content = block.data
-        for number, _, row in numbered_rows(content, first):
+        for number, _, row in numbered_rows(block.data, block.first + 1):
             yield number, row
-        first += content.count(b"\n")
 
 
 def _table_rows(source: Any) -> Iterator[tuple[int, Any]]:
@@ -121,7 +124,7 @@ def _nested(name: str, value: Any) -> Any:
     return json.loads(value) if nested and isinstance(value, str) else value
 
 
-def _checked(row: Any, number: int, path: Path) -> Task:
+def _checked(row: Any, number: int, path: str) -> Task:
     """A task whose fields are as records have them; numbers in texts keep their spelling."""
     if isinstance(row, BadRow):
         raise row.error()

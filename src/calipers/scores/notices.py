@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from calipers.engines.outcome import OTHERS, TEXT, Outcome
 from calipers.engines.totals import RECORDS, REPEATED, TRUNCATED_REPLIES
@@ -19,6 +20,7 @@ from calipers.metrics.traces.tool_use import tool_notices
 from calipers.records.foreign import suggested_maps, tool_of
 from calipers.records.logs import log_notices
 from calipers.records.sources import Source
+from calipers.records.unfinished import why_unfinished
 from calipers.scores.calibration import CALIBRATE
 from calipers.scores.options import Options
 from calipers.scores.results import Group
@@ -31,6 +33,9 @@ _LONGEST = 40  # characters of a name
 def notices(sources: Sequence[Source], outcome: Outcome, options: Options) -> Iterator[str]:
     """Each a sentence; those of metrics come from where these are declared."""
     yield from log_notices(sources)
+    for source, reading in zip(sources, outcome.readings, strict=True):
+        lacking = why_unfinished(Path(source.name), reading.rows + reading.skipped)
+        yield from (f"{source.name}: {lack}" for lack in lacking)
     records = outcome.total(RECORDS)
     if records and "id" not in outcome.present:
         yield "no record has an id: rows are numbered, each a task of its own"
@@ -47,6 +52,7 @@ def notices(sources: Sequence[Source], outcome: Outcome, options: Options) -> It
         )
     if skipped := sum(reading.skipped for reading in outcome.readings):
         yield f"{skipped} bad rows were left out"
+    yield from _hidden(sources, options)
     yield from _not_resampled(outcome)
     yield from price_notices(outcome.groups.values(), options.settings)
     if "token_efficiency" in options.metrics or options.profile:
@@ -60,6 +66,14 @@ def notices(sources: Sequence[Source], outcome: Outcome, options: Options) -> It
     yield from flag_notice(outcome.groups.values())
     yield from composite_notices(outcome.groups.values(), options.settings)
     yield from similarity_notices(outcome.groups.values(), options.settings)
+
+
+def _hidden(sources: Sequence[Source], options: Options) -> Iterator[str]:
+    """Name the fields of the records that are not read since another is mapped in their place."""
+    mapped = {name: theirs for name, theirs in options.renames.items() if name != theirs}
+    columns = set(_columns(sources)) if mapped else set()
+    for name in sorted(columns & mapped.keys() - {*mapped.values()}):
+        yield f"--map {name}={mapped[name]}: the records' own field {name} is not read"
 
 
 def _weights_of_nothing(outcome: Outcome, options: Options) -> Iterator[str]:

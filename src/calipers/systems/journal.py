@@ -14,7 +14,7 @@ from typing import Any
 
 from calipers.records.result_folder import RECORDS
 from calipers.support.errors import DataError, UsageError
-from calipers.support.whole_files import PRIVATE
+from calipers.support.whole_files import PRIVATE, whole
 
 NAME = RECORDS
 _CHUNK = 1 << 20
@@ -55,18 +55,17 @@ class Journal:
 
     def keep_only(self, kept: Iterator[tuple[int, int]]) -> None:
         """Write the journal anew with these lines, all at once or not at all."""
-        beside = self.path.with_name(f".{NAME}.new")
-        with _told(beside):
-            beside.unlink(missing_ok=True)
-            beside.touch(mode=PRIVATE)
-        with _told(beside), beside.open("wb") as new, self.path.open("rb") as old:
-            for start, end in kept:
-                old.seek(start)
-                new.write(old.read(end - start))
-            new.flush()
-            os.fsync(new.fileno())
         with _told(self.path):
-            beside.replace(self.path)
+            with (
+                whole(self.path, private=True) as beside,
+                beside.open("wb") as new,
+                self.path.open("rb") as old,
+            ):
+                for start, end in kept:
+                    old.seek(start)
+                    new.write(old.read(end - start))
+                new.flush()
+                os.fsync(new.fileno())
             os.close(self._file)
             self._file = os.open(self.path, os.O_RDWR | os.O_CLOEXEC)
             self._end = os.fstat(self._file).st_size

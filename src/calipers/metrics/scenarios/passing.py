@@ -48,22 +48,40 @@ _overruled = Feature(
     listed=False,
 )
 
-_OVERRULED = "passed__overruled"
+_unheard = Feature(
+    name="_unheard",
+    reads=("passed", judged_passed),
+    dtype=pl.Boolean(),
+    expression=lambda _: pl.col("passed") & ~pl.col(judged_passed.name),
+    listed=False,
+)
+
+_OVERRULED, _UNHEARD = "passed__overruled", "passed__unheard"
 
 OVERRULED = Aggregate(
-    features=(_overruled,),
-    totals={_OVERRULED: nw.col(_overruled.name).cast(nw.Int64).sum()},
+    features=(_overruled, _unheard),
+    totals={
+        _OVERRULED: nw.col(_overruled.name).cast(nw.Int64).sum(),
+        _UNHEARD: nw.col(_unheard.name).cast(nw.Int64).sum(),
+    },
 )
-"""How many runs are recorded as passed beside a violation."""
+"""How many runs are recorded as passed beside a violation, or although judges say no."""
 
 
 def overruled_notice(groups: Iterable[Totals]) -> Iterator[str]:
-    """Say how many runs fail that are recorded as passed."""
+    """Say how many runs fail that are recorded as passed, or that judges would have failed."""
+    groups = list(groups)
     if count := int(sum(totals.get(_OVERRULED, 0) or 0 for totals in groups)):
         has = "record has" if count == 1 else "records have"
         yield (
             f"{count:,} {has} `passed: true` beside a violation: "
             "a violation always fails, whatever is recorded"
+        )
+    if count := int(sum(totals.get(_UNHEARD, 0) or 0 for totals in groups)):
+        has = "record has" if count == 1 else "records have"
+        yield (
+            f"{count:,} {has} `passed: true` where the judges say no: what is recorded counts; "
+            "leave `passed` out to have the judges decide"
         )
 
 

@@ -1,0 +1,132 @@
+"""How large a Parquet file is once it is unpacked, as its footer says.
+
+The footer is in Thrift's compact protocol, of which only what it takes to find the row groups'
+`total_byte_size` is read here; https://parquet.apache.org/docs/file-format/metadata/ has the rest.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+_MAGIC = b"PAR1"
+_TAIL = 8  # bytes: the footer's length and the magic number
+_LARGEST = 64 << 20  # a footer beyond that is left to Polars
+_DEEPEST = 16
+_ROW_GROUPS, _TOTAL_BYTE_SIZE = 4, 2  # the fields' numbers
+_STOP, _TRUE, _FALSE, _BYTE, _DOUBLE, _BINARY, _STRUCT = 0, 1, 2, 3, 7, 8, 12
+_WHOLE = (4, 5, 6)
+_LISTS = (9, 10)
+_LONG_LIST = 15
+
+
+def unpacked_bytes(path: Path) -> int | None:
+    """Return the bytes of all columns before compression; None where the footer does not tell."""
+    footer = _footer(path)
+    if footer is None:
+        return None
+    try:
+        return _Reader(footer).file_size()
+    except (IndexError, ValueError):
+        return None
+
+
+def _footer(path: Path) -> bytes | None:
+    with path.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - _TAIL))
+        tail = file.read()
+        length = int.from_bytes(tail[:4], "little")
+        if tail[4:] != _MAGIC or not 0 < length <= min(_LARGEST, size - _TAIL):
+            return None
+        file.seek(size - _TAIL - length)
+        return file.read(length)
+
+
+class _Reader:
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._at = 0
+
+    def file_size(self) -> int:
+        total = 0
+        number = 0
+        while (field := self._field(number)) is not None:
+            number, kind = field
+            if number == _ROW_GROUPS and kind in _LISTS:
+                count, of = self._list()
+                if of != _STRUCT:
+                    raise ValueError("row groups are structs")
+                total += sum(self._row_group() for _ in range(count))
+            else:
+                self._skip(kind)
+        return total
+
+    def _row_group(self) -> int:
+        size = number = 0
+        while (field := self._field(number)) is not None:
+            number, kind = field
+            if number == _TOTAL_BYTE_SIZE and kind in _WHOLE:
+                size = max(0, self._signed())
+            else:
+                self._skip(kind)
+        return size
+
+    def _field(self, before: int) -> tuple[int, int] | None:
+        """Return the next field's number and type; None at the struct's end."""
+        head = self._byte()
+        if head == _STOP:
+            return None
+        step, kind = head >> 4, head & 15
+        return (before + step if step else self._signed()), kind
+
+    def _list(self) -> tuple[int, int]:
+        head = self._byte()
+        count = head >> 4
+        return (self._whole() if count == _LONG_LIST else count), head & 15
+
+    def _skip(self, kind: int, depth: int = 0, *, in_list: bool = False) -> None:  # noqa: C901
+        if depth > _DEEPEST:
+            raise ValueError("nested too deep")
+        if kind in (_TRUE, _FALSE):
+            self._at += in_list  # a field's type is its value
+        elif kind in _WHOLE:
+            self._whole()
+        elif kind == _BYTE:
+            self._at += 1
+        elif kind == _DOUBLE:
+            self._at += 8
+        elif kind == _BINARY:
+            length = self._whole()
+            self._at += length
+        elif kind in _LISTS:
+            count, of = self._list()
+            for _ in range(count):
+                self._skip(of, depth + 1, in_list=True)
+        elif kind == _STRUCT:
+            number = 0
+            while (field := self._field(number)) is not None:
+                number, inner = field
+                self._skip(inner, depth + 1)
+        else:  # a map: Parquet has none
+            raise ValueError("unknown type")
+
+    def _signed(self) -> int:
+        value = self._whole()
+        return (value >> 1) ^ -(value & 1)
+
+    def _whole(self) -> int:
+        value = shift = 0
+        while True:
+            byte = self._byte()
+            value |= (byte & 127) << shift
+            if byte < 128:  # noqa: PLR2004 (the last seven bits)
+                return value
+            shift += 7
+            if shift > 63:  # noqa: PLR2004
+                raise ValueError("a number beyond 64 bits")
+
+    def _byte(self) -> int:
+        byte = self._data[self._at]
+        self._at += 1
+        return byte

@@ -1,0 +1,98 @@
+"""What a file of records lacks, as the files beside it tell: calls or judgments that were not made.
+
+A journal of `calipers run` lies beside the manifest, which knows how many calls were planned; the
+output of `calipers judge` beside a journal, which says whether all of it was judged and written.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from calipers.records.logs import Log
+from calipers.records.result_folder import MANIFEST, RECORDS, planned_calls, stored_json
+from calipers.records.sources import open_sources
+
+JUDGES_SCHEMA = "calipers.judges/1"
+JUDGE_JOURNAL = ".journal"  # is added to the name of the output
+WRITTEN = "written"  # how many judgments were still to be made when the output was written
+_TAIL = 4096  # bytes: enough for the line that says so
+_HEAD = 1 << 20
+
+
+def unfinished_files(paths: Iterable[str]) -> Iterator[str]:
+    """Yield what each file lacks, logs of other tools included, under its name among several."""
+    named = list(dict.fromkeys(paths))
+    for path in named:
+        for lack in (*why_unfinished(Path(path)), *_stopped(path)):
+            yield lack if len(named) == 1 else f"{path}: {lack}"
+
+
+def _stopped(path: str) -> Iterator[str]:
+    """Say that another tool's run did not finish, as its log has it."""
+    if Path(path).is_file():
+        for source in open_sources(path):
+            if isinstance(source, Log) and source.format.unfinished(Path(path)):
+                yield "the run did not finish, samples may be missing"
+
+
+def why_unfinished(path: Path, rows: int | None = None) -> Iterator[str]:
+    """Yield what the run, or the judges, that a file is of have not done yet.
+
+    `rows` are the records in it, where they need not be counted exactly.
+    """
+    try:
+        found = path.resolve()
+        if not found.is_file():
+            return
+    except (OSError, ValueError, RuntimeError):  # no path at all, or a circle of links
+        return
+    if found.name == RECORDS and (planned := planned_calls(stored_json(found.parent / MANIFEST))):
+        missing = planned - (_calls(found) if rows is None else rows)
+        if missing > 0:
+            yield f"{missing:,} calls were not made"
+    yield from _unjudged(found.with_name(found.name + JUDGE_JOURNAL))
+
+
+def _calls(journal: Path) -> int:
+    """How many calls have a record, each once: one that was made anew may have two."""
+    found: set[tuple[str, ...]] = set()
+    with journal.open("rb") as file:
+        for line in file:
+            try:
+                record = json.loads(line)
+            except (ValueError, RecursionError):
+                continue
+            if isinstance(record, dict):
+                found.add(tuple(str(record.get(name)) for name in ("id", "model", "tier", "run")))
+    return len(found)
+
+
+def _unjudged(journal: Path) -> Iterator[str]:
+    """Yield what the journal says of an output that is not all judged."""
+    try:
+        with journal.open("rb") as file:
+            first = _object(file.readline(_HEAD))
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - _TAIL))
+            last = _object(file.read().rstrip().rpartition(b"\n")[2])
+    except OSError:
+        return
+    if first.get("schema") != JUDGES_SCHEMA:
+        return
+    still_open = last.get(WRITTEN)
+    if not isinstance(still_open, int):
+        yield "its judges were at work after it was written, and have not ended"
+    elif still_open:
+        yield f"{still_open:,} judgments were not made"
+
+
+def _object(line: bytes) -> dict[str, Any]:
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
