@@ -52,7 +52,8 @@ def score(
     `choices` say how metrics are computed, see `calipers.scores.choices.Choices`; a gate's
     `policy` brings the weights of scenarios and the latency budget. With `tasks="fixed"`
     intervals hold for these very tasks: only the noise of their runs counts. With `weight="task"`
-    means count every task alike, however many runs it has. A judge's `calibration` file corrects the means of what it judged.
+    means count every task alike, however many runs it has. A judge's `calibration` file corrects
+    the means of what it judged.
 
     >>> score([{"answer": "4", "target": "4"}]).groups[0].metrics["accuracy"].value
     1.0
