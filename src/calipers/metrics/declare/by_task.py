@@ -25,6 +25,7 @@ def weigh_tasks(metric: Metric) -> Metric | None:
     feature = metric.averaged
     if not isinstance(feature, Feature) or metric.influence is not mean_influence(feature):
         return None
+    assert isinstance(metric.aggregate, Aggregate)
     value, tasks = f"{metric.name}_of_task", f"{metric.name}_of_tasks"
     step = partial(_mean_of_each, value=value, complement=metric.complement)
     return replace(
