@@ -32,7 +32,6 @@ types: $(VENV)/.lint $(VENV)/.test  ## Strict types
 
 bench: $(VENV)/.test  ## Figures as ratios to named peers, measured in the same run
 	$(BIN)/python -m benchmarks
-	$(BIN)/python -m benchmarks.anchor_intervals
 
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)

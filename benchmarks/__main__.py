@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from benchmarks.anchors import of_anchors
 from benchmarks.evidence import of_intervals, of_resampling
 from benchmarks.figures import Figure, table
 from benchmarks.logs import of_logs
@@ -47,6 +48,7 @@ BENCHMARKS: dict[str, Callable[[Setup], Iterator[Figure]]] = {
     "run": of_running,
     "run-memory": of_running_longer,
     "view": of_viewing,
+    "anchors": of_anchors,
 }
 
 

@@ -57,6 +57,11 @@ def compared(shape: Scores, datasets: int) -> tuple[float, float, float, float]:
     )
 
 
+def shapes() -> list[Scores]:
+    """The shapes that the paper's interval is for: rated records apart from the scored."""
+    return [each for each in SHAPES if isinstance(each, Scores) and not each.among]
+
+
 def main() -> None:
     parser = ArgumentParser(description=__doc__)
     parser.add_argument("--datasets", type=int, default=1000, help="data sets per shape")
@@ -64,7 +69,7 @@ def main() -> None:
     print(
         "| judge | rated | judged | PPI++ (width) | Calipers (width) |\n|---|---:|---:|---:|---:|"
     )
-    for shape in (each for each in SHAPES if isinstance(each, Scores) and not each.among):
+    for shape in shapes():
         theirs, width, ours, own_width = compared(shape, datasets)
         print(
             f"| {shape.name} | {shape.rated} | {shape.records:,} "

@@ -9,7 +9,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from argparse import ArgumentParser
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import sqrt
 from pathlib import Path
@@ -17,14 +17,13 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
+from benchmarks.anchor_intervals import environment
 from benchmarks.pair_shapes import SHAPES, SIZES, Floats, PairShape, data_sets, stacked
 from calipers.statistics.paired_tasks import PairedTasks, Scale, compare_tasks
 
 PEER = "evalstats==0.3.3"
 LEAST = 0.93
 SLACK = 2.0  # standard errors of a share that was simulated
-
-_ENVIRONMENT = Path("build") / "anchor"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,32 +38,38 @@ def main() -> int:
     parser = ArgumentParser(description=__doc__)
     parser.add_argument("--datasets", type=int, default=300, help="data sets per shape and size")
     parser.add_argument("--peer", help="a Python that has evalstats; without it one is set up")
+    parser.add_argument("--tasks", type=int, action="append", help="only so many (repeatable)")
     arguments = parser.parse_args()
-    peer = arguments.peer or _installed()
-    rows = list(_measured(arguments.datasets, peer))
+    peer = arguments.peer or installed()
+    rows = list(measured(arguments.datasets, peer, arguments.tasks or SIZES))
     print(_table(rows))
-    missed = [name for name, _, ours, _ in rows if _is_missed(ours, arguments.datasets)]
+    missed = [f"{name}, {n}" for name, n, ours, _ in rows if _is_missed(ours, arguments.datasets)]
+    print("\nbelow as measured, ours:", _below(row[2] for row in rows), end="; ")
+    print("theirs:", _below(row[3] for row in rows))
     wider = np.mean([ours.width for _, _, ours, _ in rows])
     theirs = np.mean([other.width for _, _, _, other in rows])
     print(f"\nmean width: ours {wider:.3f}, theirs {theirs:.3f}; below {LEAST}: {missed or 'none'}")
     return 1 if missed or wider > theirs else 0
 
 
+def _below(sides: Iterator[Held]) -> int:
+    return sum(held.coverage < LEAST for held in sides)
+
+
 def _is_missed(held: Held, count: int) -> bool:
     return held.coverage < LEAST - SLACK * sqrt(LEAST * (1 - LEAST) / count)
 
 
-def _installed() -> str:
+def installed() -> str:
     """Return the Python of an environment that has the peer."""
-    python = _ENVIRONMENT / "bin" / "python"
-    if not python.exists():
-        subprocess.run([sys.executable, "-m", "venv", _ENVIRONMENT], check=True)
-        subprocess.run([python, "-m", "pip", "install", "--quiet", PEER], check=True)
-    return str(python)
+    return str(environment(PEER))
 
 
-def _measured(count: int, peer: str) -> Iterator[tuple[str, int, Held, Held]]:
-    cases = [(shape, n) for shape in SHAPES for n in SIZES]
+def measured(
+    count: int, peer: str, sizes: Sequence[int] = SIZES
+) -> Iterator[tuple[str, int, Held, Held]]:
+    """Yield shape, number of tasks, and how well ours and theirs held."""
+    cases = [(shape, n) for shape in SHAPES for n in sizes]
     with TemporaryDirectory() as temporary:
         folder = Path(temporary)
         names = [f"{shape.kind}-{number:03}" for number, (shape, _) in enumerate(cases)]

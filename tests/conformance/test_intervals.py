@@ -94,7 +94,8 @@ def test_larger_groups_have_every_bound(cluster: str | None) -> None:
         for found in _of(score, name):
             assert found.low is not None, name
             assert found.high is not None, name
-            assert 0 < found.low < found.high, name
+            few = name == "ece" and cluster is not None  # passages: each may be unlike in any bin
+            assert (0 if few else 1e-9) <= found.low < found.high, name
 
 
 def _of_task(rng: random.Random, tasks: int) -> Record:

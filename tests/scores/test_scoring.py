@@ -327,7 +327,7 @@ def test_fields_are_renamed() -> None:
 def test_groups_are_sorted_numbers_by_size_and_null_last(
     values: list[Any], ordered: list[Any], tmp_path: Path
 ) -> None:
-    rows = [{"mine": value} for value in values]
+    rows = [{"mine": value, "correct": True} for value in values]
     for data in (rows, write_lines(tmp_path / "a.jsonl", rows)):
         found = keys(cal.score(data, by="mine"), "mine")
         assert found == ordered
@@ -335,7 +335,8 @@ def test_groups_are_sorted_numbers_by_size_and_null_last(
 
 
 def test_several_fields_sort_one_after_the_other() -> None:
-    rows = [{"m": m, "run": run} for m in ("b", None, "a") for run in (10, None, 9)]
+    values = [(m, run) for m in ("b", None, "a") for run in (10, None, 9)]
+    rows = [{"m": m, "run": run, "correct": True} for m, run in values]
     score = cal.score(rows, by=["m", "run", "m"])
     assert [tuple(group.by.values()) for group in score.groups] == [
         (m, run) for m in ("a", "b", None) for run in (9, 10, None)

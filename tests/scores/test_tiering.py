@@ -112,7 +112,7 @@ def test_the_json_is_the_contracts() -> None:
     ]
     score = json.loads(tiers(rows).to_json())
     first, second = score["groups"]
-    named = ["by", "records", "errors", "metrics", "statistics", "grade"]
+    named = ["by", "records", "errors", "truncated", "metrics", "statistics", "grade"]
     assert list(first) == [*named, "grade_interval", "median_composite", "histograms"]
     assert first["statistics"]["duration_seconds"] is None
     assert second["statistics"]["cost_of_pass"] == {

@@ -50,6 +50,13 @@ if TYPE_CHECKING:
 )
 @engine_option
 @tasks_option
+@click.option(
+    "--weight",
+    type=click.Choice(("task", "row")),
+    default="row",
+    show_default=True,
+    help="What counts the same in a mean: every row, or every task as in `compare`.",
+)
 @output_options
 @click.option(
     "--per-sample",

@@ -40,6 +40,7 @@ def score(
     seed: int = 0,
     progress: Progress = no_progress,
     tasks: Literal["sampled", "fixed"] = "sampled",
+    weight: Literal["task", "row"] = "row",
     policy: PolicyLike | None = None,
     calibration: str | Path | Sequence[str | Path] = (),
     **choices: Unpack[Choices],
@@ -50,8 +51,9 @@ def score(
     Polars, pandas or Arrow table. `rename` maps the record's fields to the data's names.
     `choices` say how metrics are computed, see `calipers.scores.choices.Choices`; a gate's
     `policy` brings the weights of scenarios and the latency budget. With `tasks="fixed"`
-    intervals hold for these very tasks: only the noise of their runs counts. A judge's
-    `calibration` file corrects the means of what it judged.
+    intervals hold for these very tasks: only the noise of their runs counts. With `weight="task"`
+    means count every task alike, however many runs it has. A judge's `calibration` file corrects
+    the means of what it judged.
 
     >>> score([{"answer": "4", "target": "4"}]).groups[0].metrics["accuracy"].value
     1.0
@@ -74,6 +76,7 @@ def score(
         resamples=resamples,
         seed=seed,
         tasks=tasks,
+        weight=weight,
         calibrations=_calibrations(calibration),
         must_measure=True,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from math import isfinite
+from math import isfinite, sqrt
 
 from calipers.engines.outcome import Outcome
 from calipers.metrics import Metric
@@ -55,5 +55,5 @@ def _is_heavy(metric: Metric, totals: Totals) -> bool:
         mean = influence.centre(totals)
     if mean <= 0:
         return False
-    squared = influence.squares(totals) / (n - 1) / mean**2
-    return squared > _LONG_TAIL**2 and n < _ENOUGH * squared
+    spread = sqrt(influence.squares(totals) / (n - 1)) / mean  # a mean's square may be no double
+    return isfinite(spread) and spread > _LONG_TAIL and n < _ENOUGH * spread * spread

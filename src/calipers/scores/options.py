@@ -77,6 +77,11 @@ class Options:
             )
         if self.weight is not None:
             _check_way("--weight", self.weight, ("task", "row"))
+        if self.weight == "task" and self.calibrations:
+            raise UsageError(
+                "--weight task: a judge is corrected over rows, not over tasks",
+                fix="leave --weight or --calibration out",
+            )
         if self.bad_rows is not None and self.on_bad != "skip":
             raise UsageError("--bad-rows needs --on-bad skip", fix="add --on-bad skip")
         if self.engine not in ENGINES:

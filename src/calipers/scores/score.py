@@ -27,6 +27,7 @@ from calipers.scores.options import Options
 from calipers.scores.results import FlakyTask, Frontier, Input, PerTask, Score, need_figures
 from calipers.scores.tier_evidence import with_evidence
 from calipers.scores.tiering import compared_tiers
+from calipers.scores.weighing import weigh_all, weighed_by_row
 from calipers.support.errors import DataError, UsageError, nearest
 
 HASHED_UP_TO = 64 << 20
@@ -43,6 +44,8 @@ def score_data(
         check_folder(options.figures, "--figures")
     sources = open_sources(data)
     plan = plan_for(sources, options)
+    if options.weight == "task":
+        plan = replace(plan, metrics=weigh_all(plan.metrics))
     plan = replace(plan, seen=_seen(sources, options) if options.per_sample else None)
     if watch is not None:
         plan = replace(plan, kept=watch.kept, sampled=watch.columns)
@@ -67,6 +70,7 @@ def score_data(
         settings=_settings(options),
         notices=(
             *notices(sources, outcome, options),
+            *(weighed_by_row(plan.present(outcome.present)) if options.weight == "task" else ()),
             *evidence_notices(outcome, plan.present(outcome.present).metrics, plan.cluster),
             *nothing_measured(groups, sources),
         ),
@@ -92,6 +96,7 @@ def _settings(options: Options) -> dict[str, Any]:
         "confidence": options.confidence,
         "cluster": options.cluster,
         "resamples": options.resamples,
+        "weight": options.weight or "row",
         **({"calibrations": calibrations} if calibrations else {}),
     }
 
@@ -156,9 +161,10 @@ def _check_ids(outcome: Outcome, sources: Sequence[Source], options: Options) ->
             "the others have one",
             fix="give every record an id, or name the field that holds it: --map id=NAME",
         )
-    if records and not with_id and options.per_task is not None:
+    option = "--per-task" if options.per_task is not None else "--weight task"
+    if records and not with_id and (options.per_task is not None or options.weight == "task"):
         raise UsageError(
-            "--per-task: no record has an id, so none is known to be of the same task",
+            f"{option}: no record has an id, so none is known to be of the same task",
             fix="name the field that tells tasks apart: --map id=NAME",
         )
 

@@ -12,7 +12,7 @@ from math import ceil, exp, floor, hypot, inf, sqrt
 
 from calipers.statistics.clusters import Clusters
 
-_ROUNDING = 1e-9
+_ROUNDING = 3e-8  # squares that cancel leave the root of a double's precision
 _TWO = 2  # clusters, the fewest that tell how far they lie apart
 _STEEPEST = 700.0  # the largest exponent of e that is a number
 _NO_INFLUENCE = 1e-12  # per row, squared: what rounding leaves of 0

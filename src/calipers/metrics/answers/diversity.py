@@ -75,6 +75,7 @@ def _sce_normalized(totals: Totals) -> Any:
 
 _EMPTY = "no record has an answer"
 _NULLS = "a row without an answer is left out"
+_FALLS = "answers are missing from resamples, whose entropy falls short of the sample's"
 
 
 def _mean_log_count(totals: Totals) -> float:
@@ -158,6 +159,7 @@ sce = Metric(
     "{answers__n_log_n} being Σ n ln n over {answers__distinct} distinct answers",
     interval=_EntropyDelta(),
     influence=_information,
+    not_resampled=_FALLS,
     weight=_rarity,
 )
 
@@ -180,5 +182,6 @@ sce_normalized = Metric(
     "0 where all answers are one",
     interval=_EntropyDelta(normalized=True),
     influence=_information,
+    not_resampled=_FALLS,
     weight=_rarity,
 )

@@ -38,12 +38,14 @@ class LogT:
     """For means of values that start at 0 and have no end."""
 
     spread: str
+    unit: str = "row"
     name: str = "log t"
 
     def interval(self, value: float, totals: Totals, confidence: float) -> Interval:
         """The value times or over e to so many standard errors."""
         spread, clusters = spread_of(self.spread, totals)
-        return _said(positive_interval(value, spread, clusters, confidence), self.spread, totals)
+        around = positive_interval(value, spread, clusters, confidence)
+        return _said(around, self.spread, totals, self.unit)
 
 
 @dataclass(frozen=True)
@@ -62,9 +64,9 @@ class Bounded:
         return _said(around, self.spread, totals, self.unit)
 
 
-def of_mean(spread: str, ends: tuple[float, float]) -> Bounded | LogT:
+def of_mean(spread: str, ends: tuple[float, float], unit: str = "row") -> Bounded | LogT:
     """The way for means of values that lie between these ends, one of which may be infinite."""
-    return Bounded(spread, ends) if all(map(isfinite, ends)) else LogT(spread)
+    return Bounded(spread, ends, unit) if all(map(isfinite, ends)) else LogT(spread, unit)
 
 
 def _said(around: Interval, spread: str, totals: Totals, unit: str = "row") -> Interval:

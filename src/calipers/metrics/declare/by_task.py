@@ -1,0 +1,62 @@
+"""A mean over rows as a mean over tasks: every task counts alike, however many runs it has."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+import narwhals as nw
+
+from calipers.metrics.declare.declaration import (
+    RUNS,
+    TASK,
+    Aggregate,
+    Feature,
+    Frame,
+    Metric,
+    TaskValues,
+)
+from calipers.metrics.declare.intervals import of_mean
+from calipers.metrics.declare.means import mean_influence
+
+
+def weigh_tasks(metric: Metric) -> Metric | None:
+    """Return the metric as the mean of the tasks' means, or None if it is no mean over rows."""
+    feature = metric.averaged
+    if not isinstance(feature, Feature) or metric.influence is not mean_influence(feature):
+        return None
+    assert isinstance(metric.aggregate, Aggregate)
+    value, tasks = f"{metric.name}_of_task", f"{metric.name}_of_tasks"
+    step = partial(_mean_of_each, value=value, complement=metric.complement)
+    return replace(
+        metric,
+        formula=f"mean over tasks of the mean over a task's runs: {metric.formula}",
+        aggregate=_by_task(feature, TaskValues(name=tasks, step=step, values=(value,))),
+        also=(*metric.also, metric.aggregate),  # what is shown beside the value
+        rows=f"{tasks}__tasks",
+        used=f"{tasks}__rows",
+        value=lambda totals: totals[f"{value}__sum"] / totals[f"{tasks}__tasks"],
+        work=f"{{{value}__sum}} / {{{tasks}__tasks}}, the sum of the tasks' means over the tasks",
+        interval=of_mean(value, metric.range, unit="task"),
+        averaged=value,
+        complement=False,
+        influence=None,
+        weight=None,
+    )
+
+
+def _by_task(feature: Feature, values: TaskValues) -> Aggregate:
+    known = nw.col(feature.name)
+    return Aggregate(
+        features=(feature,),
+        keys=(TASK,),
+        where=lambda: ~nw.col(TASK).is_null() & ~known.is_null(),
+        totals={RUNS: nw.len().cast(nw.Int64), "summed": known.cast(nw.Float64).sum()},
+        every_task=True,
+        tasks=(values,),
+    )
+
+
+def _mean_of_each(tasks: Frame, value: str, *, complement: bool) -> Frame:
+    mean = nw.col("summed") / nw.col(RUNS)
+    return tasks.with_columns((1 - mean if complement else mean).alias(value))
