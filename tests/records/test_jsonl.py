@@ -75,7 +75,7 @@ def columns(frame: pl.DataFrame) -> dict[str, list[Any]]:
 
 def texts(path: Path, field: str = "answer") -> list[Any]:
     """The texts of a field as they come out of a whole run: rows are grouped by them."""
-    return [group.by[field] for group in cal.score(path, by=field).groups]
+    return [group.by[field] for group in cal.score(path, by=field, metrics=["sce"]).groups]
 
 
 # --- the two readers ---

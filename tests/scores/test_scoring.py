@@ -111,6 +111,7 @@ def test_the_json_is_the_contracts(tmp_path: Path) -> None:
         "confidence": 0.95,
         "cluster": None,
         "resamples": 0,
+        "weight": "row",
     }
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     assert score["inputs"] == [{"path": str(path), "rows": 7, "sha256": digest}]
