@@ -182,10 +182,10 @@ def test_many_tiers_are_not_all_named_nor_all_shown() -> None:
     assert 0 < len(front) < 45
 
 
-def test_one_task_has_no_interval(tmp_path: Path) -> None:
+def test_the_interval_of_one_task_is_labelled(tmp_path: Path) -> None:
     lonely = [row | {"id": "x"} for row in runs("T9", 0.5, 0.1)]
     told = saved(measured(*THREE, lonely), tmp_path)["cost_pass_rate"]
-    assert "Bars are 95% intervals; too few tasks for one: T9." in told
+    assert "Bars of a single task hold for that task only: T9." in told
 
 
 # --- the files ---

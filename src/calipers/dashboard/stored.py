@@ -88,6 +88,7 @@ def _group(found: Mapping[str, Any]) -> Group:
         },
         reliability=tuple(ReliabilityBin(**each) for each in found.get("reliability", ())),
         judges=tuple(map(_judged_by, found.get("judges", ()))),
+        flagged=found.get("flagged"),
     )
 
 

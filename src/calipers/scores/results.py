@@ -53,7 +53,8 @@ class Measured:
     interval: str | None = None
     interval_reason: str | None = None  # why it lacks a bound
     scope: str | None = None  # what alone the interval holds for, where not for further tasks
-    worth: float | None = None  # of a share: as many independent rows would say as much
+    # Of a share: as many independent rows would say as much. It is not stored.
+    worth: float | None = field(default=None, compare=False)
     extras: Mapping[str, float | str | None] = field(default_factory=dict)
     corrected: Corrected | None = None  # without the judge's error, where a calibration allows it
 

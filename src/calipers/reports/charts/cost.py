@@ -137,12 +137,21 @@ def _cost_axis(across: Axis) -> alt.Axis:
     )
 
 
+def _is_of_one_task(group: Group, metric: str) -> bool:
+    measured = group.metrics.get(metric)
+    return measured is not None and measured.scope is not None
+
+
 def _notes(score: Score, points: Sequence[Point], across: Axis, aim: _Aim) -> Iterator[str]:
     """How to read the picture, and what is not in it."""
     yield _FRONT.format(does=aim.does)
     bare = [point.full_name for point in points if point.y_low == point.y_high]
     lacking = f"; too few tasks for one: {listed(bare)}" if bare else ""
     yield f"Bars are {100 * score.settings['confidence']:g}% intervals{lacking}."
+    alone = [group for group in score.groups if _is_of_one_task(group, aim.metric)]
+    if alone:
+        names = listed([name_of(group, with_series=True) for group in alone])
+        yield f"Bars of a single task hold for that task only: {names}."
     if any(across.cuts(point.x_low, point.x_high) for point in points):
         yield "A bar that reaches the edge goes on beyond it."
     if len(points) > MOST_NAMED:
