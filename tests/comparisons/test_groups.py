@@ -156,7 +156,7 @@ def test_three_files_are_all_pairs(tmp_path: Path) -> None:
         ((1.5, 0.25, 1e6), ["0.25", "1.5", "1000000"]),
         ((True, False), ["false", "true"]),
         ((10, "a", True), ["10", "a", "true"]),
-        (([1], ["x"]), ['["x"]', "[1]"]),
+        (([1], ["x"]), ["[1]", '["x"]']),
     ],
     ids=str,
 )
