@@ -74,7 +74,7 @@ def test_rows_of_every_sort_side_by_side(engine: str, table: Path) -> None:
     pytest.importorskip("genai_prices", reason="the extra `prices` is not installed")
     rows = [
         run("GPT-4o", 1_000_000, 0, passed=True, tier="T0"),
-        run("gpt-4o-2024-05-13", 1_000_000, 0, passed=True, tier="T0"),
+        run("gpt-4-turbo", 1_000_000, 0, passed=True, tier="T0"),
         run("gpt-4o", 1_000_000, 0, cost_usd=1.0, passed=False, tier="T0"),
         run("b-model", 1, 1, passed=True, tier="T0"),
         run("GPT-4o", 1, None, passed=True, tier="T0"),
@@ -86,10 +86,10 @@ def test_rows_of_every_sort_side_by_side(engine: str, table: Path) -> None:
     ]
     score = cal.score(rows, by="tier", profile="tiers", prices=table, engine=engine)
     known, unpriced, no_tokens = (group.metrics for group in score.groups)
-    assert known["cost_usd"].value == pytest.approx((5 + 5 + 1) / 3)
+    assert known["cost_usd"].value == pytest.approx((5 + 10 + 1) / 3)
     assert (known["cost_usd"].n, known["cost_usd"].missing) == (3, 2)
     assert known["cost_usd"].extras == {"priced_by_file": 1, "priced_by_list": 1}
-    assert known["cost_of_pass"].value == pytest.approx(11 / 2)
+    assert known["cost_of_pass"].value == pytest.approx(16 / 2)
     assert score.groups[0].statistics is not None
     assert score.groups[0].statistics["cost_usd"] is not None
     assert score.groups[0].statistics["cost_usd"]["median"] == pytest.approx(5)
@@ -174,16 +174,16 @@ def test_costs_are_those_of_plain_python(groups: list[list[Record]], tmp_path: P
 
 @pytest.mark.usefixtures("no_list")
 def test_without_the_list_the_reason_says_how_to_get_it(table: Path) -> None:
-    rows = [run("gpt-4o", 10, 10), run("gpt-4o", 10, 10)]
+    rows = [run("o1-mini", 10, 10), run("o1-mini", 10, 10)]
     assert "cost_usd" not in cal.score(rows, prices=table).groups[0].metrics
     measured = cost(cal.score(rows, prices=table, metrics=["cost_usd"]))
     assert measured.value is None
     assert measured.reason == (
-        "no price is known for gpt-4o: "
+        "no price is known for o1-mini: "
         "pip install 'calipers[prices]' for the list of prices, or give one with --prices"
     )
     assert cost(cal.score([run("GPT-4o", 1e6, 0)], prices=table)).value == 5
-    assert cost(cal.score([run("gpt-4o", 1e6, 0, cost_usd=0.0)])).value == 0
+    assert cost(cal.score([run("o1-mini", 1e6, 0, cost_usd=0.0)])).value == 0
 
 
 def test_without_model_or_tokens_nothing_is_said_of_cost() -> None:
