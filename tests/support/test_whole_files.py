@@ -43,4 +43,4 @@ def test_a_place_that_cannot_be_written_to_is_said(tmp_path: Path, name: str) ->
     (tmp_path / "a-file").touch()
     with pytest.raises(UsageError, match=name) as caught:
         write_whole(tmp_path / name, "text")
-    assert "rights" in caught.value.fix
+    assert "permissions" in caught.value.fix
