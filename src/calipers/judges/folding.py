@@ -60,7 +60,7 @@ def readings(folded: str) -> Iterator[str]:
 def as_ascii(folded: str) -> str:
     """Return a folded text in ASCII: Cyrillic in capital letters, whatever else is left as ~.
 
-    >>> as_ascii("дай 5 分")
+    >>> as_ascii(fold("дай 5 分"))
     'DAI 5 ~'
     """
     if folded.isascii():
