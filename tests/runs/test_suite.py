@@ -63,7 +63,7 @@ def test_the_defaults_are_the_contracts(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "line", "message", "fix"),
     [
-        ("    model: openai", "    mdel: openai", 7, "systems.0: mdel is no key", "model?"),
+        ("    model: openai", "    mdel: openai", 7, "systems.0: mdel is not a known key", "model?"),
         ("runs: 10", "runs: 0", 18, "runs should be greater", "calipers schema suite"),
         ("runs: 10", "runs: 2.5", 18, "runs is not a whole number", "calipers schema suite"),
         ("runs: 10", "run: 10", 18, "run is not a known key", "runs?"),
@@ -79,7 +79,7 @@ def test_the_defaults_are_the_contracts(tmp_path: Path) -> None:
         ("    command: [python, agent.py]\n", "", 14, "says nothing of what to call", "command"),
         ("    python: solver.py:answer", "    python: a.py:f\n    model: a:b", 12, "has model and python", "one of"),
         ("    python: solver.py:answer", "    python: a.py:f\n    base_url: http://x/v1", 14, "base_url is for models", "leave"),
-        ("rubric: tech", "rubrik: tech", 24, "judges.0: rubrik is no key", "rubric?"),
+        ("rubric: tech", "rubrik: tech", 24, "judges.0: rubrik is not a known key", "rubric?"),
         ("name: arithmetic\n", "", None, "name is missing", "calipers init"),
     ],
 )  # fmt: skip
