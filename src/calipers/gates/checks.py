@@ -1,4 +1,4 @@
-"""Every demand of a policy, held against what was measured: a check each."""
+"""Check every requirement of a policy against what was measured."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def checks_of(
 ) -> Iterator[Check]:
     """The checks of a group, in the order of the policy, those that only warn last.
 
-    A `baseline` is held against what this run would be recorded as, `now`, by task; `clusters` are
+    A `baseline` is compared by task with what this run would be recorded as, `now`; `clusters` are
     those of the tasks. `settle` may decide the checks otherwise. What stands on judges' word then
     shows their licence.
     """

@@ -21,7 +21,7 @@ from calipers.metrics.scenarios.passing import ADVERSARIAL, passed
 from calipers.metrics.thresholds import Threshold
 
 _CORRECTED = "decided without the judge's error"
-_AT_THE_END = "held against the baseline task by task, at the end"
+_AT_THE_END = "compared with the baseline task by task, at the end"
 _NO_MEAN = "no mean over calls of values between 0 and 1"
 _OF_SCENARIOS = (PASS_RATE, "accuracy")
 
