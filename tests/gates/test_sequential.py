@@ -157,7 +157,10 @@ def test_a_baseline_demands_too() -> None:
     policy = read_policy({"baseline": {"margins": {"accuracy": "1%"}}})
     recorded = RecordedGroup(metrics={"accuracy": 0.8})
     (found,) = demands(policy, recorded)
-    assert (found.on, found.why_not) == (None, "compared with the baseline task by task, at the end")
+    assert (found.on, found.why_not) == (
+        None,
+        "compared with the baseline task by task, at the end",
+    )
 
 
 @pytest.mark.long
