@@ -1188,6 +1188,18 @@ def test_a_recorded_pass_that_judges_deny_is_told(engine: str) -> None:
     assert any("2 records have `passed: true` where the judges say no" in n for n in found.notices)
 
 
+def test_a_baseline_that_nothing_is_compared_with_is_no_pass(tmp_path: Path) -> None:
+    """Recorded by model and gated without `--by`, other checks are green and nothing is compared."""
+    rows = [{"id": str(n), "model": "m", "correct": True} for n in range(20)]
+    rules = blocking(accuracy=50) | {"baseline": {"margins": {"accuracy": "5%"}}}
+    cal.gate(rows, policy=rules, by="model", save_baseline=tmp_path / "base.json")
+    against = {"policy": rules, "against": tmp_path / "base.json"}
+    assert cal.gate(rows, by="model", **against).exit_code == 0
+    found = cal.gate([row | {"correct": False} for row in rows[:5]] + rows[5:], **against)
+    assert found.exit_code == 3
+    assert any("nothing was compared with the baseline" in why for why in found.incomplete)
+
+
 def test_tasks_that_are_gone_since_the_baseline_are_told(tmp_path: Path) -> None:
     rows = [{"id": str(n), "passed": n < 50} for n in range(100)]
     policy = {"baseline": {"margins": {"pass_rate": "10%"}}}

@@ -125,6 +125,7 @@ def gate_data(
                 *undecided_reasons(checks),
                 *_misspelt(groups, read, asked.release),
                 *_unchecked(groups, checks, asked),
+                *_uncompared(baseline, now, asked),
             )
         )
     )
@@ -294,6 +295,16 @@ def _baseline_path(policy: Policy, asked: GateOptions) -> Path | None:
             fix=f"--against FILE, or baseline: {{file: …}} in the policy; {RECORD_FIRST}",
         )
     return None
+
+
+def _uncompared(before: Recorded | None, now: Recorded, asked: GateOptions) -> Iterator[str]:
+    """Say so where a baseline was given and no group of this run is in it."""
+    if before is None or not now.groups or asked.save_baseline is not None:
+        return
+    if all(before.group(group.by) is None for group in now.groups):
+        fields = dict.fromkeys(name for group in before.groups for name in group.by)
+        how = " ".join(f"--by {name}" for name in fields) or "no --by"
+        yield f"nothing was compared with the baseline, which was recorded with {how}"
 
 
 def _unrecorded(before: Recorded | None, now: Recorded) -> Iterator[str]:
