@@ -1193,7 +1193,7 @@ def test_a_baseline_that_nothing_is_compared_with_is_no_pass(tmp_path: Path) -> 
     rows = [{"id": str(n), "model": "m", "correct": True} for n in range(20)]
     rules = blocking(accuracy=50) | {"baseline": {"margins": {"accuracy": "5%"}}}
     cal.gate(rows, policy=rules, by="model", save_baseline=tmp_path / "base.json")
-    against = {"policy": rules, "against": tmp_path / "base.json"}
+    against: Row = {"policy": rules, "against": tmp_path / "base.json"}
     assert cal.gate(rows, by="model", **against).exit_code == 0
     found = cal.gate([row | {"correct": False} for row in rows[:5]] + rows[5:], **against)
     assert found.exit_code == 3
