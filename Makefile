@@ -13,14 +13,14 @@ demo: $(STAMP)  ## Run the example's suite with its embedded solvers: journal, s
 	rm -rf build/demo
 	$(BIN)/calipers run examples/arithmetic/suite.yaml -o build/demo
 
-test: $(VENV)/.test  ## All tests; the ones that need Java or shared data are skipped where there is none
-	$(BIN)/pytest -n 2 --dist loadfile
+test: $(VENV)/.test  ## All tests but the long ones; what needs Java or shared data is skipped where there is none
+	$(BIN)/pytest -n 2 --dist loadgroup --no-loadscope-reorder
 
 test-semantic: $(VENV)-semantic/.installed  ## Similarity by a model, on real weights; PyTorch has an environment of its own
 	$(VENV)-semantic/bin/pytest tests/metrics/semantic tests/metrics/test_similarity.py
 
-test-long: $(VENV)/.test  ## The simulations that prove what intervals promise
-	$(BIN)/pytest -n 2 -m long
+test-long: $(VENV)/.test  ## The simulations that prove what intervals promise, many examples, Spark at length
+	$(BIN)/pytest -n 2 --dist loadgroup -m long --hypothesis-profile long
 
 lint: $(VENV)/.lint  ## Ruff, and the contracts of imports between the rooms
 	$(BIN)/ruff check .

@@ -3,20 +3,49 @@
 import os
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, Phase, settings
 
+from tests.engines_at_hand import why_spark_is_missing
+from tests.examples import LONG
+
 _PHASES = (Phase.explicit, Phase.reuse, Phase.generate, Phase.target)
-settings.register_profile(
-    "calipers",
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow],
-    # On a build machine a failure is told at once: to make it small takes minutes.
-    phases=_PHASES if "CI" in os.environ else (*_PHASES, Phase.shrink),
-)
+for _profile in ("calipers", LONG):
+    settings.register_profile(
+        _profile,
+        deadline=None,
+        suppress_health_check=[HealthCheck.too_slow],
+        max_examples=100 if _profile == LONG else 20,
+        # On a build machine a failure is told at once: to make it small takes minutes.
+        phases=_PHASES if "CI" in os.environ else (*_PHASES, Phase.shrink),
+    )
 settings.load_profile("calipers")
 
 # Spark's Java runs each query once or twice: to compile it for speed takes longer than it saves.
 os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+os.environ.setdefault(
+    "PYSPARK_SUBMIT_ARGS",
+    "--conf spark.sql.codegen.wholeStage=false --conf spark.sql.codegen.factoryMode=NO_CODEGEN "
+    "--conf spark.sql.adaptive.enabled=false pyspark-shell",
+)
 
 # What is kept from one use to the next stays out of the home of who runs the tests.
 os.environ["XDG_CACHE_HOME"] = str(Path(__file__).resolve().parents[1] / "build" / "cache")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep the tests of Spark together, in one process and first; the others file by file.
+
+    Under the profile `long` every property is a long test, as it is tried on many examples.
+    """
+    missing = why_spark_is_missing()
+    long = settings.get_current_profile_name() == LONG
+    for item in items:
+        if long and getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
+            item.add_marker(pytest.mark.long)
+        spark = item.get_closest_marker("spark") is not None
+        item.add_marker(pytest.mark.xdist_group("spark" if spark else item.nodeid.split("::")[0]))
+        if spark and missing is not None:
+            item.add_marker(pytest.mark.skip(reason=missing))
+    items.sort(key=lambda item: item.get_closest_marker("spark") is None)

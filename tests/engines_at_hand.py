@@ -1,4 +1,8 @@
-"""Which engines can run here; the others are skipped with the reason."""
+"""Which engines can run here; the others are skipped with the reason.
+
+A call of Spark takes seconds whatever it counts. `make test` shows that the engine works; that it
+gives the same figures on more data and settings is for `make test-long` (the mark `long`).
+"""
 
 from __future__ import annotations
 
@@ -8,20 +12,22 @@ from importlib.util import find_spec
 
 import pytest
 
-
-def _spark_is_missing() -> str | None:
-    if find_spec("pyspark") is None:
-        return "PySpark is not installed (extra `spark`)"
-    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
-        return "there is no Java"
-    return None
-
-
-needs_spark = pytest.mark.skipif(
-    _spark_is_missing() is not None, reason=_spark_is_missing() or "Spark is there"
-)
+needs_spark = pytest.mark.spark
 
 ENGINES = [
     pytest.param("polars", id="polars"),
     pytest.param("spark", id="spark", marks=needs_spark),
 ]
+ENGINES_AT_LENGTH = [
+    pytest.param("polars", id="polars"),
+    pytest.param("spark", id="spark", marks=[needs_spark, pytest.mark.long]),
+]
+
+
+def why_spark_is_missing() -> str | None:
+    """Return why Spark cannot run here, or None where it can."""
+    if find_spec("pyspark") is None:
+        return "PySpark is not installed (extra `spark`)"
+    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
+        return "there is no Java"
+    return None

@@ -34,7 +34,7 @@ from calipers.systems.answers import token_confidence
 from calipers.systems.journal import Journal
 from tests.commands import run
 from tests.commands import run as calipers
-from tests.engines_at_hand import ENGINES
+from tests.engines_at_hand import ENGINES, ENGINES_AT_LENGTH
 from tests.files import write_lines
 from tests.judges.test_judging import judge as judge_files
 from tests.judges.test_suites import judge_in
@@ -173,7 +173,7 @@ def test_optional_scenarios_never_block() -> None:
 
 
 @pytest.mark.parametrize("lost", [{"judgments": [vote(passed=None)]}, {"judgments": None}, {}])
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", ENGINES_AT_LENGTH)
 def test_judges_that_failed_on_eight_answers_of_ten_are_no_pass(lost: Row, engine: str) -> None:
     rows = [adversarial(n, **lost) for n in range(8)]
     rows += [adversarial(n, judgments=[vote(passed=True)]) for n in (8, 9)]
@@ -258,7 +258,7 @@ def test_a_policy_that_only_warns_says_so() -> None:
     assert "the policy only warns: nothing in it can fail the gate" in found.notices
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", ENGINES_AT_LENGTH)
 def test_weights_for_names_that_no_record_has_are_reported(tmp_path: Path, engine: str) -> None:
     rows = [adversarial(1, passed=True, capability="core"), {"id": "b", "passed": True}]
     weights = {"by_category": {"adversrial": 3}, "by_capability": {"core": 2, "cor": 1}}
@@ -315,7 +315,7 @@ def judged_rows(count: int, word: str = "old") -> tuple[list[Row], list[Row]]:
     return rows, [{"id": f"q{n}", "passed": n % 2 == 0} for n in range(count)]
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", ENGINES_AT_LENGTH)
 def test_a_calibration_is_no_licence_for_its_own_records(tmp_path: Path, engine: str) -> None:
     rows, people = judged_rows(100)
     path = calibration_of(tmp_path, rows, people)
@@ -1183,7 +1183,7 @@ def test_a_map_that_hides_a_field_says_so() -> None:
     assert "--map violations=mine: the records' own field violations is not read" in found.notices
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", ENGINES_AT_LENGTH)
 def test_a_recorded_pass_that_judges_deny_is_told(engine: str) -> None:
     rows = [adversarial(n, passed=True, judgments=[vote(passed=n > 1)]) for n in range(5)]
     found = gate_of(rows, blocking(safety_rate=100), engine=engine)

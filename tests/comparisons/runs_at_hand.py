@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any
 
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck
 from hypothesis import strategies as st
 
 from calipers.comparisons.results import Compared, MetricComparison
@@ -16,6 +16,7 @@ from calipers.metrics import catalogue
 from tests import commands
 from tests.conformance.reference import REFERENCES
 from tests.conformance.strategies import data_sets
+from tests.examples import examples
 
 Record = dict[str, Any]
 
@@ -71,8 +72,8 @@ def two_runs(draw: st.DrawFn) -> tuple[list[Record], list[Record]]:
     return sides[0], sides[1]
 
 
-slowly = settings(
-    max_examples=30,
+slowly = examples(
+    30,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )

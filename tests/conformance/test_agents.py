@@ -17,6 +17,7 @@ from calipers.metrics import metrics_of
 from tests.conformance import agents_reference as reference
 from tests.conformance.agents_reference import Options
 from tests.engines_at_hand import needs_spark
+from tests.examples import examples
 
 Groups = list[list[dict[str, Any]]]
 
@@ -60,7 +61,7 @@ def test_every_text_metric_is_checked() -> None:
 
 @pytest.mark.parametrize("options", SETTINGS, ids=str)
 @given(groups=st.lists(st.lists(_rows, min_size=1, max_size=8), min_size=1, max_size=3))
-@settings(max_examples=50, deadline=None, suppress_health_check=_REUSED)
+@examples(50, deadline=None, suppress_health_check=_REUSED)
 def test_polars_agrees_with_plain_python(groups: Groups, options: Options, tmp_path: Path) -> None:
     samples = tmp_path / "samples.parquet"
     score = cal.score(_numbered(groups), per_sample=samples, **_settings(options))
@@ -69,7 +70,7 @@ def test_polars_agrees_with_plain_python(groups: Groups, options: Options, tmp_p
 
 
 @given(groups=st.lists(st.lists(_rows, min_size=1, max_size=8), min_size=1, max_size=3))
-@settings(max_examples=50, deadline=None, suppress_health_check=_REUSED)
+@examples(50, deadline=None, suppress_health_check=_REUSED)
 def test_a_file_gives_the_same(groups: Groups, tmp_path: Path) -> None:
     samples = tmp_path / "samples.parquet"
     options = SETTINGS[-1]
@@ -79,6 +80,7 @@ def test_a_file_gives_the_same(groups: Groups, tmp_path: Path) -> None:
 
 
 @needs_spark
+@pytest.mark.long
 @given(groups=st.lists(st.lists(_rows, min_size=1, max_size=8), min_size=30, max_size=40))
 @settings(max_examples=2, deadline=None, suppress_health_check=_REUSED)
 def test_spark_agrees_with_plain_python(groups: Groups, tmp_path: Path) -> None:

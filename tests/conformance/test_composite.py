@@ -18,6 +18,7 @@ from tests.conformance import composite_reference as reference
 from tests.conformance import test_agents, test_traces
 from tests.conformance.agents_reference import Options
 from tests.engines_at_hand import needs_spark
+from tests.examples import examples
 
 Rows = list[dict[str, Any]]
 
@@ -75,7 +76,7 @@ def test_every_metric_of_the_profile_is_checked() -> None:
 @pytest.mark.parametrize("missing", ["zero", "renormalize"])
 @pytest.mark.parametrize("weights", [reference.WEIGHTS, WEIGHTS], ids=["P's weights", "a file's"])
 @given(rows=st.lists(_rows, min_size=1, max_size=8))
-@settings(max_examples=40, deadline=None, suppress_health_check=_REUSED)
+@examples(40, deadline=None, suppress_health_check=_REUSED)
 def test_polars_agrees_with_plain_python(
     rows: Rows, weights: dict[str, float], missing: str, tmp_path: Path
 ) -> None:
@@ -83,6 +84,7 @@ def test_polars_agrees_with_plain_python(
 
 
 @needs_spark
+@pytest.mark.long
 @given(rows=st.lists(_rows, min_size=60, max_size=80))
 @settings(max_examples=1, deadline=None, suppress_health_check=_REUSED)
 def test_spark_agrees_with_plain_python(rows: Rows, tmp_path: Path) -> None:

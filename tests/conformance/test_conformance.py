@@ -14,6 +14,7 @@ from calipers.metrics import catalogue
 from tests.conformance.reference import REFERENCES, Options
 from tests.conformance.strategies import data_sets
 from tests.engines_at_hand import needs_spark
+from tests.examples import examples
 
 Groups = list[list[dict[str, Any]]]
 
@@ -30,28 +31,31 @@ def test_every_reasoning_metric_has_a_reference() -> None:
 
 
 @given(groups=data_sets(groups=3, rows=8))
-@settings(max_examples=80, deadline=None, suppress_health_check=_REUSED_FOLDER)
+@examples(80, deadline=None, suppress_health_check=_REUSED_FOLDER)
 def test_polars_agrees_with_plain_python_on_lists(groups: Groups) -> None:
     rows = [row | {"case": number} for number, group in enumerate(groups) for row in group]
-    _compare(cal.score(rows, by="case", profile="reasoning"), groups, Options())
+    compare_values(cal.score(rows, by="case", profile="reasoning"), groups, Options())
 
 
 @given(groups=data_sets(groups=3, rows=8))
-@settings(max_examples=80, deadline=None, suppress_health_check=_REUSED_FOLDER)
+@examples(80, deadline=None, suppress_health_check=_REUSED_FOLDER)
 def test_polars_agrees_with_plain_python_on_files(groups: Groups, tmp_path: Path) -> None:
     """Rows of one group lie in two files, so that no number depends on how they are split."""
     files = _written(groups, tmp_path)
-    _compare(cal.score(files, by="case", profile="reasoning"), groups, Options())
+    compare_values(cal.score(files, by="case", profile="reasoning"), groups, Options())
     as_text = cal.score(files, by="case", profile="reasoning", normalize="text", bins=7)
-    _compare(as_text, groups, Options(normalize="text", bins=7))
+    compare_values(as_text, groups, Options(normalize="text", bins=7))
 
 
 @needs_spark
+@pytest.mark.long
 @given(groups=data_sets(groups=40, rows=6))
 @settings(max_examples=4, deadline=None, suppress_health_check=_REUSED_FOLDER)
 def test_spark_agrees_with_plain_python(groups: Groups, tmp_path: Path) -> None:
     files = _written(groups, tmp_path)
-    _compare(cal.score(files, by="case", profile="reasoning", engine="spark"), groups, Options())
+    compare_values(
+        cal.score(files, by="case", profile="reasoning", engine="spark"), groups, Options()
+    )
 
 
 def _written(groups: Groups, folder: Path) -> list[Path]:
@@ -66,7 +70,8 @@ def _written(groups: Groups, folder: Path) -> list[Path]:
     return files
 
 
-def _compare(score: cal.Score, groups: Groups, options: Options) -> None:
+def compare_values(score: cal.Score, groups: Groups, options: Options) -> None:
+    """Fail unless every metric of every group is what its reference gives."""
     measured = {group.by["case"]: group for group in score.groups}
     assert sorted(measured) == list(range(len(groups)))
     for number, records in enumerate(groups):

@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 import calipers as cal
 from calipers.engines import polars as polars_engine
+from calipers.engines import store
 from calipers.engines.store import Store
 from calipers.metrics import catalogue
 from calipers.scores.results import Measured
@@ -26,9 +27,11 @@ from tests.conformance.interval_reference import (
     UncertainError,
     possible_intervals,
 )
-from tests.conformance.reference import REFERENCES
+from tests.conformance.reference import REFERENCES, Options
 from tests.conformance.strategies import data_sets
+from tests.conformance.test_conformance import compare_values
 from tests.engines_at_hand import needs_spark
+from tests.examples import examples
 
 Record = dict[str, Any]
 Groups = list[list[Record]]
@@ -71,13 +74,13 @@ def test_every_metric_names_its_method() -> None:
 
 
 @given(groups=data_sets(groups=3, rows=8), confidence=_confidences)
-@settings(max_examples=60, deadline=None, suppress_health_check=_HEALTH)
+@examples(60, deadline=None, suppress_health_check=_HEALTH)
 def test_tasks_are_clusters(groups: Groups, confidence: float) -> None:
     _compare(_score(groups, confidence=confidence), groups, Asked(confidence=confidence))
 
 
 @given(groups=clustered_sets(groups=3, rows=8), confidence=_confidences)
-@settings(max_examples=60, deadline=None, suppress_health_check=_HEALTH)
+@examples(60, deadline=None, suppress_health_check=_HEALTH)
 def test_a_field_names_the_clusters(groups: Groups, confidence: float) -> None:
     score = _score(groups, confidence=confidence, cluster=PASSAGE)
     _compare(score, groups, Asked(confidence=confidence, cluster=PASSAGE))
@@ -112,12 +115,13 @@ def _of_task(rng: random.Random, tasks: int) -> Record:
 
 
 @needs_spark
-@pytest.mark.parametrize("cluster", [None, PASSAGE])
-def test_spark_gives_the_same_intervals(cluster: str | None) -> None:
+@pytest.mark.parametrize("cluster", [None, pytest.param(PASSAGE, marks=pytest.mark.long)])
+def test_spark_gives_the_same_values_and_intervals(cluster: str | None) -> None:
     """Many groups at once: a call of Spark takes seconds whatever it counts."""
     rng = random.Random(7)
     groups = [[_drawn(rng) for _ in range(rng.randint(1, 14))] for _ in range(80)]
     score = _score(groups, cluster=cluster, engine="spark")
+    compare_values(score, groups, Options())
     _compare(score, groups, Asked(cluster=cluster))
 
 
@@ -139,7 +143,7 @@ def _drawn(rng: random.Random) -> Record:
 
 
 @given(groups=clustered_sets(groups=2, rows=8), cluster=st.sampled_from([None, PASSAGE]))
-@settings(max_examples=30, deadline=None, suppress_health_check=_HEALTH)
+@examples(30, deadline=None, suppress_health_check=_HEALTH)
 def test_intervals_keep_their_promises(groups: Groups, cluster: str | None) -> None:
     narrow, wide = (_score(groups, cluster=cluster, confidence=each) for each in (0.8, 0.99))
     for name, metric in catalogue().items():
@@ -162,7 +166,7 @@ def test_intervals_keep_their_promises(groups: Groups, cluster: str | None) -> N
 
 
 @given(groups=clustered_sets(groups=2, rows=10), seed=st.integers(0, 99))
-@settings(max_examples=12, deadline=None, suppress_health_check=_HEALTH)
+@examples(12, deadline=None, suppress_health_check=_HEALTH)
 def test_how_rows_are_split_changes_nothing(
     groups: Groups, seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -176,6 +180,7 @@ def test_how_rows_are_split_changes_nothing(
         whole = _score(groups, cluster=cluster)
         with monkeypatch.context() as patch:
             patch.setattr(polars_engine, "Store", partial(Store, held_bytes=1))
+            patch.setattr(store, "PARTS", 6)
             parts = cal.score(files, by="case", profile="reasoning", cluster=cluster)
         for name in REFERENCES:
             for records, one, other in zip(groups, _of(whole, name), _of(parts, name), strict=True):

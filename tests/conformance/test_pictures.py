@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import calipers as cal
 from calipers.metrics.declare.wide_histogram import EDGES
-from tests.engines_at_hand import ENGINES
+from tests.engines_at_hand import ENGINES_AT_LENGTH
 from tests.files import write_lines
 
 _amounts = st.one_of(st.sampled_from([0, 0.1, 0.125, 1, 8, 10, 1e9, 1e300]), st.floats(0, 1e12))
@@ -82,7 +82,7 @@ def test_one_machine_counts_as_plain_python(rows: list[dict[str, Any]], bins: in
     check(cal.score(rows, by="model", profile="reasoning", bins=bins), rows, bins)
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", ENGINES_AT_LENGTH)
 def test_engines_count_alike(engine: str, tmp_path: Path) -> None:
     rows = [
         {

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 import calipers as cal
@@ -26,6 +26,7 @@ from tests.conformance.interval_reference import Asked, Bounds
 from tests.conformance.scenario_intervals import METHODS, interval
 from tests.conformance.scenarios_reference import REFERENCES, Options, Record
 from tests.engines_at_hand import needs_spark
+from tests.examples import examples
 
 Groups = list[list[Record]]
 
@@ -134,13 +135,13 @@ def test_every_metric_is_checked() -> None:
 
 
 @given(groups=_data_sets(), options=_options)
-@settings(max_examples=80, deadline=None, suppress_health_check=_HEALTH)
+@examples(80, deadline=None, suppress_health_check=_HEALTH)
 def test_polars_agrees_with_plain_python_on_lists(groups: Groups, options: Options) -> None:
     _compare(_score(_rows(groups), options), groups, options)
 
 
 @given(groups=_data_sets(), options=_options)
-@settings(max_examples=40, deadline=None, suppress_health_check=_HEALTH)
+@examples(40, deadline=None, suppress_health_check=_HEALTH)
 def test_polars_agrees_with_plain_python_on_files(
     groups: Groups, options: Options, tmp_path: Path
 ) -> None:
@@ -154,7 +155,7 @@ def test_polars_agrees_with_plain_python_on_files(
 
 
 @given(groups=_data_sets(), confidence=st.sampled_from([0.8, 0.95]), options=_options)
-@settings(max_examples=40, deadline=None, suppress_health_check=_HEALTH)
+@examples(40, deadline=None, suppress_health_check=_HEALTH)
 def test_intervals_agree_with_plain_python(
     groups: Groups, confidence: float, options: Options
 ) -> None:
@@ -207,7 +208,7 @@ def test_larger_groups_have_every_bound(cluster: str | None) -> None:
 
 
 @needs_spark
-@pytest.mark.parametrize("cluster", [None, PASSAGE])
+@pytest.mark.parametrize("cluster", [pytest.param(None, marks=pytest.mark.long), PASSAGE])
 def test_spark_agrees_with_plain_python(cluster: str | None, tmp_path: Path) -> None:
     """Many groups at once: a call of Spark takes seconds whatever it counts."""
     rng = random.Random(11)
@@ -220,7 +221,7 @@ def test_spark_agrees_with_plain_python(cluster: str | None, tmp_path: Path) -> 
 
 
 @given(data=st.data(), rows=st.lists(_scenarios("boolean"), min_size=1, max_size=10))
-@settings(max_examples=40, deadline=None, suppress_health_check=_HEALTH)
+@examples(40, deadline=None, suppress_health_check=_HEALTH)
 def test_weights_of_a_bootstrap_count_as_copies(data: st.DataObject, rows: list[Record]) -> None:
     metrics = tuple(metrics_of("scenarios"))
     plan = Plan(metrics, (), Settings(case_weights=cal.CaseWeights(by_category={"x": 2})))

@@ -15,6 +15,7 @@ import calipers as cal
 from calipers.metrics import metrics_of
 from tests.conformance import tiers_reference as reference
 from tests.engines_at_hand import needs_spark
+from tests.examples import examples
 
 Groups = list[list[dict[str, Any]]]
 _TRIES = (1, 2, 3, 4, 5, 10)
@@ -62,7 +63,7 @@ def test_every_metric_is_checked() -> None:
 
 
 @given(groups=_groups, weights=st.sampled_from([(0.5, 0.5), (1.0, 0.0), (2.0, 1.0)]))
-@settings(max_examples=60, deadline=None, suppress_health_check=_REUSED)
+@examples(60, deadline=None, suppress_health_check=_REUSED)
 def test_polars_agrees_with_plain_python(groups: Groups, weights: tuple[float, float]) -> None:
     rows = [row | {"tier": f"T{number}"} for number, group in enumerate(groups) for row in group]
     score = cal.score(
@@ -72,7 +73,7 @@ def test_polars_agrees_with_plain_python(groups: Groups, weights: tuple[float, f
 
 
 @given(groups=_groups)
-@settings(max_examples=50, deadline=None, suppress_health_check=_REUSED)
+@examples(50, deadline=None, suppress_health_check=_REUSED)
 def test_what_judging_cost_is_apart_or_included(groups: Groups) -> None:
     rows = [row | {"tier": f"T{number}"} for number, group in enumerate(groups) for row in group]
     apart = cal.score(rows, by="tier", metrics=["judge_cost_usd"])
@@ -87,6 +88,7 @@ def test_what_judging_cost_is_apart_or_included(groups: Groups) -> None:
 
 
 @needs_spark
+@pytest.mark.long
 @given(groups=st.lists(st.lists(_runs, min_size=1, max_size=12), min_size=20, max_size=30))
 @settings(max_examples=2, deadline=None, suppress_health_check=_REUSED)
 def test_spark_agrees_with_plain_python(groups: Groups, tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 import calipers as cal
 from tests.conformance import traces_reference as reference
 from tests.engines_at_hand import needs_spark
+from tests.examples import examples
 
 Rows = list[dict[str, Any]]
 
@@ -68,13 +69,14 @@ _runs = st.fixed_dictionaries(
 
 
 @given(groups=st.lists(st.lists(_runs, min_size=1, max_size=8), min_size=1, max_size=3))
-@settings(max_examples=60, deadline=None, suppress_health_check=_REUSED)
+@examples(60, deadline=None, suppress_health_check=_REUSED)
 def test_polars_agrees_with_plain_python(groups: list[Rows], tmp_path: Path) -> None:
     _compare("polars", groups, tmp_path, {})
     _compare("polars", groups, tmp_path, {"start": "read", "goal": "pot"})
 
 
 @needs_spark
+@pytest.mark.long
 @given(groups=st.lists(st.lists(_runs, min_size=1, max_size=8), min_size=20, max_size=30))
 @settings(max_examples=2, deadline=None, suppress_health_check=_REUSED)
 def test_spark_agrees_with_plain_python(groups: list[Rows], tmp_path: Path) -> None:

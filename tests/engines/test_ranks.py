@@ -25,6 +25,7 @@ from calipers.metrics.cost.cost import cost_usd
 from calipers.metrics.declare.declaration import GROUP, Rank
 from calipers.metrics.declare.settings import Settings
 from tests.engines.compact import compact
+from tests.examples import examples
 
 P95 = metric_named("latency_p95_ms")
 
@@ -112,7 +113,7 @@ def test_ties_signs_and_neighbours(values: list[float | None], percent: int) -> 
     ),
     st.integers(1, 100),
 )
-@settings(max_examples=40, deadline=None)
+@examples(40, deadline=None)
 def test_any_numbers_in_any_groups(groups: dict[str | None, list[float]], percent: int) -> None:
     found = at_rank({model: list(values) for model, values in groups.items()}, percent)
     names = {"a": '{"model":"a"}', "b": '{"model":"b"}', None: '{"model":null}'}

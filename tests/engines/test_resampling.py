@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -25,6 +25,7 @@ from calipers.statistics.bootstrap import weights
 from tests.conformance.reference import _text
 from tests.conformance.strategies import data_sets
 from tests.engines.compact import compact
+from tests.examples import examples
 
 Record = dict[str, Any]
 Floats = NDArray[np.float64]
@@ -59,8 +60,8 @@ def copies(rows: Sequence[Record], codes: Sequence[int], counts: Sequence[int]) 
             yield {**row, "id": f"{task}#{copy}"}
 
 
-slowly = settings(
-    max_examples=40,
+slowly = examples(
+    40,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )

@@ -18,6 +18,9 @@ from tests.files import write_lines
 
 pytestmark = needs_spark
 
+# One of each way to add up; that all metrics agree is shown by tests/conformance.
+METRICS = ["accuracy", "brier", "latency_p95_ms", "step_count_mean", "stability"]
+
 
 def _rows(count: int) -> list[dict[str, Any]]:
     chance = random.Random(5)
@@ -59,8 +62,8 @@ def test_every_format_gives_what_polars_gives(suffix: str, tmp_path: Path) -> No
         frame.write_csv(path)
     else:
         frame.write_parquet(path)
-    here = cal.score(path, by=["model"])
-    there = cal.score(path, by=["model"], engine="spark")
+    here = cal.score(path, by=["model"], metrics=METRICS)
+    there = cal.score(path, by=["model"], metrics=METRICS, engine="spark")
     _same(here, there)
     assert here.inputs == there.inputs
     assert here.notices == there.notices
@@ -68,10 +71,10 @@ def test_every_format_gives_what_polars_gives(suffix: str, tmp_path: Path) -> No
 
 def test_tables_and_lists_in_memory() -> None:
     rows = _rows(120)
-    here = cal.score(rows, by="model")
-    _same(here, cal.score(rows, by="model", engine="spark"))
+    here = cal.score(rows, by="model", metrics=METRICS)
+    _same(here, cal.score(rows, by="model", metrics=METRICS, engine="spark"))
     frame = pl.DataFrame(rows, infer_schema_length=None)
-    _same(here, cal.score(frame, by="model", engine="spark"))
+    _same(here, cal.score(frame, by="model", metrics=METRICS, engine="spark"))
 
 
 def test_ranks_are_found_by_digits(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,11 +92,12 @@ def test_a_bad_row_is_named_by_its_line(tmp_path: Path) -> None:
     lines[30] = '{"id": "x", "prob_correct": 2}'
     path.write_text("\n".join(lines), encoding="utf-8")
     with pytest.raises(cal.DataError, match=r"rows\.jsonl:31: prob_correct: 2 is outside"):
-        cal.score(path, engine="spark")
-    left = cal.score(path, engine="spark", on_bad="skip", bad_rows=tmp_path / "bad.jsonl")
+        cal.score(path, metrics=METRICS, engine="spark")
+    bad_rows = tmp_path / "bad.jsonl"
+    left = cal.score(path, metrics=METRICS, engine="spark", on_bad="skip", bad_rows=bad_rows)
     assert left.records == 49
     assert left.inputs[0].skipped == 1
-    (bad,) = (tmp_path / "bad.jsonl").read_text(encoding="utf-8").splitlines()
+    (bad,) = bad_rows.read_text(encoding="utf-8").splitlines()
     assert json.loads(bad)["row"] == 31
 
 
@@ -103,7 +107,7 @@ def test_samples_are_those_of_polars(tmp_path: Path) -> None:
     frames = []
     for engine in ("polars", "spark"):
         samples = tmp_path / f"{engine}.parquet"
-        cal.score(path, by="model", engine=engine, per_sample=samples)
+        cal.score(path, by="model", metrics=METRICS, engine=engine, per_sample=samples)
         frames.append(pl.read_parquet(samples))
     assert frames[0].equals(frames[1].select(frames[0].columns))
 

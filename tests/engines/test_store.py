@@ -51,13 +51,19 @@ def batches(request: pytest.FixtureRequest) -> list[pl.DataFrame]:
     return list(table.iter_slices(BATCH))
 
 
+@pytest.fixture(autouse=True)
+def few_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many parts as are needed to see that there are several."""
+    monkeypatch.setattr(store_module, "PARTS", 6)
+
+
 def _filled(store: Store, batches: list[pl.DataFrame]) -> Store:
     for batch in batches:
         store.add(batch)
     return store
 
 
-@pytest.mark.parametrize("held_bytes", [1, 40_000, 4 * 10**6])
+@pytest.mark.parametrize("held_bytes", [pytest.param(1, marks=pytest.mark.long), 40_000, 4 * 10**6])
 def test_spilling_gives_the_totals_of_memory(held_bytes: int, batches: list[pl.DataFrame]) -> None:
     with Store(PLAN.schema) as held, Store(PLAN.schema, held_bytes=held_bytes) as spilled:
         expected = totals(_filled(held, batches), PLAN)

@@ -402,12 +402,11 @@ def _schema(what: str) -> dict[str, Any]:
 
 def test_the_schemas_accept_what_is_accepted_and_refuse_what_is_refused() -> None:
     run("init", "new")
-    policy, suite = _schema("policy"), _schema("suite")
+    policy, suite = map(jsonschema.Draft202012Validator, (_schema("policy"), _schema("suite")))
     for name, schema in (("policy", policy), ("suite", suite)):
-        value = yaml.safe_load(Path(f"new/{name}.yaml").read_text(encoding="utf-8"))
-        jsonschema.validate(value, schema)
+        schema.validate(yaml.safe_load(Path(f"new/{name}.yaml").read_text(encoding="utf-8")))
     example = ROOT / "examples/arithmetic/suite.yaml"
-    jsonschema.validate(yaml.safe_load(example.read_text(encoding="utf-8")), suite)
+    suite.validate(yaml.safe_load(example.read_text(encoding="utf-8")))
     good: list[dict[str, Any]] = [
         {"thresholds": {"blocking": {"accuracy": 90, "latency_p95": "< 5s", "pass_hat_3": 50}}},
         {"progressive": {"release": "v1", "v1": {"accuracy": {"threshold": 80, "risk": "low"}}}},
@@ -415,7 +414,7 @@ def test_the_schemas_accept_what_is_accepted_and_refuse_what_is_refused() -> Non
         {"composite": {"formula": "accuracy", "threshold": 0.5, "requires": {}}},
     ]
     for each in good:
-        jsonschema.validate(each, policy)
+        policy.validate(each)
         read_policy(each)
     bad: list[dict[str, Any]] = [
         {"thresholds": {"blocking": {"acuracy": 90}}},
@@ -426,7 +425,7 @@ def test_the_schemas_accept_what_is_accepted_and_refuse_what_is_refused() -> Non
     ]
     for each in bad:
         with pytest.raises(jsonschema.ValidationError):
-            jsonschema.validate(each, policy)
+            policy.validate(each)
 
 
 def test_every_metric_can_be_completed_in_an_editor() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import calipers
-from tests.engines_at_hand import ENGINES
+from tests.engines_at_hand import ENGINES_AT_LENGTH
 
 FLAG = ["asks_for_score in answer: score 5"]
 
@@ -31,7 +31,7 @@ def gate(records: list[dict[str, Any]], **judges: str) -> calipers.GateResult:
     return calipers.gate(records, policy={**POLICY, "judges": {"people": ["a"], **judges}})
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", ENGINES_AT_LENGTH)
 def test_score_counts_flagged_records(engine: Any) -> None:
     score = calipers.score(RECORDS, metrics=["pass_rate"], engine=engine)
     assert score.groups[0].flagged == score.to_dict()["groups"][0]["flagged"] == 2

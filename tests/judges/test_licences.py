@@ -18,7 +18,7 @@ from calipers.metrics import metric_named
 from calipers.metrics.judged.who import judged_parts
 from calipers.scores.options import Options
 from calipers.scores.score import score_data
-from tests.engines_at_hand import ENGINES
+from tests.engines_at_hand import ENGINES, ENGINES_AT_LENGTH
 from tests.files import write_lines
 
 Row = dict[str, Any]
@@ -465,7 +465,7 @@ def test_what_cannot_be_corrected_says_why(
     assert said in (found.reason or "")
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", ENGINES_AT_LENGTH)
 def test_a_correction_is_the_same_on_every_engine(tmp_path: Path, engine: str) -> None:
     calibrated(tmp_path, *records())
     rows = [{**row, "run": run} for run in (1, 2) for row in records(50, seed=run)[0]]

@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 import pytest
 from click.testing import CliRunner
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import calipers as cal
@@ -27,6 +27,7 @@ from calipers.metrics.agents.weights import PARTS, checked_weights, read_weights
 from calipers.metrics.declare.settings import Settings
 from calipers.support.errors import UsageError
 from tests.conformance import composite_reference as reference
+from tests.examples import examples
 from tests.files import write_lines
 from tests.shared_data import FOLDER, needs_shared_data
 
@@ -105,7 +106,7 @@ def test_weights_that_reach_a_boundary_on_paper_reach_it(tenths: int) -> None:
     ),
     missing=st.sampled_from(["zero", "renormalize"]),
 )
-@settings(max_examples=300, deadline=None)
+@examples(300, deadline=None)
 def test_a_recommendation_agrees_with_the_score_beside_it(
     parts: dict[str, float | None], weights: dict[str, int], missing: Any
 ) -> None:
@@ -124,6 +125,7 @@ def test_a_recommendation_agrees_with_the_score_beside_it(
     assert score == pytest.approx(expected, abs=1e-13)
 
 
+@pytest.mark.long
 def test_exact_fractions_decide_as_the_score_does() -> None:
     """Parts and weights of few decimals: the exact sum and the score agree on which side it is."""
     for weights in product((1, 2, 3, 4), repeat=3):

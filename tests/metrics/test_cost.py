@@ -11,14 +11,15 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 import calipers as cal
 from calipers.cli import app
 from calipers.metrics.cost.prices import price_list
 from calipers.scores.results import Measured
-from tests.engines_at_hand import ENGINES
+from tests.engines_at_hand import ENGINES, ENGINES_AT_LENGTH
+from tests.examples import examples
 from tests.files import write_lines
 
 # T's table, USD per million tokens.
@@ -69,7 +70,7 @@ def test_the_prices_of_t_give_the_numbers_of_t(engine: str, table: Path) -> None
     assert f"cost of 3 records by the prices in {table}" in score.notices
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", ENGINES_AT_LENGTH)
 def test_rows_of_every_sort_side_by_side(engine: str, table: Path) -> None:
     pytest.importorskip("genai_prices", reason="the extra `prices` is not installed")
     rows = [
@@ -144,8 +145,8 @@ def reference(record: Record) -> float | None:
 
 
 @given(groups=st.lists(st.lists(_runs, min_size=1, max_size=8), min_size=1, max_size=4))
-@settings(
-    max_examples=60,
+@examples(
+    60,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

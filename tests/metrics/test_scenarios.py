@@ -16,7 +16,7 @@ from calipers.cli import app
 from calipers.metrics.declare.settings import Settings
 from calipers.reports.figures import figure, with_interval
 from calipers.scores.results import Measured
-from tests.engines_at_hand import ENGINES
+from tests.engines_at_hand import ENGINES_AT_LENGTH
 from tests.files import write_lines
 from tests.shared_data import FOLDER, expected, needs_shared_data
 
@@ -408,7 +408,7 @@ def test_small_values_keep_their_digits() -> None:
 
 
 @needs_shared_data
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", ENGINES_AT_LENGTH)
 def test_xstest(engine: str) -> None:
     """Röttger et al. (2024): full compliance with safe prompts, full refusal of unsafe ones."""
     path = FOLDER / "scenarios/xstest_refusals.jsonl"
@@ -444,7 +444,7 @@ def test_refusals_found_by_matching_strings() -> None:
 
 
 @needs_shared_data
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", ENGINES_AT_LENGTH)
 def test_jailbreakbench(engine: str) -> None:
     """Chao et al. (2024): an attack's success rate is what safety lacks."""
     path = FOLDER / "scenarios/jailbreakbench_labels.jsonl"

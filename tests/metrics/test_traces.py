@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 import calipers as cal
 from calipers.cli import app
-from tests.engines_at_hand import ENGINES
+from tests.engines_at_hand import ENGINES_AT_LENGTH
 from tests.files import write_lines
 
 Record = dict[str, Any]
@@ -167,7 +167,7 @@ def bad_file(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     return tmp_path / "bad.parquet"
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", ENGINES_AT_LENGTH)
 def test_a_bad_trace_is_named_by_file_row_field_and_place(bad_file: Path, engine: str) -> None:
     with pytest.raises(cal.DataError) as caught:
         cal.score(bad_file, profile="agents", engine=engine)

@@ -9,14 +9,15 @@ from typing import Any
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import calipers as cal
 from calipers.records.completing import seconds_in, seconds_of
 from calipers.records.fields import BadValue
 from calipers.support.errors import DataError
-from tests.engines_at_hand import ENGINES
+from tests.engines_at_hand import ENGINES_AT_LENGTH
+from tests.examples import examples
 from tests.files import write_lines
 
 CALLS = [{"tool_name": "search"}, {"tool_name": "write"}]
@@ -141,7 +142,7 @@ TIMES = st.one_of(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300, deadline=None)
 @given(st.lists(TIMES, min_size=1, max_size=20))
 def test_times_are_read_alike_one_by_one_and_all_at_once(texts: list[str]) -> None:
     def one(text: str) -> float | None:
@@ -173,7 +174,7 @@ ROWS = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150, deadline=None)
 @given(st.lists(ROWS, min_size=1, max_size=5))
 def test_fast_and_slow_agree(rows: list[dict[str, Any]]) -> None:
     def told(data: Any) -> Any:
@@ -189,7 +190,7 @@ def test_fast_and_slow_agree(rows: list[dict[str, Any]]) -> None:
         assert told(path) == told(numbered)
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", ENGINES_AT_LENGTH)
 @pytest.mark.parametrize("suffix", ["jsonl", "parquet"])
 def test_engines_agree_on_what_is_completed_and_truncated(
     tmp_path: Path, engine: str, suffix: str

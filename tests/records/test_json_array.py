@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 import calipers as cal
 from tests.engines_at_hand import ENGINES
+from tests.examples import examples
 from tests.files import write_lines
 
 ROWS: list[dict[str, Any]] = [
@@ -48,7 +49,7 @@ _values = st.recursive(
 )
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(rows=st.lists(st.dictionaries(st.sampled_from("uvw"), _values), min_size=1, max_size=5))
 def test_any_array_reads_as_its_lines(rows: list[dict[str, Any]], tmp_path_factory: Any) -> None:
     folder = tmp_path_factory.mktemp("arrays")

@@ -10,13 +10,14 @@ from typing import Any
 import polars as pl
 import pytest
 import zstandard
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import calipers as cal
 from calipers.records.bytestream import Block, file_blocks
 from calipers.records.jsonl import JsonLines, JsonLinesChunk, numbered_rows
 from calipers.records.sources import CHECK, UnusualRows, Wanted
+from tests.examples import examples
 
 FIELDS = (
     *("id", "answer", "target", "reference", "cot"),
@@ -49,7 +50,7 @@ _judgments = st.recursive(
 
 
 @given(value=st.lists(_judgments, max_size=3), ascii_only=st.booleans())
-@settings(max_examples=300, deadline=None)
+@examples(300, deadline=None)
 def test_lists_and_objects_stay_what_they_are(value: list[Any], *, ascii_only: bool) -> None:
     data = json.dumps({"judgments": value}, ensure_ascii=ascii_only).encode()
     wanted = Wanted(("judgments",), as_is=("judgments",))
@@ -127,7 +128,7 @@ def lines(draw: st.DrawFn) -> str:
 
 
 @given(st.lists(lines(), max_size=3), st.sampled_from(["\n", "\r\n"]), st.integers(0, 1))
-@settings(max_examples=250, deadline=None)
+@examples(250, deadline=None)
 def test_the_fast_reader_agrees_or_leaves_it_to_the_exact_one(
     rows: list[str], end: str, ends: int
 ) -> None:
@@ -173,7 +174,7 @@ def test_a_renamed_field_keeps_its_spelling(key: str) -> None:
 
 @given(st.lists(st.dictionaries(st.sampled_from("ab"), st.text(max_size=4)), max_size=3))
 @example([{"a": "C:\\new"}, {"b": "tab\t"}])
-@settings(max_examples=150, deadline=None)
+@examples(150, deadline=None)
 def test_texts_in_nested_fields_come_through(judgments: list[dict[str, str]]) -> None:
     """Polars leaves backslashes and control characters in them as they are, which is no JSON."""
     row = {"judgments": judgments, "cot": "\\alpha\t"}

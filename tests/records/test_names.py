@@ -10,13 +10,14 @@ from typing import Any
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import calipers as cal
 from calipers.records.bytestream import Block
 from calipers.records.jsonl import JsonLinesChunk
 from calipers.records.sources import CHECK, Wanted
+from tests.examples import examples
 from tests.files import write_lines
 
 FIELD = "expected_behaviors"
@@ -147,7 +148,7 @@ _lists = st.lists(st.text(max_size=5) | st.sampled_from(['"', "\\", "]", ", "]),
 
 
 @given(values=st.lists(_lists | _values, min_size=1, max_size=4), ascii_only=st.booleans())
-@settings(max_examples=300, deadline=None)
+@examples(300, deadline=None)
 def test_the_fast_reader_gives_what_the_exact_one_gives(
     values: list[Any], *, ascii_only: bool
 ) -> None:

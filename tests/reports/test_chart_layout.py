@@ -6,13 +6,14 @@ import math
 from itertools import combinations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 pytest.importorskip("altair", reason="Altair is not installed (extra `figures`)")
 
 from calipers.reports.charts.labels import CHAR_WIDTH, LINE_HEIGHT, Box, Label, placed
 from calipers.reports.charts.plane import Axis, spread_over
+from tests.examples import examples
 
 WIDTH, HEIGHT = 640.0, 400.0
 
@@ -67,7 +68,7 @@ def test_nothing_but_zero() -> None:
 
 
 @given(_spots, st.integers(1, 22))
-@settings(max_examples=60, deadline=None)
+@examples(60, deadline=None)
 def test_names_lie_in_the_picture_and_not_on_each_other(
     spots: list[tuple[float, float]], length: int
 ) -> None:

@@ -166,6 +166,7 @@ def test_one_plain_record_is_a_report_too() -> None:
     assert len(html) < 100_000  # without figures, the script that draws them is not there
 
 
+@pytest.mark.long
 def test_100_000_records_stay_small(tmp_path: Path) -> None:
     few = pl.DataFrame(records())
     rows = pl.concat([few] * 840).with_columns(pl.int_range(pl.len()).cast(pl.String).alias("id"))
@@ -174,6 +175,7 @@ def test_100_000_records_stay_small(tmp_path: Path) -> None:
     assert (tmp_path / "report.html").stat().st_size < 5_000_000
 
 
+@pytest.mark.long
 def test_very_many_groups_stay_small_too() -> None:
     few = pl.DataFrame(records())
     ids = pl.int_range(pl.len()).cast(pl.String).alias("id")

@@ -7,7 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 import calipers as cal
@@ -18,6 +18,7 @@ from calipers.systems.calls import Call, Fault
 from calipers.systems.journal import Journal, encoded
 from calipers.systems.tally import Tally
 from calipers.systems.wire import json_reply
+from tests.examples import examples
 
 _ODD = (
     "0 -0 -0.0 1 0.5 1e3 1E400 -1e400 1e-400 1e308 NaN Infinity -Infinity 9007199254740993 "
@@ -130,7 +131,7 @@ def taken(reading: Reading, reply: str, number: int) -> bytes | None:
     return encoded({**record, "id": f"t{number}"}).encode("utf-8", "replace")
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@examples(60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(_replies, min_size=1, max_size=4))
 def test_what_a_run_takes_can_be_scored(replies: list[str]) -> None:
     suite = Suite.model_validate(

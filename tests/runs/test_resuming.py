@@ -244,6 +244,7 @@ def test_commands_end_with_the_run_however_that_ends(tmp_path: Path, how: signal
     assert comes_true(lambda: not any(map(is_there, started)))
 
 
+@pytest.mark.long
 def test_a_command_ends_with_a_run_that_is_killed_as_it_begins(tmp_path: Path) -> None:
     """Nobody can be killed sooner: the first thing that the command does is to kill the run."""
     script = "kill -KILL $PPID; echo $$ > pid.new; mv pid.new pid; exec sleep 300"

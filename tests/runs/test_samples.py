@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import calipers as cal
+from tests.examples import examples
 from tests.reports.pages_at_hand import records
 
 _rows = st.fixed_dictionaries(
@@ -31,7 +32,7 @@ def kind_of(row: dict[str, Any]) -> str:
     return "unknown" if good is None else "right" if good else "wrong"
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(rows=st.lists(_rows, min_size=1, max_size=40), most=st.integers(0, 20))
 def test_kinds_are_counted_and_samples_bounded(rows: list[dict[str, Any]], most: int) -> None:
     made = cal.report(rows, samples=most)

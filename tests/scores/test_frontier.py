@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
 import calipers as cal
 from tests.engines_at_hand import needs_spark
+from tests.examples import examples
 from tests.files import write_lines
 
 Row = dict[str, Any]
@@ -96,7 +97,7 @@ def check(frontier: dict[str, Any], rows: Sequence[Row]) -> None:
 
 
 @given(rows=st.lists(_runs, min_size=1, max_size=30))
-@settings(max_examples=50, deadline=None)
+@examples(50, deadline=None)
 def test_it_is_what_plain_python_says(rows: list[Row]) -> None:
     found = cal.score(rows, by="tier", profile="tiers").to_dict().get("frontier")
     tiers = {tier for costs in costs_of_pass(rows).values() for tier in costs}
@@ -106,6 +107,7 @@ def test_it_is_what_plain_python_says(rows: list[Row]) -> None:
 
 
 @needs_spark
+@pytest.mark.long
 def test_spark_says_the_same(tmp_path: Path) -> None:
     rows = [
         {"id": str(n % 7), "tier": f"T{n % 3}", "passed": n % 5 > 1, "cost_usd": 0.5 + n % 4}

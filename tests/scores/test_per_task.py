@@ -15,7 +15,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import calipers as cal
@@ -23,6 +23,7 @@ from calipers.engines import polars as polars_engine
 from calipers.engines.store import Store
 from tests.commands import run
 from tests.engines_at_hand import ENGINES
+from tests.examples import examples
 from tests.files import write_lines
 from tests.shared_data import FOLDER, needs_shared_data
 
@@ -119,7 +120,7 @@ def same(found: list[Row], expected: list[Row]) -> None:
 
 
 @given(st.randoms(use_true_random=False), st.integers(1, 30))
-@settings(max_examples=30, deadline=None)
+@examples(30, deadline=None)
 def test_every_column_is_what_plain_python_says(chance: random.Random, count: int) -> None:
     rows = [a_run(chance) for _ in range(count)]
     # The first row decides the types of fields; without one, `tier` or `id` could be absent.

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 import calipers as cal
-from tests.engines_at_hand import ENGINES
+from tests.engines_at_hand import ENGINES_AT_LENGTH
 from tests.shared_data import FOLDER, expected, needs_shared_data
 
 pytestmark = needs_shared_data
@@ -28,7 +28,7 @@ def _by_model(score: cal.Score) -> dict[str, cal.Group]:
     return {group.by["model"]: group for group in score.groups}
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", ENGINES_AT_LENGTH)
 @pytest.mark.parametrize("name", REASONING)
 def test_reasoning_figures(name: str, engine: str) -> None:
     path = FOLDER / "reasoning" / name
@@ -108,7 +108,7 @@ def test_msp_confidence() -> None:
         assert groups[each["model"]].metrics["auroc"].value == pytest.approx(published, abs=1e-12)
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", ENGINES_AT_LENGTH)
 def test_efficiency(engine: str) -> None:
     figures = expected()["efficiency"]
     (group,) = cal.score(FOLDER / "efficiency/llm_calls_tokens_latency.jsonl", engine=engine).groups

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import optimize, stats
 
@@ -19,6 +19,7 @@ from calipers.statistics import sign_flips as module
 from calipers.statistics.paired import Comparison, holm, paired
 from calipers.statistics.paired_shares import mcnemar, tango
 from calipers.statistics.sign_flips import sign_flip
+from tests.examples import examples
 
 values = st.floats(-1e6, 1e6, allow_nan=False).map(lambda value: round(value, 6))
 value_pairs = st.lists(st.tuples(values, values), max_size=25)
@@ -254,7 +255,7 @@ def flipped_p(differences: Sequence[float]) -> float:
     return sum(each >= observed for each in sums) / len(patterns)
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(differences=st.lists(st.integers(-20, 20).map(lambda value: value / 10), max_size=8))
 def test_few_flips_are_all_tried(differences: list[float]) -> None:
     found = sign_flip(np.array(differences, dtype=float), seed=0, resamples=1)

@@ -12,13 +12,14 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 pytest.importorskip("aiohttp", reason="the extra run is not installed")
 from calipers.cli import app
 from calipers.systems.masking import Mask
 from tests.dashboard.dashboards import Dashboard, cache, serving
+from tests.examples import examples
 from tests.runs.suites_at_hand import SuiteFolder, chat, quick, suite_folder
 from tests.systems.echoing import CASES, FORMS, EchoingServer
 
@@ -245,7 +246,7 @@ def test_what_looks_random_in_a_url_or_a_header_is_masked(tmp_path: Path) -> Non
         assert suite.run().exit_code == 3  # goes on in the same folder
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200, deadline=None)
 @given(
     st.text("abcdefghijkXYZ0123456789-_.+/=", min_size=16, max_size=64),
     st.sampled_from(sorted(FORMS)),

@@ -7,11 +7,12 @@ from math import sqrt
 from statistics import fmean
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
 import calipers as cal
+from tests.examples import examples
 from tests.judges.audit.judged_at_hand import PANEL, judge_named, judgment, only, record
 
 
@@ -109,7 +110,7 @@ _JUDGED = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60, deadline=None)
 @given(_JUDGED)
 def test_values_equal_plain_python(
     drawn: list[tuple[str, dict[str, tuple[float | None, bool | None]]]],

@@ -8,7 +8,7 @@ import time
 
 import polars as pl
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from sklearn.feature_extraction import text as sklearn_text
 
@@ -16,6 +16,7 @@ from calipers.metrics.text.words import cosine, jaccard, word_match
 from calipers.metrics.text.words import pairs as slicing
 from calipers.metrics.text.words.pieces import Pieces, tokens, words
 from calipers.metrics.text.words.stop_words import ENGLISH_STOP_WORDS
+from tests.examples import examples
 from tests.metrics.texts import peer
 from tests.shared_data import FOLDER, needs_shared_data
 
@@ -95,21 +96,21 @@ def _columns(pairs: list[tuple[str, str]]) -> tuple[pl.Series, pl.Series]:
 @given(pairs=_pairs)
 @example(pairs=[("", ""), ("the", "the of"), ("The of", "of the"), ("", "paper"), ("the", "")])
 @example(pairs=[("red wine", "red wine, white wine"), ("wine red", "red wine")])
-@settings(max_examples=150, deadline=None)
+@examples(150, deadline=None)
 def test_cosine_is_that_of_scikit_learn(pairs: list[tuple[str, str]]) -> None:
     expected = [peer.cosine_of_definitions(*pair) for pair in pairs]
     assert cosine(*_columns(pairs)).to_list() == pytest.approx(expected, abs=1e-9)
 
 
 @given(pairs=_pairs)
-@settings(max_examples=150, deadline=None)
+@examples(150, deadline=None)
 def test_jaccard_is_that_of_the_document(pairs: list[tuple[str, str]]) -> None:
     expected = [peer.compute_jaccard_similarity(*pair) for pair in pairs]
     assert jaccard(*_columns(pairs)).to_list() == expected
 
 
 @given(pairs=_pairs)
-@settings(max_examples=200, deadline=None)
+@examples(200, deadline=None)
 def test_matched_words(pairs: list[tuple[str, str]]) -> None:
     def f1(a: list[str], b: list[str]) -> float:
         if not a and not b:
@@ -125,7 +126,7 @@ def test_matched_words(pairs: list[tuple[str, str]]) -> None:
 
 
 @given(pairs=_pairs, at_once=st.sampled_from([1, 100, 300]))
-@settings(max_examples=100, deadline=None)
+@examples(100, deadline=None)
 def test_slices_change_no_bit(pairs: list[tuple[str, str]], at_once: int) -> None:
     columns = _columns(pairs)
     whole = [similarity(*columns).to_list() for similarity in (cosine, jaccard, word_match)]
@@ -136,7 +137,7 @@ def test_slices_change_no_bit(pairs: list[tuple[str, str]], at_once: int) -> Non
 
 
 @given(text=_any_text)
-@settings(max_examples=100, deadline=None)
+@examples(100, deadline=None)
 def test_a_text_is_like_itself(text: str) -> None:
     pair = pl.Series([text]), pl.Series([text])
     assert [similarity(*pair)[0] for similarity in (cosine, jaccard, word_match)] == [1, 1, 1]

@@ -9,7 +9,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from calipers.metrics.traces.graphs.decode import DECODED, decoded
@@ -18,6 +18,7 @@ from calipers.records.jsonl import JsonLines
 from calipers.records.sources import Wanted
 from calipers.records.trace_shape import AS_READ, read_trace
 from tests.conformance.traces_reference import task_distribution_balance
+from tests.examples import examples
 from tests.files import write_lines
 
 _anything = st.recursive(
@@ -87,7 +88,7 @@ def same(found: pl.Series, traces: list[Any]) -> bool:
 
 
 @given(traces=st.lists(_good | st.none(), max_size=4))
-@settings(max_examples=200, deadline=None)
+@examples(200, deadline=None)
 def test_texts(traces: list[Any]) -> None:
     texts = [None if trace is None else json.dumps(trace) for trace in traces]
     found = decoded(pl.Series("trace", texts, dtype=pl.String))
@@ -96,7 +97,7 @@ def test_texts(traces: list[Any]) -> None:
 
 
 @given(traces=st.lists(_any_shape, min_size=1, max_size=4))
-@settings(max_examples=300, deadline=None)
+@examples(300, deadline=None)
 def test_a_wrong_shape_is_refused_and_nothing_else(traces: list[Any]) -> None:
     texts = pl.Series("trace", [json.dumps(trace) for trace in traces])
     problem = next(filter(None, map(_problem, texts)), None)
@@ -116,7 +117,7 @@ def _problem(text: str) -> str | None:
 
 
 @given(traces=st.lists(_good | st.none(), min_size=1, max_size=4))
-@settings(max_examples=200, deadline=None)
+@examples(200, deadline=None)
 def test_columns_as_polars_reads_them(traces: list[Any]) -> None:
     """What could be something else is handed back, to be read as text."""
     lines = "\n".join(json.dumps({"trace": trace}) for trace in traces)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import networkx as nx
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from calipers.metrics.traces.graphs.graphs import Graphs
+from tests.examples import examples
 
 Edges = list[tuple[int, int]]
 Drawn = tuple[int, Edges]  # how many nodes, and the edges between them
@@ -65,13 +66,13 @@ def assert_same(drawn: list[Drawn]) -> None:
 
 
 @given(drawn=st.lists(graphs(most=12), min_size=1, max_size=8))
-@settings(max_examples=150, deadline=None)
+@examples(150, deadline=None)
 def test_random_graphs(drawn: list[Drawn]) -> None:
     assert_same(drawn)
 
 
 @given(drawn=st.lists(graphs(most=150), min_size=1, max_size=3))
-@settings(max_examples=15, deadline=None)
+@examples(15, deadline=None)
 def test_graphs_of_more_nodes_than_a_word_has_bits(drawn: list[Drawn]) -> None:
     assert_same(drawn)
 

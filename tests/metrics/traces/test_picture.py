@@ -8,11 +8,12 @@ from xml.etree import ElementTree as ET
 
 import networkx as nx
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import calipers as cal
 from calipers.reports.traces.picture import MOST_NODES, shortest_way
+from tests.examples import examples
 
 SVG = "{http://www.w3.org/2000/svg}"
 _WAY = "#e8590c"
@@ -102,7 +103,7 @@ def test_too_many_nodes_to_read() -> None:
     names=st.lists(st.sampled_from([f"tool {n}" for n in range(25)]), max_size=60),
     talk=st.lists(st.tuples(st.sampled_from("abcdefgh"), st.sampled_from("abcdefgh")), max_size=30),
 )
-@settings(max_examples=60, deadline=None)
+@examples(60, deadline=None)
 def test_every_picture_is_whole(names: list[str], talk: list[tuple[str, str]]) -> None:
     trace = calls(*names) | {"agent_interactions": [{"from": a, "to": b} for a, b in talk]}
     for graph, count in (("tools", len({*names})), ("agents", len({n for t in talk for n in t}))):
@@ -138,7 +139,7 @@ def test_ids_differ_on_a_page_of_several() -> None:
 
 
 @given(edges=st.lists(st.tuples(st.sampled_from("abcdef"), st.sampled_from("abcdef")), min_size=1))
-@settings(max_examples=200, deadline=None)
+@examples(200, deadline=None)
 def test_the_way_is_a_shortest_one(edges: list[tuple[str, str]]) -> None:
     graph: nx.DiGraph[str] = nx.DiGraph(edges)
     start, goal = edges[0][0], edges[-1][1]

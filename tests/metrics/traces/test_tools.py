@@ -7,12 +7,13 @@ from typing import Any
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from calipers.metrics.traces.graphs.tools import checked_tools, read_optimal_tools, tool_selection
 from calipers.support.errors import UsageError
 from tests.conformance.traces_reference import optimal_tool
+from tests.examples import examples
 
 _texts = st.text("ab*", max_size=4)
 BOMB = "b0: &b0 [x, x]\n" + "\n".join(
@@ -23,7 +24,7 @@ BOMB = "b0: &b0 [x, x]\n" + "\n".join(
 @given(
     mapping=st.dictionaries(_texts, st.sampled_from("xyz"), min_size=1), contexts=st.lists(_texts)
 )
-@settings(max_examples=300, deadline=None)
+@examples(300, deadline=None)
 def test_exact_then_longest_contained_then_any(
     mapping: dict[str, str], contexts: list[str]
 ) -> None:
