@@ -168,6 +168,7 @@ def test_without_a_tier_all_runs_are_one_picture(tmp_path: Path) -> None:
     assert "all runs" in told["cost_pass_rate"].splitlines()
 
 
+@pytest.mark.long
 def test_many_tiers_are_not_all_named_nor_all_shown() -> None:
     score = measured(*(runs(f"T{n:02}", n / 60, 0.01 + n / 100) for n in range(45)))
     charts = score.charts()

@@ -407,6 +407,7 @@ def test_what_is_no_local_file_has_no_hash(tmp_path: Path) -> None:
         ]
 
 
+@pytest.mark.long
 def test_a_file_beyond_64_mib_is_hashed_when_asked(tmp_path: Path) -> None:
     path = tmp_path / "large.jsonl"
     line = json.dumps({"answer": "a", "input": "x" * (1 << 20)}) + "\n"
@@ -476,13 +477,20 @@ def totals(*sources: Source) -> dict[str, dict[str, float]]:
     return run_engine(sources, options.plan(), options, lambda _: None).groups
 
 
-@pytest.mark.parametrize(("count", "times"), [(300, 8), (4_000, 6), (40_000, 2)])
+@pytest.mark.parametrize(
+    ("count", "times"),
+    [
+        (300, 4),
+        pytest.param(4_000, 6, marks=pytest.mark.long),
+        pytest.param(40_000, 2, marks=pytest.mark.long),
+    ],
+)
 def test_the_same_input_gives_the_same_bytes(count: int, times: int, tmp_path: Path) -> None:
     path = write_lines(tmp_path / "a.jsonl", many_records(count))
     assert len({cal.score(path, by="model").to_json() for _ in range(times)}) == 1
 
 
-@pytest.mark.parametrize("size", [10_000, 10**5, 10**6])
+@pytest.mark.parametrize("size", [pytest.param(10_000, marks=pytest.mark.long), 10**5, 10**6])
 def test_the_size_of_a_block_does_not_show(size: int, tmp_path: Path) -> None:
     path = write_lines(tmp_path / "a.jsonl", many_records(4_000))
     assert totals(InBlocks(path, size)) == totals(JsonLines(path))

@@ -104,7 +104,7 @@ def system_of(kind: str, url: str) -> dict[str, Any]:
     return {**provider, "base_url": url if kind == "openai-chat" else url.removesuffix("/v1")}
 
 
-@pytest.mark.parametrize("kind", ["chat", "http"])
+@pytest.mark.parametrize("kind", ["chat", pytest.param("http", marks=pytest.mark.long)])
 def test_a_server_that_repeats_the_key_at_every_offset(tmp_path: Path, kind: str) -> None:
     with EchoingServer().in_thread() as url:
         suite = suite_folder(
@@ -187,6 +187,7 @@ def test_a_module_that_tells_the_key_while_it_is_loaded(tmp_path: Path) -> None:
     assert leaks(result.output + result.stderr) is None
 
 
+@pytest.mark.long
 def test_a_command_that_tells_the_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
     given = [*tasks(("say", "wrong", "raise", "long"))[::40]]

@@ -163,7 +163,7 @@ def _one_to_one(found: Pieces, expected: list[list[str]]) -> bool:
     return len(both) == len({piece for piece, _ in both}) == len({number for _, number in both})
 
 
-@pytest.mark.parametrize("frame", ["a{}b {}{}", "A{} Σ{}x"])
+@pytest.mark.parametrize("frame", ["a{}b {}{}", pytest.param("A{} Σ{}x", marks=pytest.mark.long)])
 def test_every_character_cuts_as_in_python(frame: str) -> None:
     """Whatever Unicode the running Python knows, and whatever Polars does."""
     texts = _every_character(frame)
