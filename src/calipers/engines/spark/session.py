@@ -36,7 +36,7 @@ def start_session() -> SparkSession:
     settings = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        # Where in our code a column was made is of no use to anyone, and costs half of the driver's time.
+        # To note where in our code each column was made costs half of the driver's time.
         "spark.python.sql.dataFrameDebugging.enabled": "false",
         "spark.sql.dataFrameQueryContext.enabled": "false",
         "spark.sql.shuffle.partitions": str(2 * (os.cpu_count() or 1)),
