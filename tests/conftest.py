@@ -23,10 +23,9 @@ settings.load_profile("calipers")
 
 # Spark's Java runs each query once or twice: to compile it for speed takes longer than it saves.
 os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
-os.environ.setdefault(
-    "PYSPARK_SUBMIT_ARGS",
+_UNCOMPILED = (
     "--conf spark.sql.codegen.wholeStage=false --conf spark.sql.codegen.factoryMode=NO_CODEGEN "
-    "--conf spark.sql.adaptive.enabled=false pyspark-shell",
+    "--conf spark.sql.adaptive.enabled=false pyspark-shell"
 )
 
 # What is kept from one use to the next stays out of the home of who runs the tests.
@@ -41,6 +40,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """
     missing = why_spark_is_missing()
     long = settings.get_current_profile_name() == LONG
+    if not long:  # where Spark is tested at length, it is set as users have it
+        os.environ.setdefault("PYSPARK_SUBMIT_ARGS", _UNCOMPILED)
     for item in items:
         if long and getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
             item.add_marker(pytest.mark.long)
