@@ -98,11 +98,13 @@ def _parsed(part: str, value: Any) -> Any:
 def _duration(row: Mapping[str, Any]) -> float | None:
     """Return the seconds between the two times of a row, or else of its trace."""
     for within in (row, _object(row.get(TRACE))):
-        start, end = (seconds_of(within.get(name), name) for name in TIMES)
-        if start is not None and end is not None:
-            if end < start:
-                raise BadValue("end_time is before start_time")
-            return end - start
+        times = {name: within.get(name) for name in TIMES}
+        if any(_is_null(value) for value in times.values()):
+            continue  # one time alone tells no duration, and is not read
+        start, end = (seconds_of(value, name) or 0.0 for name, value in times.items())
+        if end < start:
+            raise BadValue("end_time is before start_time")
+        return end - start
     return None
 
 
@@ -161,7 +163,8 @@ def seconds_in(text: pl.Expr) -> pl.Expr:
     def whole(name: str) -> pl.Expr:
         return parts.struct.field(name).cast(pl.Int64, strict=False)
 
-    days = parts.struct.field("date").str.to_date("%Y-%m-%d", strict=False).dt.epoch("d")
+    day = parts.struct.field("date").str.to_date("%Y-%m-%d", strict=False)
+    days = pl.when(day.dt.year() > 0).then(day.dt.epoch("d"))  # Python has no year 0
     shift = (whole("off_hours") * 60 + whole("off_minutes")).fill_null(0)
     shift = pl.when(parts.struct.field("sign") == "-").then(-shift).otherwise(shift)
     minutes = whole("hours") * 60 + whole("minutes") - shift
