@@ -5,12 +5,21 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
-from calipers.gates.policy import Policy, read_policy
-from calipers.gates.rules import known_metric
+from calipers.gates.policy import Policy, policy_model, read_policy
+from calipers.gates.policy_values import known_metric
+from calipers.gates.rule_check import Given
+from calipers.gates.rules.baseline import Baseline
+from calipers.gates.rules.composite import Composite
+from calipers.gates.rules.kind import RuleKind
+from calipers.gates.rules.optional_scenarios import OptionalScenarios
+from calipers.gates.rules.pass_criteria import PassCriteria
+from calipers.gates.rules.progressive import Progressive
+from calipers.gates.rules.required_scenarios import RequiredScenarios
+from calipers.gates.rules.thresholds import Thresholds
 from calipers.metrics import catalogue
 from calipers.metrics.thresholds import parse_threshold, scale_of
 from calipers.support.config.files import ConfigFile
@@ -21,6 +30,16 @@ SPEC = Path(__file__).resolve().parents[3] / "shared" / "specs" / "002_d0671ab10
 needs_spec = pytest.mark.skipif(
     not SPEC.is_file(), reason="there is no ../shared/specs beside the checkout"
 )
+
+
+Kind = TypeVar("Kind", bound=RuleKind)
+
+
+def rule(kind: type[Kind], policy: dict[str, Any] | Policy) -> Kind:
+    """Return the rule of a kind that a policy has."""
+    found = read_policy(policy).find(kind)
+    assert found is not None
+    return found
 
 
 def blocks() -> list[dict[str, Any]]:
@@ -62,7 +81,7 @@ def test_policies_of_the_document_load_as_they_are(
 @needs_spec
 def test_policies_of_the_document_say_what_they_say() -> None:
     whole = read_policy({key: value for block in POLICIES for key, value in block.items()})
-    blocking, warning = whole.thresholds.blocking, whole.thresholds.warning
+    blocking, warning = rule(Thresholds, whole).blocking, rule(Thresholds, whole).warning
     assert {name: str(rule.threshold) for name, rule in blocking.items()} == {
         "safety_rate": "≥ 100 %",
         "accuracy": "≥ 90 %",
@@ -73,9 +92,9 @@ def test_policies_of_the_document_say_what_they_say() -> None:
     }
     assert whole.weights.by_category["adversarial"] == 2.0
     assert whole.weights.by_capability["convenience_feature"] == 0.5
-    assert whole.required_scenarios.ids == ("SEC-001", "SEC-002", "CORE-001")
-    assert whole.optional_scenarios.ids == ("EDGE-001", "PERF-001")
-    criteria = whole.pass_criteria
+    assert rule(RequiredScenarios, whole).ids == ("SEC-001", "SEC-002", "CORE-001")
+    assert rule(OptionalScenarios, whole).ids == ("EDGE-001", "PERF-001")
+    criteria = rule(PassCriteria, whole)
     assert str(criteria.overall and criteria.overall.threshold) == "≥ 80 %"
     assert str(criteria.by_category["adversarial"].threshold) == "≥ 100 %"
 
@@ -101,41 +120,34 @@ def test_the_table_of_risks_and_that_of_releases() -> None:
             },
         }
     )
-    assert policy.thresholds.blocking["safety_rate"].risk == "critical"
-    assert str(policy.row("v2.0")["accuracy"].threshold) == "≥ 85 %"
+    assert rule(Thresholds, policy).blocking["safety_rate"].risk == "critical"
+    progressive = rule(Progressive, policy)
+    assert str(progressive.row("v2.0")["accuracy"].threshold) == "≥ 85 %"
     with pytest.raises(UsageError, match=r"v1\.0 or v2\.0 or v3\.0 or target"):
-        policy.row(None)
+        progressive.row(None)
     with pytest.raises(UsageError, match=r"did you mean v2\.0"):
-        policy.row("v2")
+        progressive.row("v2")
     with pytest.raises(UsageError, match="no progressive thresholds"):
-        read_policy({"thresholds": {"blocking": {"accuracy": 90}}}).row("v2.0")
+        read_policy({"evidence": "point"}).metrics(Given(release="v2.0"))
 
 
 def test_a_current_release_stands_in_the_policy() -> None:
-    policy = read_policy({"progressive": {"release": "a", "a": {"accuracy": 80}, "b": {}}})
-    assert policy.release(None) == "a"
-    assert list(policy.row(None)) == ["accuracy"]
-    assert policy.row("b") == {}
+    policy = {"progressive": {"release": "a", "a": {"accuracy": 80}, "b": {}}}
+    progressive = rule(Progressive, policy)
+    assert progressive.release == "a"
+    assert list(progressive.row(None)) == ["accuracy"]
+    assert progressive.row("b") == {}
 
 
 def test_the_composite_is_the_documents_unless_it_is_the_users() -> None:
-    composite = read_policy({"composite": {}}).composite
-    assert composite is not None
+    composite = rule(Composite, {"composite": {}})
     assert str(composite.pass_mark()) == "≥ 85 %"
     assert {name: str(rule.threshold) for name, rule in composite.requires.items()} == {
         "safety_rate": "= 100 %"
     }
-    own = read_policy(
-        {
-            "composite": {
-                "formula": "2 × accuracy − normalized_latency",
-                "threshold": 1,
-                "requires": {},
-            }
-        }
-    ).composite
-    assert own is not None
-    assert set(own.metrics()) == {"accuracy", "latency_p95_ms"}
+    formula = "2 × accuracy − normalized_latency"
+    own = rule(Composite, {"composite": {"formula": formula, "threshold": 1, "requires": {}}})
+    assert set(own.parts()) == {"accuracy", "latency_p95_ms"}
     assert own.pass_mark().value == 1
 
 
@@ -145,8 +157,7 @@ def test_the_formula_of_the_document_is_its_final_score() -> None:
     text = SPEC.read_text(encoding="utf-8")
     block = re.search(r"```\n(final_score = .*?\n\))", text, re.DOTALL)
     assert block is not None
-    composite = read_policy({"composite": {"formula": block[1]}}).composite
-    assert composite is not None
+    composite = rule(Composite, {"composite": {"formula": block[1]}})
     assert composite.formula is not None
     parts = {"accuracy": 0.9, "safety_rate": 1, "behavior_coverage": 0.8, "normalized_latency": 0.5}
     assert composite.formula.value(parts) == pytest.approx(0.27 + 0.4 + 0.16 + 0.05)
@@ -267,11 +278,10 @@ def test_any_metric_may_stand_in_a_policy() -> None:
         sign = "≤" if metric.better == "lower" else "≥"
         high = metric.range[1]
         written = f"{sign} 0.5" if high <= 1 else f"{sign} 2"
-        rules = read_policy({"thresholds": {"blocking": {name: written}}}).thresholds.blocking
+        rules = rule(Thresholds, {"thresholds": {"blocking": {name: written}}}).blocking
         assert rules[name].threshold.operator == sign
-    assert "pass_hat_3" in read_policy({"thresholds": {"warning": {"pass_hat_3": 50}}}).metrics(
-        None
-    )
+    warns = read_policy({"thresholds": {"warning": {"pass_hat_3": 50}}})
+    assert "pass_hat_3" in warns.metrics(Given())
 
 
 def test_what_decides_nothing_is_known() -> None:
@@ -294,13 +304,11 @@ def test_the_policy_in_the_documentation_loads() -> None:
     page = Path(__file__).resolve().parents[2] / "docs" / "gate.md"
     text = page.read_text(encoding="utf-8")
     first = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)[0]
-    policy = Policy.of(ConfigFile("gate.md", load_yaml(first)[0]), example="")
-    assert policy.model_fields_set == set(Policy.model_fields)
+    policy = policy_model().of(ConfigFile("gate.md", load_yaml(first)[0]), example="")
+    assert policy.model_fields_set == set(policy_model().model_fields)
 
 
 def test_the_baselines_file_is_beside_the_policy(tmp_path: Path) -> None:
     path = tmp_path / "policy.yaml"
     path.write_text("baseline: {file: base.json}", encoding="utf-8")
-    baseline = read_policy(path).baseline
-    assert baseline is not None
-    assert baseline.file == str(tmp_path / "base.json")
+    assert rule(Baseline, read_policy(path)).file == str(tmp_path / "base.json")

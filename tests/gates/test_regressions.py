@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from calipers.gates.baselines import Recorded, RecordedGroup, ratcheted
+from calipers.gates.policy_values import known_metric
 from calipers.gates.regressions import _decide, _resolvable, change_of, has_gained
-from calipers.gates.rules import known_metric
 from calipers.gates.task_values import TaskValues, tasks_from, tasks_json
 from calipers.metrics.thresholds import scale_of
 

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from calipers.gates.baselines import RecordedGroup
-from calipers.gates.demands import Demand, demands
+from calipers.gates.demands import Demand
 from calipers.gates.policy import read_policy
-from calipers.gates.rules import share_scale
+from calipers.gates.policy_values import share_scale
 from calipers.gates.sequential import CheckSequence, TaskValue
 from calipers.metrics.thresholds import parse_threshold
 
@@ -137,7 +137,7 @@ POLICY = {
 
 
 def test_which_checks_can_be_decided_early() -> None:
-    found = list(demands(read_policy(POLICY), None))
+    found = list(read_policy(POLICY).demands(None))
     assert [each.name for each in found] == [
         *("accuracy", "error_rate", "latency_p95_ms", "safety_rate", "final_score", "cost_usd"),
         *("ece", "precision", "overall", "routing", "S-1", "final_score"),
@@ -156,7 +156,7 @@ def test_which_checks_can_be_decided_early() -> None:
 def test_a_baseline_demands_too() -> None:
     policy = read_policy({"baseline": {"margins": {"accuracy": "1%"}}})
     recorded = RecordedGroup(metrics={"accuracy": 0.8})
-    (found,) = demands(policy, recorded)
+    (found,) = policy.demands(recorded)
     assert (found.on, found.why_not) == (
         None,
         "compared with the baseline task by task, at the end",

@@ -12,9 +12,12 @@ import click
 def schema(what: str) -> None:
     """Print the JSON Schema of a policy or a suite file, for editors to complete and check by."""
     if what == "policy":
-        from calipers.gates.policy import Policy as Model  # noqa: PLC0415 (loads Polars)
+        from calipers.gates.policy import policy_model  # noqa: PLC0415 (loads Polars)
+
+        found = policy_model().model_json_schema()
     else:
-        from calipers.runs.suite import Suite as Model  # type: ignore[assignment]  # noqa: PLC0415
-    found = Model.model_json_schema()
+        from calipers.runs.suite import Suite  # noqa: PLC0415 (loads Polars)
+
+        found = Suite.model_json_schema()
     found = {"$schema": "https://json-schema.org/draft/2020-12/schema", **found}
     click.echo(json.dumps(found, indent=1, ensure_ascii=False))

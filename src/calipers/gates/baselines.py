@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from math import isfinite
 from typing import Any, TypeAlias, TypeVar
 
+from calipers.gates.policy_values import known_metric
 from calipers.gates.result import LISTED, Changes, Ids
-from calipers.gates.rules import known_metric
 from calipers.gates.task_values import TaskValues, tasks_from, tasks_json
 from calipers.metrics.declare.declaration import Feature
 from calipers.support.errors import UsageError, nearest

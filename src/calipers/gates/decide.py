@@ -10,24 +10,23 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from calipers.gates.baseline_files import RECORD_FIRST, read_baseline, write_baseline
-from calipers.gates.baselines import HasGained, Recorded, RecordedGroup, changes, ratcheted
-from calipers.gates.checks import PASS_RATE, checks_of
+from calipers.gates import against
+from calipers.gates.baselines import Recorded, RecordedGroup
+from calipers.gates.checks import check_rules
 from calipers.gates.early import Early
 from calipers.gates.flagged import flagged_notice
 from calipers.gates.licences import licence_notice
-from calipers.gates.policy import EXAMPLE, SAFETY, Policy, read_policy
-from calipers.gates.regressions import has_gained
-from calipers.gates.result import Changes, Check, GateResult, verdict_of
-from calipers.gates.rule_check import Judge, MeasuredRun
-from calipers.gates.rules import FINAL_SCORE
+from calipers.gates.policy import EXAMPLE, Policy, read_policy
+from calipers.gates.policy_values import PASS_RATE
+from calipers.gates.result import Check, GateResult, verdict_of
+from calipers.gates.rule_check import Given, Judge, MeasuredRun
+from calipers.gates.rules.progressive import Progressive
 from calipers.gates.scenario_table import ScenarioGroup, ScenarioTable
 from calipers.gates.sequential import settled
 from calipers.gates.undecided import HOW, undecided_reasons
 from calipers.metrics import metric_named
-from calipers.metrics.scenarios.passing import ADVERSARIAL
 from calipers.records.unfinished import unfinished_files
-from calipers.scores.calibration import Calibration, read_all
+from calipers.scores.calibration import read_all
 from calipers.scores.correction import correct_part, without_error
 from calipers.scores.options import Options
 from calipers.scores.results import Group, Score
@@ -87,10 +86,11 @@ def gate_data(
     read = read_policy(policy)
     if not (read.decides or asked.against or asked.save_baseline):
         raise UsageError(f"{source}: it has no rules, so nothing can fail", fix=EXAMPLE)
-    path = _baseline_path(read, asked)
-    saving = asked.save_baseline is not None  # for the first time, perhaps
-    baseline = None if path is None or (saving and not path.exists()) else read_baseline(path)
-    names = _metrics(read, asked.release, baseline)
+    path = against.find_baseline(read, asked)
+    baseline = against.read_recorded(path, asked)
+    given = Given(release=asked.release, recorded=baseline)
+    # The pass rate and accuracy tell how scenarios ended.
+    names = tuple(dict.fromkeys((*read.metrics(given), PASS_RATE, ACCURACY)))
     settings = read.applied(options.settings)
     if asked.latency_budget_ms is not None:
         settings = replace(settings, latency_budget_ms=asked.latency_budget_ms)
@@ -102,8 +102,8 @@ def gate_data(
     table = ScenarioTable(
         map(metric_named, names),
         clustered=options.cluster is not None,
-        required=read.required_scenarios.ids,
-        optional=read.optional_scenarios.ids,
+        named=read.scenarios,
+        optional=read.optional,
     )
     score = score_data(data, options, progress, table.watch)
     beside = table.beside(score.groups, options.by)
@@ -114,7 +114,7 @@ def gate_data(
         for group, scenarios in zip(score.groups, beside, strict=True)
     ]
     now = Recorded(groups=tuple(each.recorded(names) for each in groups if each.ran))
-    checks = tuple(_checks(groups, read, asked, (baseline, now), options, calibrations))
+    checks = tuple(_checks(groups, read, asked, given, now, options))
     ended_early = asked.early is not None and asked.early.stopped  # the rest has not gone
     incomplete = tuple(
         dict.fromkeys(
@@ -123,17 +123,22 @@ def gate_data(
                 *(() if ended_early else unfinished_files(each.path for each in score.inputs)),
                 *_incomplete(score),
                 *undecided_reasons(checks),
-                *_misspelt(groups, read, asked.release),
+                *_misspelt(groups, read, given),
                 *_unchecked(groups, checks, asked),
-                *_uncompared(baseline, now, asked),
+                *against.tell_uncompared(baseline, now, asked),
             )
         )
     )
-    moved = () if ended_early else tuple(_changes(baseline, now))
+    moved = () if ended_early else tuple(against.find_changes(baseline, now))
     verdict = verdict_of(checks, complete=not incomplete)
-    gained = partial(has_gained, confidence=options.confidence)
-    decided = verdict if not incomplete else "incomplete"
-    kept = _kept_baseline(now, baseline, path, asked, decided, gained)
+    kept = against.keep_baseline(
+        now,
+        baseline,
+        path,
+        asked,
+        verdict="incomplete" if incomplete else verdict,
+        confidence=options.confidence,
+    )
     return GateResult(
         verdict=verdict,
         checks=checks,
@@ -144,7 +149,7 @@ def gate_data(
         confidence=options.confidence,
         policy=source,
         inputs=score.inputs,
-        release=read.release(asked.release),
+        release=asked.release or _current_release(read),
         changes=moved,
         notices=(
             *score.notices,
@@ -153,8 +158,8 @@ def gate_data(
             *flagged_notice(checks, read.judges.flagged),
             *_left_out(checks),
             *_advice(checks),
-            *_unrecorded(baseline, now),
-            *_gone(moved),
+            *against.tell_unrecorded(baseline, now),
+            *against.tell_gone(moved),
             *kept,
         ),
         seed=options.seed,
@@ -163,23 +168,22 @@ def gate_data(
     )
 
 
-def _metrics(policy: Policy, release: str | None, baseline: Recorded | None) -> tuple[str, ...]:
-    """What has to be measured; the pass rate and accuracy tell how scenarios ended."""
-    recorded = () if baseline is None else (n for g in baseline.groups for n in g.metrics)
-    return tuple(dict.fromkeys((*policy.metrics(release), *recorded, PASS_RATE, ACCURACY)))
+def _current_release(policy: Policy) -> str | None:
+    """Return the release that the policy names as the current one."""
+    progressive = policy.find(Progressive)
+    return None if progressive is None else progressive.release
 
 
 def _checks(
     groups: Sequence[_Measured],
     policy: Policy,
     asked: GateOptions,
-    recorded: tuple[Recorded | None, Recorded],  # the baseline, and this run
+    given: Given,
+    now: Recorded,
     options: Options,
-    calibrations: tuple[Calibration, ...],
 ) -> Iterator[Check]:
-    """The checks of every group; where nothing ran, nothing is judged."""
-    baseline, now = recorded
-    named = (*policy.required_scenarios.ids, *policy.optional_scenarios.ids)
+    """Yield the checks of every group; where nothing ran, nothing is checked."""
+    settle = iter if asked.early is None else partial(settled, early=asked.early)
     for each in groups:
         if not each.ran:
             continue
@@ -191,30 +195,23 @@ def _checks(
             metrics=each.group.metrics,
             categories=each.scenarios.categories(
                 options.confidence,
-                correct_part(each.group.judges, calibrations, options.confidence)
+                correct_part(each.group.judges, options.licences, options.confidence)
                 if policy.judges.corrected
                 else None,
             ),
-            named=each.scenarios.named(named),
+            named=each.scenarios.named(policy.scenarios),
             failing=each.scenarios.failing,
             undecided=each.scenarios.undecided,
             latency_budget_ms=options.settings.latency_budget_ms,
             confidence=options.confidence,
             judges=each.group.judges,
-            calibrations=calibrations,
+            calibrations=options.licences,
             flagged=each.scenarios.flagged(),
             all_flagged=each.group.flagged or 0,
-        )
-        judge = Judge(run=run, policy=policy)
-        settle = iter if asked.early is None else partial(settled, early=asked.early)
-        yield from checks_of(
-            judge,
-            release=asked.release,
-            baseline=None if baseline is None else baseline.group(each.group.by),
             now=now.group(each.group.by),
             clusters=each.scenarios.clusters() if options.cluster else None,
-            settle=settle,
         )
+        yield from check_rules(Judge(run=run, policy=policy, given=given), settle)
 
 
 def _incomplete(score: Score) -> Iterator[str]:
@@ -236,12 +233,9 @@ def _pooled(groups: Sequence[_Measured]) -> Iterator[str]:
     yield from dict.fromkeys(line for each in groups for line in each.scenarios.pooled())
 
 
-def _misspelt(groups: Sequence[_Measured], policy: Policy, release: str | None) -> Iterator[str]:
+def _misspelt(groups: Sequence[_Measured], policy: Policy, given: Given) -> Iterator[str]:
     """Say which categories are spelled almost like one that a blocking rule is about."""
-    blocking = {*policy.thresholds.blocking, *policy.row(release)}
-    blocking.update(() if policy.composite is None else policy.composite.metrics())
-    asked = {*policy.pass_criteria.by_category}
-    asked.update({ADVERSARIAL} if blocking & {SAFETY, FINAL_SCORE} else ())
+    asked = {each for rule in policy.rules for each in rule.categories(given)}
     found = Counter[tuple[str, str]]()
     for category in sorted(asked):
         for each in groups:
@@ -279,80 +273,3 @@ def _advice(checks: Sequence[Check]) -> Iterator[str]:
         yield f"undecided records: {HOW}"
     if checks and all(check.level == "warning" for check in checks):
         yield "the policy only warns: nothing in it can fail the gate"
-
-
-def _baseline_path(policy: Policy, asked: GateOptions) -> Path | None:
-    """The file to hold the run against: the one asked for, else the policy's."""
-    named = policy.baseline and policy.baseline.file
-    path = asked.against or (Path(named) if named else None)
-    if path is not None:
-        return path
-    if asked.ratchet:
-        raise UsageError("--ratchet needs a baseline to raise", fix="name it: --against FILE")
-    if policy.baseline is not None and asked.save_baseline is None:
-        raise UsageError(
-            "the policy compares runs with a baseline, but none is given",
-            fix=f"--against FILE, or baseline: {{file: …}} in the policy; {RECORD_FIRST}",
-        )
-    return None
-
-
-def _uncompared(before: Recorded | None, now: Recorded, asked: GateOptions) -> Iterator[str]:
-    """Say so where a baseline was given and no group of this run is in it."""
-    if before is None or not now.groups or asked.save_baseline is not None:
-        return
-    if all(before.group(group.by) is None for group in now.groups):
-        fields = dict.fromkeys(name for group in before.groups for name in group.by)
-        how = " ".join(f"--by {name}" for name in fields) or "no --by"
-        yield f"nothing was compared with the baseline, which was recorded with {how}"
-
-
-def _unrecorded(before: Recorded | None, now: Recorded) -> Iterator[str]:
-    """Say which groups the baseline demands nothing of."""
-    for group in () if before is None else now.groups:
-        if before is not None and before.group(group.by) is None:
-            shown = ", ".join(map(str, group.by.values())) or "the whole"
-            yield f"not in the baseline, so not compared with it: {shown}"
-
-
-def _gone(moved: Sequence[Changes]) -> Iterator[str]:
-    """Say how many of the baseline's tasks this run lacks."""
-    for change in moved:
-        if gone := change.removed.count:
-            yield (
-                f"tasks of the baseline that are not in this run, and nothing is known of: {gone:,}"
-                "; where they were taken out on purpose, record it anew: --save-baseline FILE"
-            )
-
-
-def _changes(before: Recorded | None, now: Recorded) -> Iterator[Changes]:
-    """How each group's scenarios differ from the baseline's."""
-    for group in () if before is None else now.groups:
-        recorded = None if before is None else before.group(group.by)
-        if recorded is not None:
-            yield changes(recorded, group)
-
-
-def _kept_baseline(
-    now: Recorded,
-    before: Recorded | None,
-    path: Path | None,
-    asked: GateOptions,
-    verdict: str,
-    gained: HasGained,
-) -> list[str]:
-    """Record the run, or raise the baseline, as asked; say what was done, or why not."""
-    if verdict == "incomplete":
-        skipped = asked.save_baseline is not None or asked.ratchet
-        return ["the run is incomplete: the baseline stays as it is"] if skipped else []
-    said = []
-    if asked.save_baseline is not None:
-        write_baseline(asked.save_baseline, now)
-        said.append(f"baseline saved: {asked.save_baseline}")
-    if asked.ratchet and verdict == "pass" and before is not None and path is not None:
-        raised, metrics = ratcheted(before, now, gained)
-        if raised.to_dict() != before.to_dict():
-            write_baseline(path, raised)
-        what = f"raised: {', '.join(metrics)}" if metrics else "nothing to raise"
-        said.append(f"{path}: {what}")
-    return said

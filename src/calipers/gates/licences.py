@@ -13,12 +13,10 @@ from functools import partial
 from math import floor
 from typing import Any
 
-from calipers.gates.policy import Judges, Policy
+from calipers.gates.policy import Judges
 from calipers.gates.result import Check
-from calipers.gates.rule_check import SCENARIOS
-from calipers.gates.rules import known_metric
 from calipers.gates.verdicts import Verdict
-from calipers.metrics.judged.who import ASPECTS, PASSED, judged_parts
+from calipers.metrics.judged.who import ASPECTS
 from calipers.scores.calibration import (
     CALIBRATE,
     SENSITIVITY,
@@ -196,18 +194,6 @@ def licence_notice(checks: Iterable[Check]) -> Iterator[str]:
     """What to do where a judge has no licence."""
     if any(not each["licensed"] for check in checks for each in check.evidence):
         yield f"judges without a licence: {HOW}; or judges: {{uncalibrated: warn}}"
-
-
-def judged_in(check: Check, policy: Policy) -> tuple[str, ...]:
-    """Which judged values a check may stand on."""
-    if check.level == "category":
-        return (PASSED,)
-    if check.source in SCENARIOS:
-        return ()  # of these it is known one by one
-    names: Iterable[str] = [check.name]
-    if check.level == "composite" and policy.composite is not None:
-        names = policy.composite.metrics()
-    return tuple(dict.fromkeys(each for name in names for each in judged_parts(known_metric(name))))
 
 
 def _of(judged: JudgedBy) -> Callable[..., Evidence]:

@@ -1,61 +1,33 @@
-"""What a gate demands: the policy file, in the JSON shapes of S, and our own keys beside them."""
+"""What a gate demands: the policy file, in the JSON shapes of S, and our own keys beside them.
+
+A key per kind of rule comes from the kinds themselves; what stands here holds for all of them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Any, Literal, Self, TypeVar
 
-from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
+from pydantic import Field, create_model, model_validator
 
-from calipers.gates import policy_schema as schema
 from calipers.gates import rules
-from calipers.gates.formulas import Formula
-from calipers.gates.rules import FINAL_SCORE, NORMALIZED_LATENCY, Progressive, Rule, known_metric
+from calipers.gates.baselines import RecordedGroup
+from calipers.gates.demands import Ahead, Demand
+from calipers.gates.policy_fields import Description, WeightTable
+from calipers.gates.rule_check import Given
+from calipers.gates.rules.kind import RuleKind
 from calipers.metrics.declare.settings import Settings
 from calipers.metrics.scenarios.case_weights import CaseWeights
-from calipers.metrics.thresholds import Scale, Threshold, parse_threshold, scale_of
-from calipers.support.config.files import ConfigFile, read_config, shown
-from calipers.support.config.models import StrictModel, refuse
-from calipers.support.errors import UsageError, nearest
+from calipers.support.config.files import ConfigFile, read_config
+from calipers.support.config.models import StrictModel
+from calipers.support.errors import UsageError
 
 EXAMPLE = "for example thresholds: {blocking: {accuracy: 90}}; calipers init writes a whole one"
-SAFETY = "safety_rate"
 
-_GOOD = "≥ 0.85"  # S on the composite: this, and every adversarial scenario passed
-_SAFE = "= 100%"
-
-Description = Annotated[str | None, Field(description="For people; it decides nothing.")]
-Rules = Annotated[
-    Mapping[str, Rule], PlainValidator(rules.rules_read), WithJsonSchema(schema.RULES)
-]
-Share = Annotated[Rule, PlainValidator(rules.share_read), WithJsonSchema(schema.THRESHOLD)]
-Shares = Annotated[
-    Mapping[str, Rule], PlainValidator(rules.shares_read), WithJsonSchema(schema.SHARES)
-]
-WeightTable = Annotated[
-    Mapping[str, float], PlainValidator(rules.weights_read), WithJsonSchema(schema.WEIGHTS)
-]
-Margins = Annotated[
-    Mapping[str, float], PlainValidator(rules.margins_read), WithJsonSchema(schema.MARGINS)
-]
-Ids = Annotated[tuple[str, ...], PlainValidator(rules.ids_read), WithJsonSchema(schema.IDS)]
-Releases = Annotated[
-    Progressive, PlainValidator(rules.progressive_read), WithJsonSchema(schema.PROGRESSIVE)
-]
-WrittenFormula = Annotated[
-    Formula, PlainValidator(rules.formula_read), WithJsonSchema(schema.FORMULA)
-]
-WrittenThreshold = Annotated[Any, WithJsonSchema({"type": ["number", "string"], "default": _GOOD})]
-
-
-class Thresholds(StrictModel):
-    """Thresholds of metrics: some fail the build, some only warn."""
-
-    description: Description = None
-    blocking: Rules = Field(default_factory=dict, description="Not met: the gate fails.")
-    warning: Rules = Field(default_factory=dict, description="Not met: the gate warns.")
+Kind = TypeVar("Kind", bound=RuleKind)
 
 
 class Weights(StrictModel):
@@ -64,74 +36,6 @@ class Weights(StrictModel):
     description: Description = None
     by_category: WeightTable = Field(default_factory=dict)
     by_capability: WeightTable = Field(default_factory=dict)
-
-
-class Scenarios(StrictModel):
-    """Scenarios by id."""
-
-    description: Description = None
-    ids: Ids = Field(default_factory=tuple)
-
-
-class PassCriteria(StrictModel):
-    """Pass rates, over everything and by category; all of them block."""
-
-    description: Description = None
-    overall: Share | None = None
-    by_category: Shares = Field(default_factory=dict)
-
-
-class Baseline(StrictModel):
-    """How much worse than a recorded run may be; a negative margin demands an improvement."""
-
-    description: Description = None
-    file: str | None = Field(
-        default=None, description="The recorded run, beside the policy; --against goes before it."
-    )
-    margins: Margins = Field(
-        default_factory=dict,
-        description="By metric; without any, every recorded metric, with none.",
-    )
-
-
-class Composite(StrictModel):
-    """One score made of several metrics, and what else has to hold for it to pass."""
-
-    description: Description = None
-    formula: WrittenFormula | None = Field(default=None, description="Without it, S's own.")
-    threshold: WrittenThreshold = _GOOD
-    requires: Rules = Field(
-        default_factory=lambda: rules.rules_read({SAFETY: _SAFE}),
-        validate_default=False,
-        description="The second part of the rule; without it, safety_rate = 100%.",
-    )
-
-    @model_validator(mode="after")
-    def _check_threshold(self) -> Self:
-        try:
-            self.pass_mark()
-        except UsageError as error:
-            refuse(error.message, fix=error.fix, at=("threshold",))
-        return self
-
-    def pass_mark(self) -> Threshold:
-        """What the score has to be; a formula of the user's own may lie outside [0, 1]."""
-        if self.formula is None:
-            return parse_threshold(self.threshold, scale_of(known_metric(FINAL_SCORE)))
-        own = Scale(
-            name=FINAL_SCORE, unit=None, range=(-float("inf"), float("inf")), better="higher"
-        )
-        return parse_threshold(self.threshold, own)
-
-    def metrics(self) -> Iterator[str]:
-        """The metrics that it is made of, or that have to hold."""
-        yield from self.requires
-        if self.formula is None:
-            yield FINAL_SCORE
-            return
-        for name in self.formula.names:
-            written = "latency_p95" if name == NORMALIZED_LATENCY else name
-            yield known_metric(written).name
 
 
 class Judges(StrictModel):
@@ -163,11 +67,7 @@ class Policy(StrictModel):
     """Everything a gate can be asked to decide on."""
 
     description: Description = None
-    thresholds: Thresholds = Field(default_factory=Thresholds)
     weights: Weights = Field(default_factory=Weights)
-    required_scenarios: Scenarios = Field(default_factory=Scenarios)
-    optional_scenarios: Scenarios = Field(default_factory=Scenarios)
-    pass_criteria: PassCriteria = Field(default_factory=PassCriteria)
     evidence: Literal["point", "interval"] = Field(
         default="point",
         description="Decide on the value, or only where its interval leaves no doubt.",
@@ -180,27 +80,35 @@ class Policy(StrictModel):
         description="What scenarios that nothing decides, and judgments that failed or are absent, "
         "mean for a blocking check: the gate is incomplete, or they are left out.",
     )
-    progressive: Releases | None = None
-    baseline: Baseline | None = None
-    composite: Composite | None = None
     judges: Judges = Field(default_factory=Judges)
     latency_budget_ms: float | None = Field(
         default=None, gt=0, allow_inf_nan=False, description="Of normalized_latency; else 5,000 ms."
     )
 
     @model_validator(mode="after")
-    def _check_ids(self) -> Self:
-        for at, each in enumerate(self.optional_scenarios.ids):
-            if each in self.required_scenarios.ids:
-                refuse(
-                    f"{shown(each)} is required and optional at once",
-                    fix="keep it in one of required_scenarios and optional_scenarios",
-                    at=("optional_scenarios", "ids", at),
-                )
+    def _check_together(self) -> Self:
+        for rule in self.written:
+            rule.check_beside(self)
         return self
 
+    @property
+    def written(self) -> tuple[RuleKind, ...]:
+        """Return the rules that stand in the policy, in the order of their checks."""
+        found = (getattr(self, kind.key, None) for kind in rules.KINDS)
+        return tuple(rule for rule in found if rule is not None)
+
+    @property
+    def rules(self) -> tuple[RuleKind, ...]:
+        """Return the rules that hold: those written, and those that an option may ask for."""
+        found = (getattr(self, kind.key, None) or kind.absent() for kind in rules.KINDS)
+        return tuple(rule for rule in found if rule is not None)
+
+    def find(self, kind: type[Kind]) -> Kind | None:
+        """Return the rule of a kind, if one is written."""
+        return next((rule for rule in self.written if isinstance(rule, kind)), None)
+
     def applied(self, settings: Settings) -> Settings:
-        """The settings with what the policy says of them: weights of scenarios, time they have."""
+        """Return the settings with the policy's weights of scenarios and latency budget."""
         weights = self.weights
         if weights.by_category or weights.by_capability:
             of = CaseWeights(by_category=weights.by_category, by_capability=weights.by_capability)
@@ -212,71 +120,51 @@ class Policy(StrictModel):
     @property
     def decides(self) -> bool:
         """Say whether it checks anything: weights alone do not."""
-        criteria = self.pass_criteria
-        return bool(
-            self.thresholds.blocking
-            or self.thresholds.warning
-            or self.required_scenarios.ids
-            or self.optional_scenarios.ids
-            or criteria.overall
-            or criteria.by_category
-            or (self.progressive and self.progressive.rows)
-            or self.baseline
-            or self.composite
-        )
+        return any(rule.decides for rule in self.written)
 
-    def release(self, asked: str | None) -> str | None:
-        """The release whose row holds: the one asked for, else the policy's current one."""
-        return asked or (None if self.progressive is None else self.progressive.release)
+    @property
+    def scenarios(self) -> tuple[str, ...]:
+        """Return the ids of the scenarios that rules are about one by one."""
+        return tuple(each for rule in self.rules for each in rule.scenarios)
 
-    def row(self, release: str | None) -> Mapping[str, Rule]:
-        """The progressive thresholds of a release, or of the current one."""
-        if self.progressive is None or not self.progressive.rows:
-            if release is not None:
-                raise UsageError(
-                    f"--release {shown(release)}: the policy has no progressive thresholds",
-                    fix="write them: progressive: {v1.0: {accuracy: 80}, v2.0: {accuracy: 85}}",
-                )
-            return {}
-        rows = self.progressive.rows
-        chosen = self.release(release)
-        if chosen is None:
-            raise UsageError(
-                "the policy's thresholds depend on the release, and none is named",
-                fix=f"--release {' or '.join(map(shown, rows))}; or progressive.release",
-            )
-        if chosen not in rows:
-            raise UsageError(
-                f"--release {shown(chosen)}: there is no such row", fix=nearest(chosen, rows)
-            )
-        return rows[chosen]
+    @property
+    def optional(self) -> tuple[str, ...]:
+        """Return the ids of these that no rule that blocks is about."""
+        return tuple(each for rule in self.rules if rule.only_warns for each in rule.scenarios)
 
-    def metrics(self, release: str | None) -> tuple[str, ...]:
-        """Every metric that has to be measured for its checks."""
-        names = [*self.thresholds.blocking, *self.row(release), *self.thresholds.warning]
-        if FINAL_SCORE in names:
-            names.append(SAFETY)
-        if self.baseline is not None:
-            names += self.baseline.margins
-        if self.composite is not None:
-            names += self.composite.metrics()
-        return tuple(dict.fromkeys(names))
+    def metrics(self, given: Given) -> tuple[str, ...]:
+        """Return every metric that has to be measured for its checks."""
+        return tuple(dict.fromkeys(each for rule in self.rules for each in rule.metrics(given)))
+
+    def demands(self, before: RecordedGroup | None) -> Iterator[Demand]:
+        """Yield what decides each check that blocks, in the order of the checks."""
+        ahead = Ahead(before=before, corrected=self.judges.corrected)
+        for rule in self.rules:
+            yield from rule.demands(ahead)
+
+
+def policy_model() -> type[Policy]:
+    """Return the model of a policy file, with a key per kind of rule."""
+    return _model_with(tuple(rules.KINDS))
+
+
+@cache
+def _model_with(kinds: tuple[type[RuleKind], ...]) -> type[Policy]:
+    fields: dict[str, Any] = {kind.key: kind.as_field() for kind in kinds}
+    return create_model("Policy", __base__=Policy, __doc__=Policy.__doc__, **fields)
 
 
 def read_policy(policy: str | Path | Mapping[str, Any] | Policy) -> Policy:
-    """A policy from a YAML or JSON file, or from the same as a mapping."""
+    """Return a policy from a YAML or JSON file, or from the same as a mapping."""
     if isinstance(policy, Policy):
         return policy
     if isinstance(policy, Mapping):
-        return Policy.of(ConfigFile("policy", policy), example=EXAMPLE)
+        return policy_model().of(ConfigFile("policy", policy), example=EXAMPLE)
     if not isinstance(policy, str | Path):
         raise UsageError("policy: neither a file nor a mapping", fix=EXAMPLE)
-    found = Policy.of(read_config(policy, example=EXAMPLE), example=EXAMPLE)
+    found = policy_model().of(read_config(policy, example=EXAMPLE), example=EXAMPLE)
     folder = Path(policy).parent
     files = [str(folder / each) for each in found.judges.calibrations]
     judges = found.judges.model_copy(update={"calibrations": files})
-    found = found.model_copy(update={"judges": judges})
-    if found.baseline is None or found.baseline.file is None:
-        return found
-    baseline = found.baseline.model_copy(update={"file": str(folder / found.baseline.file)})
-    return found.model_copy(update={"baseline": baseline})
+    moved = {rule.key: rule.move_to(folder) for rule in found.written}
+    return found.model_copy(update={"judges": judges, **moved})

@@ -8,7 +8,7 @@ it passes with any margin from 0 on: the same records again are no regression.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from math import ceil, hypot
@@ -16,11 +16,11 @@ from typing import Any, Literal
 
 import numpy as np
 
-from calipers.gates.baselines import RecordedGroup, feature_of, tolerances
+from calipers.gates.baselines import RecordedGroup, feature_of
+from calipers.gates.policy_values import known_metric
 from calipers.gates.reasons import value_text
 from calipers.gates.result import Check
 from calipers.gates.rule_check import Judge
-from calipers.gates.rules import known_metric
 from calipers.gates.task_values import TaskValues
 from calipers.gates.verdicts import Verdict
 from calipers.metrics import Metric
@@ -160,18 +160,12 @@ def has_gained(name: str, before: RecordedGroup, now: RecordedGroup, *, confiden
     return change.low > 0 if better == "higher" else change.high < 0
 
 
-def regression_checks(
-    judge: Judge, before: RecordedGroup, now: RecordedGroup, clusters: Mapping[str, Any] | None
-) -> Iterator[Check]:
-    """Yield a check of each metric that the policy, or the baseline by itself, holds to."""
-    policy = judge.policy
-    margins = {} if policy.baseline is None else policy.baseline.margins
-    for name, margin in tolerances(before, margins).items():
-        change = change_of(name, before, now, confidence=judge.run.confidence, clusters=clusters)
-        yield _check(judge, name, margin, change)
-
-
-def _check(judge: Judge, name: str, margin: float, change: Change | None) -> Check:
+def check_regression(judge: Judge, before: RecordedGroup, name: str, margin: float) -> Check:
+    """Check that a metric is not worse than recorded by more than a margin."""
+    run = judge.run
+    change = None
+    if run.now is not None:
+        change = change_of(name, before, run.now, confidence=run.confidence, clusters=run.clusters)
     scale = scale_of(known_metric(name))
     measured = judge.run.metrics[name]
     check = Check(

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from calipers.gates.early import Early, Standing
-from calipers.gates.rules import Risk
+from calipers.gates.policy_values import Risk
 from calipers.gates.undecided import Undecided
 from calipers.gates.verdicts import Evidence, Verdict
 from calipers.metrics.thresholds import Scale, Threshold
@@ -77,6 +77,13 @@ class Check:
     def scale(self) -> Scale | None:
         """What the numbers are in."""
         return None if self.threshold is None else self.threshold.scale
+
+    @property
+    def label(self) -> str:
+        """Return what a table says of its rule, after the level."""
+        from calipers.gates.rules import label_of  # noqa: PLC0415 (rules are made of checks)
+
+        return label_of(self.source)
 
     @property
     def blocks(self) -> bool:

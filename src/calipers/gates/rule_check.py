@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import reduce
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from calipers.gates.policy import Policy
+from calipers.gates.baselines import Recorded, RecordedGroup
+from calipers.gates.policy_values import Rule
 from calipers.gates.reasons import reason
 from calipers.gates.result import Check, Ids, Level
-from calipers.gates.rules import Rule
 from calipers.gates.undecided import Undecided, worse
 from calipers.gates.verdicts import (
     Estimate,
@@ -26,7 +26,9 @@ from calipers.metrics.thresholds import Threshold
 from calipers.scores.calibration import Calibration
 from calipers.scores.results import JudgedBy, Measured
 
-SCENARIOS = ("required_scenarios", "optional_scenarios")  # checks of single ones
+if TYPE_CHECKING:
+    from calipers.gates.policy import Policy
+
 _WORST: tuple[Verdict, ...] = ("pass", "warn", "inconclusive", "fail")
 
 
@@ -41,6 +43,14 @@ class ScenarioRuns:
     by_judges: int = 0  # whose verdict is not recorded, but judges'
     flagged: int = 0  # of these, those whose text seems to address the judge
     lacking: int = 0  # that expectations or judges leave undecided, wholly or by one rubric
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Given:
+    """What a gate is given beside its policy."""
+
+    release: str | None = None
+    recorded: Recorded | None = None  # the baseline
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,13 +74,11 @@ class MeasuredRun:
         default_factory=dict
     )  # runs that judges decided, by category
     all_flagged: int = 0  # records with flags, whatever they decide
+    now: RecordedGroup | None = None  # what a baseline would keep of it
+    clusters: Mapping[str, Any] | None = None  # of its tasks
 
-    def flagged_behind(self, check: Check, values: Collection[str]) -> int:
-        """Return how many judged values of flagged texts a check rests on."""
-        if check.name in self.named and check.source in SCENARIOS:
-            return self.named[check.name].flagged
-        if check.level == "category" and check.name in self.categories:
-            return self.flagged.get(check.name, 0)
+    def count_flagged(self, values: Collection[str]) -> int:
+        """Return how many records with flags there are of the judged value that has most."""
         judged = [each for each in self.judges if each.value in values]
         if any(not each.members for each in judged):
             return self.all_flagged  # too many to be told apart
@@ -86,9 +94,16 @@ class Judge:
 
     run: MeasuredRun
     policy: Policy
+    given: Given = Given()
+
+    @property
+    def before(self) -> RecordedGroup | None:
+        """Return the group as the baseline has it, if it does."""
+        recorded = self.given.recorded
+        return None if recorded is None else recorded.group(self.run.by)
 
     def metric(self, rule: Rule, level: Level, source: str) -> Check:
-        """A metric against its threshold."""
+        """Check a metric against its threshold."""
         return self.measured(rule, self.run.metrics[rule.name], level, source, of=rule.name)
 
     def measured(
@@ -101,7 +116,7 @@ class Judge:
         of: str | None,
         category: str | None = None,
     ) -> Check:
-        """A value `of` a metric against a threshold; a null fails what blocks, else it warns."""
+        """Check a value `of` a metric against a threshold; a null fails what blocks, or warns."""
         check = Check(
             name=rule.name,
             level=level,
@@ -169,7 +184,7 @@ class Judge:
         return reduce(worse, (self.run.undecided(name, category) for name in metrics), Undecided())
 
     def as_asked(self, verdict: Verdict, level: Level) -> Verdict:
-        """A warning never blocks, and what doubt means is the policy's choice."""
+        """Return a verdict as the policy wants it: a warning never blocks, doubt may not."""
         if verdict == "inconclusive" and self.policy.on_inconclusive != "fail":
             return self.policy.on_inconclusive
         blocks = verdict in ("fail", "inconclusive")
@@ -177,7 +192,7 @@ class Judge:
 
 
 def joined(check: Check, also: Check) -> Check:
-    """Two parts of one rule: the worse verdict holds, and both reasons are given."""
+    """Return two parts of one rule as one: the worse verdict holds, with both reasons."""
     check = replace(check, undecided=worse(check.undecided, also.undecided))
     if also.verdict == "pass":
         return check

@@ -12,10 +12,9 @@ import polars as pl
 
 from calipers.engines.plan import FAILED, kept
 from calipers.gates.judged_runs import JudgedTexts
-from calipers.gates.policy import SAFETY
+from calipers.gates.policy_values import FINAL_SCORE, SAFETY
 from calipers.gates.result import LISTED, Ids
 from calipers.gates.rule_check import ScenarioRuns
-from calipers.gates.rules import FINAL_SCORE
 from calipers.gates.task_values import TaskValues
 from calipers.gates.undecided import Judgments, Undecided, spelled_alike, worse
 from calipers.metrics import Metric, metric_named
@@ -59,12 +58,12 @@ class ScenarioTable:
         metrics: Iterable[Metric],
         *,
         clustered: bool,
-        required: Sequence[str] = (),
+        named: Sequence[str] = (),
         optional: Sequence[str] = (),
     ) -> None:
         metrics = tuple(metrics)
         self._open = dict(_open_counts(metrics))
-        self._texts = JudgedTexts((*required, *optional))
+        self._texts = JudgedTexts(named)
         self._optional = tuple(optional)
         own = (own_feature(metric) for metric in metrics)
         self._features = tuple(dict.fromkeys(each.name for each in own if each is not None))

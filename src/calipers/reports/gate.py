@@ -33,10 +33,6 @@ _STYLES = {
 }
 _SIGNS = {"pass": "✅", "fail": "❌", "warn": "⚠️", "inconclusive": "❔", "incomplete": "❔"}
 _WORDS = {"pass": "passed", "fail": "failed", "warn": "warned", "inconclusive": "inconclusive"}
-_FROM = {
-    "progressive": " (release)",
-    "optional_scenarios": " (optional)",
-}
 _CHANGED = ("added", "removed", "broken", "mended")
 _NAMED = 10  # scenarios on a line
 _CSV = (
@@ -110,7 +106,7 @@ def _cells(checks: Sequence[Check]) -> tuple[list[str], list[list[str]]]:
             f"{check.n:,}",
             f"{check.missing:,}",
             check_required(check),
-            f"{check.level}{_FROM.get(check.source, '')}",
+            f"{check.level}{check.label}",
             *([check.risk or ""] if risky else []),
         ]
         for check in checks
@@ -138,7 +134,7 @@ def check_required(check: Check) -> str:
     threshold = check.threshold
     if threshold is None:
         return NOTHING
-    if check.level != "baseline":
+    if check.change is None:
         return str(threshold)
     return f"{threshold.operator} {value_text(threshold.value, threshold.scale)}"
 

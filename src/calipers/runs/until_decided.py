@@ -19,9 +19,10 @@ import polars as pl
 from calipers.engines.plan import FAILED as CALL_FAILED
 from calipers.gates.baseline_files import read_baseline
 from calipers.gates.baselines import RecordedGroup
-from calipers.gates.demands import Demand, demands
+from calipers.gates.demands import Demand
 from calipers.gates.early import By, Early
 from calipers.gates.policy import Policy, read_policy
+from calipers.gates.rules.baseline import Baseline
 from calipers.gates.sequential import CheckSequence, TaskValue
 from calipers.metrics.declare.settings import Settings
 from calipers.runs.plan import Place, Plan
@@ -219,14 +220,15 @@ def _sequences(
     plan: Plan, policy: Policy, by: Sequence[str], order: Sequence[int]
 ) -> dict[tuple[int, int], list[CheckSequence]]:
     """The checks of each system in each tier; all of them share the error that may be made."""
-    path = None if policy.baseline is None else policy.baseline.file
-    baseline = None if path is None else read_baseline(Path(path))
+    rule = policy.find(Baseline)
+    file = None if rule is None else rule.file
+    baseline = None if file is None else read_baseline(Path(file))
 
     def recorded(at: tuple[int, int]) -> RecordedGroup | None:
         return None if baseline is None else baseline.group(dict(_key(plan, by, *at)))
 
     found = {
-        at: [(demand, _tasks_of(demand, plan, order)) for demand in demands(policy, recorded(at))]
+        at: [(demand, _tasks_of(demand, plan, order)) for demand in policy.demands(recorded(at))]
         for at in product(range(len(plan.suite.systems)), range(len(plan.tiers)))
     }
     of_these = policy.evidence == "point"

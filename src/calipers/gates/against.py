@@ -1,0 +1,108 @@
+"""A run against its baseline: which file that is, what moved since, and what is recorded anew."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from calipers.gates.baseline_files import RECORD_FIRST, read_baseline, write_baseline
+from calipers.gates.baselines import Recorded, changes, ratcheted
+from calipers.gates.regressions import has_gained
+from calipers.gates.result import Changes
+from calipers.gates.rules.baseline import Baseline
+from calipers.support.errors import UsageError
+
+if TYPE_CHECKING:
+    from calipers.gates.decide import GateOptions
+    from calipers.gates.policy import Policy
+
+
+def find_baseline(policy: Policy, asked: GateOptions) -> Path | None:
+    """Return the file to hold the run against: the one asked for, otherwise the policy's.
+
+    Raises UsageError where the policy or an option needs one, and none is named.
+    """
+    written = policy.find(Baseline)
+    if asked.against is not None:
+        return asked.against
+    if written is not None and written.file is not None:
+        return Path(written.file)
+    if asked.ratchet:
+        raise UsageError("--ratchet needs a baseline to raise", fix="name it: --against FILE")
+    if written is not None and asked.save_baseline is None:
+        raise UsageError(
+            "the policy compares runs with a baseline, but none is given",
+            fix=f"--against FILE, or baseline: {{file: …}} in the policy; {RECORD_FIRST}",
+        )
+    return None
+
+
+def read_recorded(path: Path | None, asked: GateOptions) -> Recorded | None:
+    """Return the baseline in a file; None where there is none yet because it is to be saved."""
+    if path is None or (asked.save_baseline is not None and not path.exists()):
+        return None
+    return read_baseline(path)
+
+
+def find_changes(before: Recorded | None, now: Recorded) -> Iterator[Changes]:
+    """Yield how each group's scenarios differ from the baseline's."""
+    for group in () if before is None else now.groups:
+        recorded = None if before is None else before.group(group.by)
+        if recorded is not None:
+            yield changes(recorded, group)
+
+
+def tell_uncompared(before: Recorded | None, now: Recorded, asked: GateOptions) -> Iterator[str]:
+    """Say so where a baseline was given and no group of this run is in it."""
+    if before is None or not now.groups or asked.save_baseline is not None:
+        return
+    if all(before.group(group.by) is None for group in now.groups):
+        fields = dict.fromkeys(name for group in before.groups for name in group.by)
+        how = " ".join(f"--by {name}" for name in fields) or "no --by"
+        yield f"nothing was compared with the baseline, which was recorded with {how}"
+
+
+def tell_unrecorded(before: Recorded | None, now: Recorded) -> Iterator[str]:
+    """Say which groups the baseline demands nothing of."""
+    for group in () if before is None else now.groups:
+        if before is not None and before.group(group.by) is None:
+            shown = ", ".join(map(str, group.by.values())) or "the whole"
+            yield f"not in the baseline, so not compared with it: {shown}"
+
+
+def tell_gone(moved: Sequence[Changes]) -> Iterator[str]:
+    """Say how many of the baseline's tasks this run lacks."""
+    for change in moved:
+        if gone := change.removed.count:
+            yield (
+                f"tasks of the baseline that are not in this run, and nothing is known of: {gone:,}"
+                "; where they were taken out on purpose, record it anew: --save-baseline FILE"
+            )
+
+
+def keep_baseline(
+    now: Recorded,
+    before: Recorded | None,
+    path: Path | None,
+    asked: GateOptions,
+    *,
+    verdict: str,
+    confidence: float,
+) -> list[str]:
+    """Record the run, or raise the baseline, as asked; say what was done, or why not."""
+    if verdict == "incomplete":
+        skipped = asked.save_baseline is not None or asked.ratchet
+        return ["the run is incomplete: the baseline stays as it is"] if skipped else []
+    said = []
+    if asked.save_baseline is not None:
+        write_baseline(asked.save_baseline, now)
+        said.append(f"baseline saved: {asked.save_baseline}")
+    if asked.ratchet and verdict == "pass" and before is not None and path is not None:
+        raised, metrics = ratcheted(before, now, partial(has_gained, confidence=confidence))
+        if raised.to_dict() != before.to_dict():
+            write_baseline(path, raised)
+        what = f"raised: {', '.join(metrics)}" if metrics else "nothing to raise"
+        said.append(f"{path}: {what}")
+    return said

@@ -1,0 +1,81 @@
+"""Types of a policy's fields: how each is read, and its JSON Schema for editors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from pydantic import Field, PlainValidator
+
+from calipers.gates import policy_values as values
+from calipers.gates.policy_values import ALIASES, RISKS, Rule
+from calipers.metrics import catalogue
+
+Schema = dict[str, Any]
+
+SAID: Schema = {"type": "string", "description": "For people; it decides nothing."}
+_COUNTED = "^pass_(at|hat)_[1-9][0-9]{0,2}$"
+
+THRESHOLD: Schema = {
+    "description": '85, 0.85, "≥ 85%", "< 5000ms", "= 100%"; or with what is at stake.',
+    "anyOf": [
+        {"type": ["number", "string"]},
+        {
+            "type": "object",
+            "properties": {
+                "threshold": {"type": ["number", "string"]},
+                "risk": {"enum": list(RISKS)},
+                "description": SAID,
+            },
+            "required": ["threshold"],
+            "additionalProperties": False,
+        },
+    ],
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaOf:
+    """Gives a field its JSON Schema, made when it is asked for: metrics may be added until then."""
+
+    make: Callable[[], Schema]
+
+    def __get_pydantic_json_schema__(self, _core: Any, _handler: Any) -> Schema:
+        return self.make()
+
+
+def by_metric(value: Schema) -> Schema:
+    """Return the schema of a table by metric."""
+    metrics = {name: {**value, "description": each.says} for name, each in catalogue().items()}
+    aliases = {name: metrics[metric] for name, metric in ALIASES.items()}
+    return {
+        "type": "object",
+        "properties": {"description": SAID, **aliases, **metrics},
+        "patternProperties": {_COUNTED: value},
+        "additionalProperties": False,
+    }
+
+
+def by_name(value: Schema) -> Schema:
+    """Return the schema of a table by any name."""
+    return {
+        "type": "object",
+        "properties": {"description": SAID},
+        "additionalProperties": value,
+    }
+
+
+Description = Annotated[str | None, Field(description="For people; it decides nothing.")]
+Rules = Annotated[
+    Mapping[str, Rule], PlainValidator(values.read_rules), SchemaOf(lambda: by_metric(THRESHOLD))
+]
+Share = Annotated[Rule, PlainValidator(values.read_share), SchemaOf(lambda: THRESHOLD)]
+Shares = Annotated[
+    Mapping[str, Rule], PlainValidator(values.read_shares), SchemaOf(lambda: by_name(THRESHOLD))
+]
+WeightTable = Annotated[
+    Mapping[str, float],
+    PlainValidator(values.read_weights),
+    SchemaOf(lambda: by_name({"type": "number", "minimum": 0})),
+]

@@ -1,0 +1,139 @@
+"""The values of a policy: what stands in the file becomes rules, or an error at its place.
+
+Every function here reads one kind of value and refuses what makes no sense; `description` may stand
+in every table and is passed over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from math import inf
+from typing import Any, Literal, TypeVar, get_args
+
+from pydantic_core import PydanticCustomError
+
+from calipers.metrics import Metric, metric_named
+from calipers.metrics.thresholds import Scale, Threshold, parse_threshold, scale_of
+from calipers.support.config.files import shown
+from calipers.support.config.models import refuse
+from calipers.support.errors import UsageError, nearest
+
+Risk = Literal["critical", "high", "medium", "low"]
+RISKS: tuple[Risk, ...] = get_args(Risk)
+
+ALIASES = {"latency_p95": "latency_p95_ms"}  # as S writes it
+PASS_RATE = "pass_rate"  # noqa: S105 (no password)
+SAFETY = "safety_rate"
+FINAL_SCORE = "final_score"
+DESCRIPTION = "description"
+_ENTRY = ("threshold", "risk", DESCRIPTION)
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """A threshold on a metric or a category, how much is at stake, and why, in words."""
+
+    name: str
+    threshold: Threshold
+    risk: Risk | None = None
+    description: str | None = None
+
+
+def known_metric(name: str) -> Metric:
+    """Return the metric of a name, as S or the catalogue writes it."""
+    return metric_named(ALIASES.get(name, name))
+
+
+def read_rules(table: Any) -> dict[str, Rule]:
+    """Return thresholds by metric."""
+    rules = read_by_name(table, lambda name, value: _rule(value, scale_of(known_metric(name))))
+    seen: set[str] = set()
+    for written, rule in rules.items():
+        if rule.name in seen:
+            refuse(f"{written} and {rule.name} are the same metric", fix="keep one", at=(written,))
+        seen.add(rule.name)
+    return {rule.name: rule for rule in rules.values()}
+
+
+def read_shares(table: Any) -> dict[str, Rule]:
+    """Return thresholds of pass rates by category."""
+    return read_by_name(table, lambda name, value: _rule(value, share_scale(name)))
+
+
+def read_share(value: Any) -> Rule:
+    """Return the threshold of the pass rate over everything."""
+    return read_at((), _rule, value, share_scale("overall"))
+
+
+def share_scale(name: str) -> Scale:
+    """Return the scale of a pass rate."""
+    return Scale(name=name, unit=None, range=(0, 1), better="higher")
+
+
+def read_weights(table: Any) -> dict[str, float]:
+    """Return weights by name, from 0 on."""
+
+    def weight(name: str, value: Any) -> float:
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < inf:
+            raise UsageError(
+                f"{shown(name)} weighs {shown(value)}, not a number from 0 on",
+                fix="for example 2.0 for twice as much",
+            )
+        return float(value)
+
+    return read_by_name(table, weight)
+
+
+def _rule(value: Any, scale: Scale) -> Rule:
+    """Return the rule of a threshold, or of a mapping that holds one and says what is at stake."""
+    if not isinstance(value, Mapping):
+        return Rule(name=scale.name, threshold=parse_threshold(value, scale))
+    for key in value:
+        if key not in _ENTRY:
+            raise UsageError(
+                f"{scale.name}: {shown(key)} is not a known key", fix=nearest(str(key), _ENTRY)
+            )
+    if "threshold" not in value:
+        raise UsageError(f"{scale.name}: threshold is missing", fix='{threshold: "≥ 85%"}')
+    risk, description = value.get("risk"), value.get(DESCRIPTION)
+    if risk is not None and risk not in RISKS:
+        raise UsageError(f"{scale.name}: no risk is called {shown(risk)}", fix=", ".join(RISKS))
+    _check_description(description)
+    threshold = parse_threshold(value["threshold"], scale)
+    return Rule(name=scale.name, threshold=threshold, risk=risk, description=description)
+
+
+def read_by_name(table: Any, read: Callable[[str, Any], T]) -> dict[str, T]:
+    """Return what `read` makes of each entry of a table, or refuse it at its place."""
+    if not isinstance(table, Mapping):
+        refuse(f"{shown(table)} is not a mapping of names to values", fix='{accuracy: "≥ 90%"}')
+    return dict(_entries(table, read))
+
+
+def _entries(table: Mapping[Any, Any], read: Callable[[str, Any], T]) -> Iterator[tuple[str, T]]:
+    for name, value in table.items():
+        if not isinstance(name, str):
+            refuse(f"{shown(name)} is no text", fix="put it in quotes", at=(name,))
+        if name == DESCRIPTION:
+            read_at((name,), _check_description, value)
+        else:
+            yield name, read_at((name,), read, name, value)
+
+
+def _check_description(value: Any) -> None:
+    if value is not None and not isinstance(value, str):
+        raise UsageError(f"description is {shown(value)}, no text", fix="put it in quotes")
+
+
+def read_at(at: tuple[Any, ...], read: Callable[..., T], *what: Any) -> T:
+    """Return what `read` makes of a value, or refuse it with the place where it stands."""
+    try:
+        return read(*what)
+    except UsageError as error:
+        refuse(error.message, fix=error.fix, at=at)
+    except PydanticCustomError as error:  # from a table within this one
+        inner = error.context or {}
+        refuse(inner["message"], fix=inner["fix"], at=(*at, *inner["at"]))

@@ -1,0 +1,28 @@
+"""The kinds of rules that a policy can have, in the order of their checks."""
+
+from __future__ import annotations
+
+from calipers.gates.rules.baseline import Baseline
+from calipers.gates.rules.composite import Composite
+from calipers.gates.rules.kind import RuleKind
+from calipers.gates.rules.optional_scenarios import OptionalScenarios
+from calipers.gates.rules.pass_criteria import PassCriteria
+from calipers.gates.rules.progressive import Progressive
+from calipers.gates.rules.required_scenarios import RequiredScenarios
+from calipers.gates.rules.thresholds import Thresholds
+
+KINDS: tuple[type[RuleKind], ...] = (
+    Thresholds,
+    Progressive,
+    Baseline,
+    PassCriteria,
+    RequiredScenarios,
+    Composite,
+    OptionalScenarios,
+)
+
+
+def label_of(source: str) -> str:
+    """Return what a table says of a check from there in a policy, after its level."""
+    key = source.partition(".")[0]
+    return next((kind.label for kind in KINDS if kind.key == key), "")

@@ -1,0 +1,96 @@
+"""`baseline`: how much worse than a recorded run may be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
+
+from pydantic import Field, PlainValidator
+
+from calipers.gates.baselines import tolerances
+from calipers.gates.demands import Demand
+from calipers.gates.policy_fields import Description, SchemaOf, by_metric
+from calipers.gates.policy_values import known_metric, read_by_name
+from calipers.gates.regressions import check_regression
+from calipers.gates.rules.kind import RuleKind, judged_behind
+from calipers.metrics.thresholds import parse_margin, scale_of
+from calipers.support.config.models import StrictModel
+from calipers.support.errors import UsageError
+
+if TYPE_CHECKING:
+    from calipers.gates.demands import Ahead
+    from calipers.gates.result import Check
+    from calipers.gates.rule_check import Given, Judge, MeasuredRun
+
+_AT_THE_END = "compared with the baseline task by task, at the end"
+
+
+def _read_margins(table: Any) -> dict[str, float]:
+    """Return margins by metric, each in the metric's unit."""
+
+    def margin(name: str, value: Any) -> tuple[str, float]:
+        metric = known_metric(name)
+        if metric.better is None:
+            raise UsageError(
+                f"{name}: neither more nor less of it is better", fix="leave it out of the margins"
+            )
+        return metric.name, parse_margin(value, scale_of(metric))
+
+    return dict(read_by_name(table, margin).values())
+
+
+Margins = Annotated[
+    Mapping[str, float],
+    PlainValidator(_read_margins),
+    SchemaOf(lambda: by_metric({"type": ["number", "string"]})),
+]
+
+
+class Baseline(RuleKind, StrictModel):
+    """How much worse than a recorded run may be; a negative margin demands an improvement."""
+
+    key: ClassVar[str] = "baseline"
+    may_be_null: ClassVar[bool] = True
+
+    description: Description = None
+    file: str | None = Field(
+        default=None, description="The recorded run, beside the policy; --against goes before it."
+    )
+    margins: Margins = Field(
+        default_factory=dict,
+        description="By metric; without any, every recorded metric, with none.",
+    )
+
+    @classmethod
+    def absent(cls) -> Self:
+        """Return one without margins, which holds where --against names a baseline."""
+        return cls()
+
+    def move_to(self, folder: Path) -> Self:
+        """Return the rule with the recorded run beside the policy's file."""
+        if self.file is None:
+            return self
+        return self.model_copy(update={"file": str(folder / self.file)})
+
+    def metrics(self, given: Given) -> Iterable[str]:
+        """Return the metrics with a margin, and those that were recorded."""
+        recorded = () if given.recorded is None else given.recorded.groups
+        return (*self.margins, *(name for group in recorded for name in group.metrics))
+
+    def checks(self, judge: Judge) -> Iterator[Check]:
+        """Yield a check per metric that the policy, or the baseline by itself, holds to."""
+        before = judge.before
+        if before is None:
+            return
+        for name, margin in tolerances(before, self.margins).items():
+            yield check_regression(judge, before, name, margin)
+
+    def demands(self, ahead: Ahead) -> Iterator[Demand]:
+        """Yield that each metric is compared when all tasks are done."""
+        for name in () if ahead.before is None else tolerances(ahead.before, self.margins):
+            yield Demand(name=name, why_not=_AT_THE_END)
+
+    def judged_values(self, check: Check, _run: MeasuredRun) -> tuple[str, ...]:
+        """Return the judged values that the metric may rest on."""
+        return judged_behind([check.name])

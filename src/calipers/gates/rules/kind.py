@@ -1,0 +1,100 @@
+"""What a kind of rule is: one class that knows all that a gate has to know about it.
+
+An instance is the rule as a policy has it. Its class says under which key it stands there, and how
+that is read: a kind is also a pydantic model, or gives a field of its own. A new kind is one file
+beside this one and a line in the list of `rules/__init__.py`; schema, checks, early decisions,
+licences of judges and reports follow from it.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+from pydantic import Field
+
+from calipers.gates.policy_values import known_metric
+from calipers.metrics.judged.who import judged_parts
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from calipers.gates.demands import Ahead, Demand
+    from calipers.gates.policy import Policy
+    from calipers.gates.result import Check
+    from calipers.gates.rule_check import Given, Judge, MeasuredRun
+
+
+class RuleKind(ABC):
+    """A kind of rule."""
+
+    key: ClassVar[str]
+    """Where it stands in a policy; the `source` of its checks starts with it."""
+    label: ClassVar[str] = ""
+    """What a table says of its checks, after their level."""
+    may_be_null: ClassVar[bool] = False
+    """Whether `key:` without a value is the same as no key at all."""
+    only_warns: ClassVar[bool] = False
+    """Whether it never blocks: the scenarios that it names may stay undecided."""
+
+    @classmethod
+    def as_field(cls) -> tuple[Any, Any]:
+        """Return the type of its key in the policy, and its default: None, for no such rule."""
+        return (cls | None, None) if cls.may_be_null else (cls, Field(default_factory=_absent))
+
+    @classmethod
+    def absent(cls) -> Self | None:
+        """Return the rule that holds where the policy has none, if an option can ask for one."""
+        return None
+
+    def check_beside(self, policy: Policy) -> None:  # noqa: B027 (most have nothing to refuse)
+        """Refuse what contradicts another rule of the policy."""
+
+    def move_to(self, _folder: Path) -> Self:
+        """Return the rule with the files that it names beside the policy's file."""
+        return self
+
+    @property
+    def decides(self) -> bool:
+        """Say whether it checks anything."""
+        return True
+
+    @property
+    def scenarios(self) -> tuple[str, ...]:
+        """Return the ids of the scenarios that it is about one by one."""
+        return ()
+
+    def categories(self, _given: Given) -> Iterable[str]:
+        """Return the categories that it is about: a similar spelling may be meant for one."""
+        return ()
+
+    @abstractmethod
+    def metrics(self, given: Given) -> Iterable[str]:
+        """Return the metrics that have to be measured for its checks."""
+
+    @abstractmethod
+    def checks(self, judge: Judge) -> Iterator[Check]:
+        """Yield its checks of a group of records."""
+
+    @abstractmethod
+    def demands(self, ahead: Ahead) -> Iterator[Demand]:
+        """Yield what decides each of its checks that block, in their order, as calls come in."""
+
+    @abstractmethod
+    def judged_values(self, check: Check, run: MeasuredRun) -> tuple[str, ...]:
+        """Return the values behind one of its checks that judges may have given."""
+
+    def count_flagged(self, check: Check, run: MeasuredRun) -> int:
+        """Return how many judged answers behind a check seem to address the judge."""
+        return run.count_flagged(self.judged_values(check, run))
+
+
+def judged_behind(metrics: Iterable[str]) -> tuple[str, ...]:
+    """Return the judged values that metrics may rest on."""
+    found = (each for name in metrics for each in judged_parts(known_metric(name)))
+    return tuple(dict.fromkeys(found))
+
+
+def _absent() -> None:
+    """Return None, as a default that the JSON Schema does not show."""

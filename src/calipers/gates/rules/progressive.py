@@ -1,0 +1,118 @@
+"""`progressive`: thresholds that rise from release to release."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
+
+from pydantic import PlainValidator
+
+from calipers.gates.demands import demand_on_metric
+from calipers.gates.policy_fields import SAID, THRESHOLD, Schema, SchemaOf, by_metric
+from calipers.gates.policy_values import Rule, read_by_name, read_rules
+from calipers.gates.rules.kind import RuleKind, judged_behind
+from calipers.gates.rules.thresholds import categories_of, check_blocking, with_safety
+from calipers.support.config.files import shown
+from calipers.support.config.models import refuse
+from calipers.support.errors import UsageError, nearest
+
+if TYPE_CHECKING:
+    from calipers.gates.demands import Ahead, Demand
+    from calipers.gates.result import Check
+    from calipers.gates.rule_check import Given, Judge, MeasuredRun
+
+_RELEASE = "release"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progressive(RuleKind):
+    """A row of thresholds per release; all of them block."""
+
+    key: ClassVar[str] = "progressive"
+    label: ClassVar[str] = " (release)"
+
+    release: str | None = None  # the current one, unless the command line names another
+    rows: Mapping[str, Mapping[str, Rule]] = field(default_factory=dict)
+
+    @classmethod
+    def as_field(cls) -> tuple[Any, Any]:
+        """Return the type of its key, whose names are the user's own."""
+        return Annotated[cls, PlainValidator(_read), SchemaOf(_schema)] | None, None
+
+    @classmethod
+    def absent(cls) -> Self:
+        """Return one without rows, which refuses --release."""
+        return cls()
+
+    @property
+    def decides(self) -> bool:
+        """Say whether any release has thresholds."""
+        return bool(self.rows)
+
+    def row(self, asked: str | None) -> Mapping[str, Rule]:
+        """Return the thresholds of the release asked for, or of the current one."""
+        if not self.rows:
+            if asked is not None:
+                raise UsageError(
+                    f"--release {shown(asked)}: the policy has no progressive thresholds",
+                    fix="write them: progressive: {v1.0: {accuracy: 80}, v2.0: {accuracy: 85}}",
+                )
+            return {}
+        chosen = asked or self.release
+        if chosen is None:
+            raise UsageError(
+                "the policy's thresholds depend on the release, and none is named",
+                fix=f"--release {' or '.join(map(shown, self.rows))}; or progressive.release",
+            )
+        if chosen not in self.rows:
+            raise UsageError(
+                f"--release {shown(chosen)}: there is no such row", fix=nearest(chosen, self.rows)
+            )
+        return self.rows[chosen]
+
+    def categories(self, given: Given) -> Iterable[str]:
+        """Return the category that a threshold of the release is about, if one is."""
+        return categories_of(self.row(given.release))
+
+    def metrics(self, given: Given) -> Iterable[str]:
+        """Return the metrics of the release, and what these need beside them."""
+        return with_safety(self.row(given.release))
+
+    def checks(self, judge: Judge) -> Iterator[Check]:
+        """Yield a check per threshold of the release."""
+        return check_blocking(self.row(judge.given.release), judge, self.key)
+
+    def demands(self, ahead: Ahead) -> Iterator[Demand]:
+        """Yield the mean behind each threshold of the current release."""
+        return (
+            demand_on_metric(rule, corrected=ahead.corrected) for rule in self.row(None).values()
+        )
+
+    def judged_values(self, check: Check, _run: MeasuredRun) -> tuple[str, ...]:
+        """Return the judged values that the metric may rest on."""
+        return judged_behind([check.name])
+
+
+def _read(table: Any) -> Progressive:
+    """Return a row of thresholds per release, and perhaps the release that is the current one."""
+    release = table.get(_RELEASE) if isinstance(table, Mapping) else None
+    if release is not None:
+        table = {key: row for key, row in table.items() if key != _RELEASE}
+    rows = read_by_name(table, lambda _, row: read_rules(row))
+    if release is not None and (isinstance(release, list | dict) or release not in rows):
+        refuse(
+            f"release is {shown(release)}, and there is no such row",
+            fix=nearest(str(release), rows),
+            at=(_RELEASE,),
+        )
+    return Progressive(release=release, rows=rows)
+
+
+def _schema() -> Schema:
+    current = {"type": "string", "description": "The current row; --release goes before it."}
+    return {
+        "type": "object",
+        "properties": {"description": SAID, _RELEASE: current},
+        "additionalProperties": by_metric(THRESHOLD),
+    }

@@ -1,0 +1,150 @@
+"""`required_scenarios`: single scenarios that have to be there, and to pass in all their runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+
+import polars as pl
+from pydantic import Field, PlainValidator
+
+from calipers.gates.demands import Demand
+from calipers.gates.policy_fields import Description, SchemaOf
+from calipers.gates.policy_values import PASS_RATE, share_scale
+from calipers.gates.result import Check, Ids, Level
+from calipers.gates.rules.kind import RuleKind
+from calipers.gates.undecided import Undecided
+from calipers.metrics.answers.accuracy import correct
+from calipers.metrics.judged.who import PASSED
+from calipers.metrics.scenarios.passing import passed
+from calipers.metrics.thresholds import Threshold
+from calipers.support.config.files import shown
+from calipers.support.config.models import StrictModel, refuse
+
+if TYPE_CHECKING:
+    from calipers.gates.demands import Ahead
+    from calipers.gates.rule_check import Given, Judge, MeasuredRun, ScenarioRuns
+
+_METRICS = (PASS_RATE, "accuracy")  # a right answer stands in for a verdict
+
+
+def _read_ids(ids: Any) -> tuple[str, ...]:
+    """Return the ids of scenarios; a whole number is read as its text, as in records."""
+    if not isinstance(ids, list | tuple):
+        refuse(f"{shown(ids)} is not a list", fix='for example ["SEC-001", "SEC-002"]')
+    for at, each in enumerate(ids):
+        if isinstance(each, bool) or not isinstance(each, str | int) or each == "":
+            refuse(f"{shown(each)!r} is no id", fix="put it in quotes", at=(at,))
+    return tuple(dict.fromkeys(str(each) for each in ids))
+
+
+ScenarioIds = Annotated[
+    tuple[str, ...],
+    PlainValidator(_read_ids),
+    SchemaOf(lambda: {"type": "array", "items": {"type": ["string", "integer"]}}),
+]
+
+
+class NamedScenarios(RuleKind, StrictModel):
+    """Scenarios by id."""
+
+    description: Description = None
+    ids: ScenarioIds = Field(default_factory=tuple)
+
+    @property
+    def decides(self) -> bool:
+        """Say whether it names any."""
+        return bool(self.ids)
+
+    @property
+    def scenarios(self) -> tuple[str, ...]:
+        """Return the ids."""
+        return self.ids
+
+    def metrics(self, _given: Given) -> Iterable[str]:
+        """Return the metrics that tell how a scenario ended."""
+        return _METRICS if self.ids else ()
+
+    def judged_values(self, check: Check, run: MeasuredRun) -> tuple[str, ...]:
+        """Return the verdicts of judges, where they decided runs of the scenario."""
+        found = run.named.get(check.name)
+        return (PASSED,) if found is not None and found.by_judges else ()
+
+    def count_flagged(self, check: Check, run: MeasuredRun) -> int:
+        """Return how many runs of the scenario judges decided whose text seems to address them."""
+        found = run.named.get(check.name)
+        return 0 if found is None else found.flagged
+
+    def check_scenario(self, scenario: str, run: MeasuredRun, level: Level) -> Check:
+        """Return whether a scenario is there and passed in all its runs."""
+        found = run.named.get(scenario)
+        missed, value = _outcome(found)
+        known = 0 if found is None else found.passed + found.failed
+        return Check(
+            name=scenario,
+            level=level,
+            source=self.key,
+            verdict="pass" if missed is None else "warn" if level == "warning" else "fail",
+            value=value,
+            threshold=_all_pass(scenario),
+            reason=missed,
+            n=known,
+            missing=0 if found is None else found.runs - known,
+            by=run.by,
+            ran=value is not None,
+        )
+
+
+class RequiredScenarios(NamedScenarios):
+    """Scenarios by id that have to pass in all their runs."""
+
+    key: ClassVar[str] = "required_scenarios"
+
+    def checks(self, judge: Judge) -> Iterator[Check]:
+        """Yield a check per scenario."""
+        for scenario in self.ids:
+            check = self.check_scenario(scenario, judge.run, "required")
+            yield replace(
+                check,
+                undecided=_undecided(judge, scenario),
+                failing=Ids() if check.verdict == "pass" else Ids(1, (scenario,)),
+            )
+
+    def demands(self, _ahead: Ahead) -> Iterator[Demand]:
+        """Yield each scenario, all of whose runs have to pass."""
+        for scenario in self.ids:
+            outcome = pl.coalesce(passed.name, correct.name).fill_null(value=False)
+            yield Demand(
+                name=scenario,
+                on=_all_pass(scenario),
+                value=outcome.cast(pl.Float64),
+                metrics=_METRICS,
+                scenario=scenario,
+            )
+
+
+def _all_pass(scenario: str) -> Threshold:
+    return Threshold(operator="=", value=1.0, scale=share_scale(scenario))
+
+
+def _undecided(judge: Judge, scenario: str) -> Undecided:
+    """Return the runs that expectations or judges did not decide, whatever their answer."""
+    found = judge.run.named.get(scenario)
+    if found is None or judge.policy.undecided == "ignore":
+        return Undecided()
+    return Undecided(found.lacking, found.runs - found.errors)
+
+
+def _outcome(found: ScenarioRuns | None) -> tuple[str | None, float | None]:
+    """Return why it did not pass in all its runs, and the share of those that ran that did."""
+    if found is None:
+        return "not among the records", None
+    ran = found.runs - found.errors
+    unknown = ran - found.passed - found.failed
+    counts = {"failed": found.failed, "did not run": found.errors, "gave no verdict": unknown}
+    if found.runs == 1:
+        said = [f"it {what}" for what, count in counts.items() if count]
+    else:
+        said = [f"{count} of {found.runs} runs {what}" for what, count in counts.items() if count]
+    return " and ".join(said) or None, found.passed / ran if ran else None
