@@ -17,8 +17,8 @@ from click.testing import CliRunner
 
 import calipers
 from calipers.cli import app
-from calipers.dashboard.stored import stored_score
 from calipers.metrics import catalogue
+from calipers.scores.reading import read_score
 from tests.dashboard.dashboards import Dashboard, records, two_models
 from tests.files import write_lines
 from tests.shared_data import FOLDER, needs_shared_data
@@ -76,12 +76,12 @@ def test_a_run_shows_what_its_files_say(results: Path, serving: Serving) -> None
 
 def test_a_stored_score_is_the_score(results: Path) -> None:
     score = calipers.score(results / "arithmetic" / "records.jsonl", by=["model", "category"])
-    assert stored_score(json.loads(score.to_json())) == score
+    assert read_score(json.loads(score.to_json())) == score
     tiers = [row | {"tier": "T0", "passed": True} for row in records(9)]
     tiered = calipers.score(tiers, profile="tiers", by="tier")
-    assert stored_score(json.loads(tiered.to_json())) is not None
-    assert stored_score({"schema": "other"}) is None
-    assert stored_score({"schema": "calipers.score/1"}) is None
+    assert read_score(json.loads(tiered.to_json())) is not None
+    assert read_score({"schema": "other"}) is None
+    assert read_score({"schema": "calipers.score/1"}) is None
 
 
 def test_numbers_lead_to_the_rows_behind_them(results: Path, serving: Serving) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 import calipers as cal
 from calipers.gates.early import Early, Standing
-from calipers.gates.stored import stored_gate
+from calipers.gates.reading import read_gate
 from calipers.metrics import metric_named
 from calipers.reports.figures import figure, with_interval
 from tests.reports.pages_at_hand import page_of, records
@@ -206,20 +206,20 @@ def test_a_verdict_comes_back_from_its_json(made: cal.Report) -> None:
     gate = made.gate
     assert gate is not None
     stored: dict[str, Any] = json.loads(gate.to_json())
-    again = stored_gate(stored)
+    again = read_gate(stored)
     assert again is not None
     assert again.to_dict() == gate.to_dict()
     early = Early(stopped=True, made=3, planned=9, seed=1, alpha=0.05, shared_by=2)
     standing = Standing(name="accuracy", decided="fail", tasks=3, of=9, low=0.1, after=2)
     check = replace(gate.checks[0], sequence=standing, evidence=({"judge": "j", "kappa": 0.5},))
     whole = replace(gate, early=early, checks=(check, *gate.checks[1:]))
-    again = stored_gate(json.loads(whole.to_json()))
+    again = read_gate(json.loads(whole.to_json()))
     assert again is not None
     assert again.to_dict() == whole.to_dict()
-    assert stored_gate({}) is None
-    assert stored_gate({**stored, "checks": [{"name": 1}]}) is None
-    assert stored_gate({**stored, "records": "many"}) is None
-    assert stored_gate({**stored, "schema": "calipers.gate/2"}) is None
+    assert read_gate({}) is None
+    assert read_gate({**stored, "checks": [{"name": 1}]}) is None
+    assert read_gate({**stored, "records": "many"}) is None
+    assert read_gate({**stored, "schema": "calipers.gate/2"}) is None
 
 
 def test_bad_rows_are_left_out_of_every_count() -> None:

@@ -24,9 +24,8 @@ from calipers.dashboard.indexes import Indexes
 from calipers.dashboard.kept import Kept
 from calipers.dashboard.live import Followed, is_running
 from calipers.dashboard.marks import LONGEST
-from calipers.dashboard.stored import stored_score
+from calipers.gates.reading import read_gate
 from calipers.gates.result import GateResult
-from calipers.gates.stored import stored_gate
 from calipers.records.result_folder import (
     GATE,
     MANIFEST,
@@ -40,6 +39,7 @@ from calipers.reports.figures import figure
 from calipers.reports.pages.environment import environment
 from calipers.reports.pages.texts import clipped
 from calipers.reports.pages.vega import PageFigure, page_figure
+from calipers.scores.reading import read_score
 from calipers.scores.results import FlakyTask, Score
 from calipers.support.version import __version__
 
@@ -138,8 +138,8 @@ class Site:
         run = Run(
             entry=entry,
             manifest=self.catalog.stored(folder / MANIFEST),
-            score=stored_score(self.catalog.stored(folder / SCORE)),
-            gate=stored_gate(self.catalog.stored(folder / GATE) or {}),
+            score=read_score(self.catalog.stored(folder / SCORE)),
+            gate=read_gate(self.catalog.stored(folder / GATE)),
             running=is_running(folder),
         )
         undecided = run.gate is None and not run.running
@@ -157,7 +157,7 @@ class Site:
         """What was measured of a file when it was last looked at, in the state it is in."""
         if not self.indexes.is_there(entry):
             return None
-        return stored_score(stored_json(self.indexes.place(entry) / _KEPT_SCORE))
+        return read_score(stored_json(self.indexes.place(entry) / _KEPT_SCORE))
 
     def keep(self, entry: Entry, score: Score) -> None:
         """Keep the score of all records beside their index, for the list and the next start."""

@@ -9,7 +9,7 @@ from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from calipers.gates.stored import stored_gate
+from calipers.gates.reading import read_gate
 from calipers.metrics.declare.settings import Settings
 from calipers.metrics.scenarios.case_weights import CaseWeights
 from calipers.records.result_folder import (
@@ -77,7 +77,7 @@ def report_data(
     if asked.policy is not None:
         gate = _decided(records, asked.policy, options)
     elif gate is None and folder is not None and (stored := stored_json(folder / GATE)):
-        gate = stored_gate(stored)
+        gate = read_gate(stored)
     stale = tuple(_stale(gate, score))
     gate = None if stale else gate
     return Report(

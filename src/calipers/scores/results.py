@@ -38,6 +38,8 @@ __all__ = [
 SCHEMA = "calipers.score/1"
 ALL_FAILED = "every call failed"
 
+Number = int | float  # a count that is read back stays whole
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
@@ -55,7 +57,7 @@ class Measured:
     scope: str | None = None  # what alone the interval holds for, where not for further tasks
     # Of a share: as many independent rows would say as much. It is not stored.
     worth: float | None = field(default=None, compare=False)
-    extras: Mapping[str, float | str | None] = field(default_factory=dict)
+    extras: Mapping[str, Number | str | None] = field(default_factory=dict)
     corrected: Corrected | None = None  # without the judge's error, where a calibration allows it
 
     def __post_init__(self) -> None:
@@ -134,7 +136,7 @@ class Group:
     records: int
     errors: int
     metrics: Mapping[str, Measured]
-    statistics: Mapping[str, Mapping[str, float | None] | None] | None = None  # of profile tiers
+    statistics: Mapping[str, Mapping[str, Number | None] | None] | None = None  # of profile tiers
     grade: str | None = None
     grade_interval: tuple[str, str] | None = None  # the grades of the median composite's bounds
     median_composite: Bounded | None = None  # what the grade rests on

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 from fastapi import APIRouter, Request, Response
 
+from calipers.dashboard.catalog import Catalog
 from calipers.dashboard.routes.shared import filter_form, nav
 from calipers.dashboard.site import SiteHere, query_of
-from calipers.dashboard.stored import stored_calibrations
 from calipers.judges.audit import AuditGroup
 
 router = APIRouter()
@@ -24,9 +27,21 @@ def judges(site: SiteHere, request: Request, id_: str) -> Response:
         **filter_form(query, opened),
         audit=site.measuring.audit(opened, query.rows, found.name) if judged else None,
         names_of=_measures_of,
-        calibrations=stored_calibrations(found.entry.folder, site.catalog),
+        calibrations=_calibrations(found.entry.folder, site.catalog),
         opened=opened,
     )
+
+
+def _calibrations(folder: Path | None, catalog: Catalog) -> list[dict[str, Any]]:
+    """Return what calibration files in a run's folder say of its judges."""
+    from calipers.scores.calibration import SCHEMA  # noqa: PLC0415 (loads much)
+
+    found = []
+    for path in sorted(folder.glob("*.json")) if folder is not None else ():
+        content = catalog.stored(path)
+        if content is not None and content.get("schema") == SCHEMA:
+            found += [each for each in content.get("judges", ()) if isinstance(each, dict)]
+    return found
 
 
 def _measures_of(group: AuditGroup) -> list[str]:

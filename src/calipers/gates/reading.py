@@ -1,0 +1,66 @@
+"""A gate's verdict read back from the JSON that it was written to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from calipers.gates.policy_values import share_scale
+from calipers.gates.result import SCHEMA, GateResult
+from calipers.metrics import metric_named
+from calipers.metrics.thresholds import scale_of
+from calipers.support.errors import UsageError
+from calipers.support.stored import read_number, read_stored
+
+Json = Mapping[str, Any]
+
+_CHANGED = ("added", "removed", "broken", "mended")
+
+
+def read_gate(found: Json | None) -> GateResult | None:
+    """Return the verdict in a parsed `gate.json`; None where it is none, or of another version."""
+    if found is None or found.get("schema") != SCHEMA:
+        return None
+    return read_stored(GateResult, found, _gate)
+
+
+def _gate(found: Json) -> Json:
+    early = found.get("until_decided")
+    return {
+        **found,
+        "checks": [_check(each) for each in found["checks"]],
+        "changes": [_changes(each) for each in found.get("changes", ())],
+        "early": None if early is None else {**early, **early["calls"]},
+    }
+
+
+def _check(found: Json) -> Json:
+    about = found.get("n", 0) + found.get("missing", 0)
+    sequence = found.get("sequence")
+    return {
+        "source": "",
+        **found,
+        **{name: read_number(found[name]) for name in ("value", "low", "high")},
+        "threshold": None if found["threshold"] is None else _threshold(found),
+        "undecided": {"count": found.get("undecided", 0), "of": about},
+        "failing": _ids(found.get("failing")),
+        "sequence": None if sequence is None else {**sequence, "name": found["name"]},
+    }
+
+
+def _threshold(found: Json) -> Json:
+    """Return what was required; a name that is no metric is that of a share, as a category's."""
+    try:
+        scale = scale_of(metric_named(found["name"]))
+    except UsageError:
+        scale = share_scale(found["name"])
+    of = {"name": scale.name, "unit": scale.unit, "range": scale.range, "better": scale.better}
+    return {"operator": found["operator"], "value": found["threshold"], "scale": of}
+
+
+def _changes(found: Json) -> Json:
+    return {**found, **{name: _ids(found[name]) for name in _CHANGED}}
+
+
+def _ids(found: Json | None) -> Json:
+    return {} if found is None else {"count": found["count"], "first": found["ids"]}

@@ -1,0 +1,81 @@
+"""A score read back from the JSON that it was written to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
+
+from calipers.metrics import metric_named
+from calipers.scores.results import SCHEMA, Measured, Score
+from calipers.support.errors import UsageError
+from calipers.support.stored import read_number, read_stored
+
+Json = Mapping[str, Any]
+
+_MEASURED = {each.name for each in fields(Measured)} - {"extras"}
+
+
+def read_score(found: Json | None) -> Score | None:
+    """Return the score in a parsed `score.json`; None where it is none, or of another version."""
+    if found is None or found.get("schema") != SCHEMA:
+        return None
+    score = read_stored(Score, found, _score)
+    return score if score is not None and _is_known(score) else None
+
+
+def _is_known(score: Score) -> bool:
+    """Say whether its metrics are ours: a later version may have others."""
+    try:
+        for name in {name for group in score.groups for name in group.metrics}:
+            metric_named(name)
+    except UsageError:
+        return False
+    return True
+
+
+def _score(found: Json) -> Json:
+    tiers, frontier = found.get("tiers") or [], found.get("frontier")
+    several = [tiers] if isinstance(tiers, dict) else tiers
+    return {
+        **found,
+        "groups": [_group(each) for each in found["groups"]],
+        "tiers": [{"by": {}, "reasons": {}, **each} for each in several],
+        "frontier": None if frontier is None else _frontier(frontier),
+    }
+
+
+def _group(found: Json) -> Json:
+    statistics = found.get("statistics")
+    return {
+        **found,
+        "truncated": found.get("truncated") or 0,
+        "metrics": {name: _measured(each) for name, each in found["metrics"].items()},
+        "statistics": statistics and {name: _numbers(each) for name, each in statistics.items()},
+        "judges": [{**each, "members": _members(each)} for each in found.get("judges", ())],
+    }
+
+
+def _measured(found: Json) -> Json:
+    numbers = {name: read_number(found.get(name)) for name in ("value", "low", "high", "stderr")}
+    extras = {name: value for name, value in found.items() if name not in _MEASURED}
+    return {**found, **numbers, "extras": extras}
+
+
+def _numbers(found: Json | None) -> Json | None:
+    return None if found is None else {name: read_number(each) for name, each in found.items()}
+
+
+def _members(found: Json) -> list[tuple[str, str]]:
+    return [(each["model"], each["rubric_hash"] or "") for each in found["by"]]
+
+
+def _frontier(found: Json) -> Json:
+    solved = found["solved_cost_of_pass"]
+    return {
+        **found,
+        "cost_of_pass": read_number(found["cost_of_pass"]),
+        "solved_cost_of_pass": solved["value"],
+        "low": solved["low"],
+        "high": solved["high"],
+    }
