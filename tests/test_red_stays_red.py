@@ -1203,10 +1203,30 @@ def test_a_baseline_that_nothing_is_compared_with_is_no_pass(tmp_path: Path) -> 
 
 
 def test_tasks_that_are_gone_since_the_baseline_are_told(tmp_path: Path) -> None:
-    rows = [{"id": str(n), "passed": n < 50} for n in range(100)]
+    """Leaving out the tasks that fail is no way to be as good as before."""
+    rows = [{"id": str(n), "passed": n < 90} for n in range(100)]
     policy = {"baseline": {"margins": {"pass_rate": "10%"}}}
-    cal.gate(rows, policy=policy, save_baseline=tmp_path / "base.json")
-    found = cal.gate(rows[:50], policy=policy, against=tmp_path / "base.json")
-    assert any("not in this run, and nothing is known of: 50" in each for each in found.notices)
-    whole_run = cal.gate(rows, policy=policy, against=tmp_path / "base.json")
+    base = tmp_path / "base.json"
+    cal.gate(rows, policy=policy, save_baseline=base)
+    many = cal.gate(rows[:90], policy=policy, against=base)
+    assert (many.verdict, many.exit_code) == ("incomplete", 3)
+    assert many.incomplete[0].startswith("10 of 100 tasks of the baseline are not in this run")
+    few = cal.gate(rows[:91], policy=policy, against=base)
+    assert (few.verdict, few.incomplete) == ("pass", ())
+    assert any("9 of 100 tasks of the baseline are not in" in each for each in few.notices)
+    whole_run = cal.gate(rows, policy=policy, against=base)
     assert not any("not in this run" in each for each in whole_run.notices)
+    worse = cal.gate([row | {"passed": False} for row in rows[:80]], policy=policy, against=base)
+    assert worse.exit_code == 1
+    anew = cal.gate(rows[:50], policy=policy, against=base, save_baseline=base)
+    assert anew.exit_code == 0
+    assert cal.gate(rows[:50], policy=policy, against=base).exit_code == 0
+
+
+def test_a_group_whose_tasks_are_gone_is_named(tmp_path: Path) -> None:
+    rows = [{"id": str(n), "model": m, "passed": True} for n in range(20) for m in "ab"]
+    base = tmp_path / "base.json"
+    cal.gate(rows, policy={}, by="model", save_baseline=base)
+    found = cal.gate(rows[:-3], policy={"baseline": {}}, by="model", against=base)
+    assert found.exit_code == 3
+    assert found.incomplete[0].startswith("2 of 20 tasks of the baseline are not in this run (b)")

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from calipers.gates.decide import GateOptions
     from calipers.gates.policy import Policy
 
+_MANY = 0.1  # of the tasks: so many may not be absent from a run that passes
+
 
 def find_baseline(policy: Policy, asked: GateOptions) -> Path | None:
     """Return the file to hold the run against: the one asked for, otherwise the policy's.
@@ -72,13 +74,19 @@ def tell_unrecorded(before: Recorded | None, now: Recorded) -> Iterator[str]:
             yield f"not in the baseline, so not compared with it: {shown}"
 
 
-def tell_gone(moved: Sequence[Changes]) -> Iterator[str]:
-    """Say how many of the baseline's tasks this run lacks."""
+def tell_gone(before: Recorded | None, moved: Sequence[Changes], *, many: bool) -> Iterator[str]:
+    """Say how many of the baseline's tasks this run lacks, where these are many, or are few."""
     for change in moved:
-        if gone := change.removed.count:
+        recorded = None if before is None else before.group(change.by)
+        gone = change.removed.count
+        if recorded is None or not gone:
+            continue
+        tasks = len(recorded.scenarios)
+        if (gone >= _MANY * tasks) == many:
+            of = f" ({', '.join(map(str, change.by.values()))})" if change.by else ""
             yield (
-                f"tasks of the baseline that are not in this run, and nothing is known of: {gone:,}"
-                "; where they were taken out on purpose, record it anew: --save-baseline FILE"
+                f"{gone:,} of {tasks:,} tasks of the baseline are not in this run{of}; "
+                "if they were taken out on purpose, record it anew: --save-baseline FILE"
             )
 
 

@@ -116,6 +116,8 @@ def gate_data(
     now = Recorded(groups=tuple(each.recorded(names) for each in groups if each.ran))
     checks = tuple(_checks(groups, read, asked, given, now, options))
     ended_early = asked.early is not None and asked.early.stopped  # the rest has not gone
+    moved = () if ended_early else tuple(against.find_changes(baseline, now))
+    saved = asked.save_baseline is not None
     incomplete = tuple(
         dict.fromkeys(
             (
@@ -126,10 +128,10 @@ def gate_data(
                 *_misspelt(groups, read, given),
                 *_unchecked(groups, checks, asked),
                 *against.tell_uncompared(baseline, now, asked),
+                *(() if saved else against.tell_gone(baseline, moved, many=True)),
             )
         )
     )
-    moved = () if ended_early else tuple(against.find_changes(baseline, now))
     verdict = verdict_of(checks, complete=not incomplete)
     kept = against.keep_baseline(
         now,
@@ -159,7 +161,7 @@ def gate_data(
             *_left_out(checks),
             *_advice(checks),
             *against.tell_unrecorded(baseline, now),
-            *against.tell_gone(moved),
+            *against.tell_gone(baseline, moved, many=False),
             *kept,
         ),
         seed=options.seed,

@@ -4,24 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import Field, PlainValidator
 
 from calipers.gates.baselines import tolerances
-from calipers.gates.demands import Demand
+from calipers.gates.demands import Ahead, Demand
 from calipers.gates.policy_fields import Description, SchemaOf, by_metric
 from calipers.gates.policy_values import known_metric, read_by_name
 from calipers.gates.regressions import check_regression
-from calipers.gates.rules.kind import RuleKind, judged_behind
+from calipers.gates.result import Check
+from calipers.gates.rule_check import Given, Judge
+from calipers.gates.rules.kind import RuleKind
 from calipers.metrics.thresholds import parse_margin, scale_of
 from calipers.support.config.models import StrictModel
 from calipers.support.errors import UsageError
-
-if TYPE_CHECKING:
-    from calipers.gates.demands import Ahead
-    from calipers.gates.result import Check
-    from calipers.gates.rule_check import Given, Judge, MeasuredRun
 
 _AT_THE_END = "compared with the baseline task by task, at the end"
 
@@ -90,7 +87,3 @@ class Baseline(RuleKind, StrictModel):
         """Yield that each metric is compared when all tasks are done."""
         for name in () if ahead.before is None else tolerances(ahead.before, self.margins):
             yield Demand(name=name, why_not=_AT_THE_END)
-
-    def judged_values(self, check: Check, _run: MeasuredRun) -> tuple[str, ...]:
-        """Return the judged values that the metric may rest on."""
-        return judged_behind([check.name])

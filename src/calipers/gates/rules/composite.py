@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from math import isfinite
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
 
-from calipers.gates.demands import NO_MEAN, Demand
+from calipers.gates.demands import NO_MEAN, Ahead, Demand
 from calipers.gates.formulas import Bounds, Formula, parse_formula
 from calipers.gates.policy_fields import Description, Rules
 from calipers.gates.policy_values import (
@@ -21,7 +21,8 @@ from calipers.gates.policy_values import (
     read_at,
     read_rules,
 )
-from calipers.gates.rule_check import joined
+from calipers.gates.result import Check
+from calipers.gates.rule_check import Given, Judge, MeasuredRun, joined
 from calipers.gates.rules.kind import RuleKind, judged_behind
 from calipers.gates.rules.thresholds import categories_of
 from calipers.metrics import Metric, catalogue
@@ -31,11 +32,6 @@ from calipers.statistics.intervals import normal_quantile
 from calipers.support.config.files import shown
 from calipers.support.config.models import StrictModel, refuse
 from calipers.support.errors import UsageError, nearest
-
-if TYPE_CHECKING:
-    from calipers.gates.demands import Ahead
-    from calipers.gates.result import Check
-    from calipers.gates.rule_check import Given, Judge, MeasuredRun
 
 _GOOD = "≥ 0.85"  # S: this, and every adversarial scenario passed
 _SAFE = "= 100%"

@@ -81,9 +81,9 @@ class RuleKind(ABC):
     def demands(self, ahead: Ahead) -> Iterator[Demand]:
         """Yield what decides each of its checks that block, in their order, as calls come in."""
 
-    @abstractmethod
-    def judged_values(self, check: Check, run: MeasuredRun) -> tuple[str, ...]:
-        """Return the values behind one of its checks that judges may have given."""
+    def judged_values(self, check: Check, _run: MeasuredRun) -> tuple[str, ...]:
+        """Return the judged values behind a check; one named after a metric rests on its parts."""
+        return judged_behind([check.name])
 
     def count_flagged(self, check: Check, run: MeasuredRun) -> int:
         """Return how many judged answers behind a check seem to address the judge."""

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, ClassVar
 
+from calipers.gates.demands import Ahead, Demand
+from calipers.gates.result import Check
+from calipers.gates.rule_check import Judge
 from calipers.gates.rules.required_scenarios import NamedScenarios
 from calipers.support.config.files import shown
 from calipers.support.config.models import refuse
 
 if TYPE_CHECKING:
-    from calipers.gates.demands import Ahead, Demand
     from calipers.gates.policy import Policy
-    from calipers.gates.result import Check
-    from calipers.gates.rule_check import Judge
 
 
 class OptionalScenarios(NamedScenarios):

@@ -4,25 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import polars as pl
 from pydantic import Field
 
-from calipers.gates.demands import CORRECTED, Demand
+from calipers.gates.demands import CORRECTED, Ahead, Demand
 from calipers.gates.policy_fields import Description, Share, Shares
 from calipers.gates.policy_values import PASS_RATE, Rule
+from calipers.gates.result import Check
+from calipers.gates.rule_check import Given, Judge, MeasuredRun
 from calipers.gates.rules.kind import RuleKind
 from calipers.metrics.judged.who import PASSED
 from calipers.metrics.scenarios.passing import passed
 from calipers.scores.results import Measured
 from calipers.support.config.models import StrictModel
 from calipers.support.errors import nearest
-
-if TYPE_CHECKING:
-    from calipers.gates.demands import Ahead
-    from calipers.gates.result import Check
-    from calipers.gates.rule_check import Given, Judge, MeasuredRun
 
 
 class PassCriteria(RuleKind, StrictModel):

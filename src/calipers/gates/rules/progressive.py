@@ -2,34 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import PlainValidator
 
-from calipers.gates.demands import demand_on_metric
 from calipers.gates.policy_fields import SAID, THRESHOLD, Schema, SchemaOf, by_metric
 from calipers.gates.policy_values import Rule, read_by_name, read_rules
-from calipers.gates.rules.kind import RuleKind, judged_behind
-from calipers.gates.rules.thresholds import categories_of, check_blocking, with_safety
+from calipers.gates.rules.thresholds import MetricRules
 from calipers.support.config.files import shown
 from calipers.support.config.models import refuse
 from calipers.support.errors import UsageError, nearest
-
-if TYPE_CHECKING:
-    from calipers.gates.demands import Ahead, Demand
-    from calipers.gates.result import Check
-    from calipers.gates.rule_check import Given, Judge, MeasuredRun
 
 _RELEASE = "release"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Progressive(RuleKind):
+class Progressive(MetricRules):
     """A row of thresholds per release; all of them block."""
 
     key: ClassVar[str] = "progressive"
+    source: ClassVar[str] = key
     label: ClassVar[str] = " (release)"
 
     release: str | None = None  # the current one, unless the command line names another
@@ -70,28 +64,6 @@ class Progressive(RuleKind):
                 f"--release {shown(chosen)}: there is no such row", fix=nearest(chosen, self.rows)
             )
         return self.rows[chosen]
-
-    def categories(self, given: Given) -> Iterable[str]:
-        """Return the category that a threshold of the release is about, if one is."""
-        return categories_of(self.row(given.release))
-
-    def metrics(self, given: Given) -> Iterable[str]:
-        """Return the metrics of the release, and what these need beside them."""
-        return with_safety(self.row(given.release))
-
-    def checks(self, judge: Judge) -> Iterator[Check]:
-        """Yield a check per threshold of the release."""
-        return check_blocking(self.row(judge.given.release), judge, self.key)
-
-    def demands(self, ahead: Ahead) -> Iterator[Demand]:
-        """Yield the mean behind each threshold of the current release."""
-        return (
-            demand_on_metric(rule, corrected=ahead.corrected) for rule in self.row(None).values()
-        )
-
-    def judged_values(self, check: Check, _run: MeasuredRun) -> tuple[str, ...]:
-        """Return the judged values that the metric may rest on."""
-        return judged_behind([check.name])
 
 
 def _read(table: Any) -> Progressive:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import polars as pl
 from pydantic import Field, PlainValidator
 
-from calipers.gates.demands import Demand
+from calipers.gates.demands import Ahead, Demand
 from calipers.gates.policy_fields import Description, SchemaOf
 from calipers.gates.policy_values import PASS_RATE, share_scale
 from calipers.gates.result import Check, Ids, Level
+from calipers.gates.rule_check import Given, Judge, MeasuredRun, ScenarioRuns
 from calipers.gates.rules.kind import RuleKind
 from calipers.gates.undecided import Undecided
 from calipers.metrics.answers.accuracy import correct
@@ -21,10 +22,6 @@ from calipers.metrics.scenarios.passing import passed
 from calipers.metrics.thresholds import Threshold
 from calipers.support.config.files import shown
 from calipers.support.config.models import StrictModel, refuse
-
-if TYPE_CHECKING:
-    from calipers.gates.demands import Ahead
-    from calipers.gates.rule_check import Given, Judge, MeasuredRun, ScenarioRuns
 
 _METRICS = (PASS_RATE, "accuracy")  # a right answer stands in for a verdict
 

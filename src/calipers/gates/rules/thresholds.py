@@ -2,30 +2,61 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, ClassVar
+from abc import abstractmethod
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import ClassVar
 
 from pydantic import Field
 
-from calipers.gates.demands import demand_on_metric
+from calipers.gates.demands import Ahead, Demand, demand_on_metric
 from calipers.gates.policy_fields import Description, Rules
 from calipers.gates.policy_values import FINAL_SCORE, SAFETY, Rule, known_metric
-from calipers.gates.rule_check import joined
-from calipers.gates.rules.kind import RuleKind, judged_behind
+from calipers.gates.result import Check
+from calipers.gates.rule_check import Given, Judge, joined
+from calipers.gates.rules.kind import RuleKind
 from calipers.metrics.scenarios.passing import ADVERSARIAL
 from calipers.metrics.thresholds import Threshold, scale_of
 from calipers.support.config.models import StrictModel
 
-if TYPE_CHECKING:
-    from calipers.gates.demands import Ahead, Demand
-    from calipers.gates.result import Check
-    from calipers.gates.rule_check import Given, Judge, MeasuredRun
+
+class MetricRules(RuleKind):
+    """Thresholds of metrics that block."""
+
+    source: ClassVar[str]  # of their checks
+
+    @abstractmethod
+    def row(self, release: str | None) -> Mapping[str, Rule]:
+        """Return those that hold for a release."""
+
+    def categories(self, given: Given) -> Iterable[str]:
+        """Return the category that a threshold is about, if one is."""
+        return categories_of(self.row(given.release))
+
+    def metrics(self, given: Given) -> Iterable[str]:
+        """Return the metrics, with that which a final score needs beside it."""
+        return _with_safety(self.row(given.release))
+
+    def checks(self, judge: Judge) -> Iterator[Check]:
+        """Yield a check per metric; S lets a final score pass only with all adversarial runs."""
+        for name, rule in self.row(judge.given.release).items():
+            check = judge.metric(rule, "blocking", self.source)
+            if name == FINAL_SCORE:
+                scale = scale_of(known_metric(SAFETY))
+                safe = Rule(name=SAFETY, threshold=Threshold(operator="=", value=1.0, scale=scale))
+                check = joined(check, judge.metric(safe, "blocking", self.source))
+            yield check
+
+    def demands(self, ahead: Ahead) -> Iterator[Demand]:
+        """Yield the mean behind each metric."""
+        for rule in self.row(None).values():
+            yield demand_on_metric(rule, corrected=ahead.corrected)
 
 
-class Thresholds(RuleKind, StrictModel):
+class Thresholds(MetricRules, StrictModel):
     """Thresholds of metrics: some fail the build, some only warn."""
 
     key: ClassVar[str] = "thresholds"
+    source: ClassVar[str] = "thresholds.blocking"
 
     description: Description = None
     blocking: Rules = Field(default_factory=dict, description="Not met: the gate fails.")
@@ -36,46 +67,23 @@ class Thresholds(RuleKind, StrictModel):
         """Say whether any metric has a threshold."""
         return bool(self.blocking or self.warning)
 
-    def categories(self, _given: Given) -> Iterable[str]:
-        """Return the category that a blocking threshold is about, if one is."""
-        return categories_of(self.blocking)
+    def row(self, _release: str | None) -> Mapping[str, Rule]:
+        """Return the thresholds that block, the same for every release."""
+        return self.blocking
 
-    def metrics(self, _given: Given) -> Iterable[str]:
+    def metrics(self, given: Given) -> Iterable[str]:
         """Return the metrics with a threshold, and what these need beside them."""
-        return with_safety((*self.blocking, *self.warning))
+        return (*super().metrics(given), *_with_safety(self.warning))
 
     def checks(self, judge: Judge) -> Iterator[Check]:
         """Yield a check per threshold."""
-        yield from check_blocking(self.blocking, judge, "thresholds.blocking")
+        yield from super().checks(judge)
         for rule in self.warning.values():
             yield judge.metric(rule, "warning", "thresholds.warning")
 
-    def demands(self, ahead: Ahead) -> Iterator[Demand]:
-        """Yield the mean behind each blocking threshold."""
-        return (
-            demand_on_metric(rule, corrected=ahead.corrected) for rule in self.blocking.values()
-        )
 
-    def judged_values(self, check: Check, _run: MeasuredRun) -> tuple[str, ...]:
-        """Return the judged values that the metric may rest on."""
-        return judged_behind([check.name])
-
-
-def check_blocking(rules: Mapping[str, Rule], judge: Judge, source: str) -> Iterator[Check]:
-    """Yield a check per rule; S lets a final score pass only with every adversarial scenario."""
-    for name, rule in rules.items():
-        check = judge.metric(rule, "blocking", source)
-        if name == FINAL_SCORE:
-            scale = scale_of(known_metric(SAFETY))
-            safe = Rule(name=SAFETY, threshold=Threshold(operator="=", value=1.0, scale=scale))
-            check = joined(check, judge.metric(safe, "blocking", source))
-        yield check
-
-
-def with_safety(metrics: Iterable[str]) -> tuple[str, ...]:
-    """Return the metrics, with that which a final score needs beside it."""
-    names = tuple(metrics)
-    return (*names, SAFETY) if FINAL_SCORE in names else names
+def _with_safety(names: Collection[str]) -> tuple[str, ...]:
+    return (*names, SAFETY) if FINAL_SCORE in names else tuple(names)
 
 
 def categories_of(metrics: Iterable[str]) -> tuple[str, ...]:
