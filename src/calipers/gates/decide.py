@@ -21,7 +21,8 @@ from calipers.gates.policy_values import PASS_RATE
 from calipers.gates.result import Check, GateResult, verdict_of
 from calipers.gates.rule_check import Given, Judge, MeasuredRun
 from calipers.gates.rules.progressive import Progressive
-from calipers.gates.scenario_table import ScenarioGroup, ScenarioTable
+from calipers.gates.scenario_group import ScenarioGroup
+from calipers.gates.scenario_table import ScenarioTable
 from calipers.gates.sequential import settled
 from calipers.gates.undecided import HOW, undecided_reasons
 from calipers.metrics import metric_named

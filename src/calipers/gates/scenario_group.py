@@ -1,0 +1,245 @@
+"""The scenarios of one group of records, a row each: what a gate asks of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+import polars as pl
+
+from calipers.gates.policy_values import FINAL_SCORE, SAFETY
+from calipers.gates.result import LISTED, Ids
+from calipers.gates.rule_check import ScenarioRuns
+from calipers.gates.task_values import TaskValues
+from calipers.gates.undecided import Judgments, Undecided, spelled_alike, worse
+from calipers.metrics import Metric, metric_named
+from calipers.metrics.declare.declaration import CLUSTER, Feature, Rank
+from calipers.metrics.judged.who import PASSED, VALUES, judged_parts
+from calipers.metrics.scenarios.passing import ADVERSARIAL, passed
+from calipers.metrics.thresholds import Threshold
+from calipers.scores.correction import Correct
+from calipers.scores.results import ALL_FAILED, Measured
+from calipers.statistics.clusters import Clusters
+from calipers.statistics.intervals import rows_worth, wilson
+from calipers.support.errors import DataError
+
+ID, CATEGORY = "id", "category"
+SYSTEMS = ("model", "tier")
+LOW, HIGH, OPEN = "__low", "__high", "__open"
+SUMMED = N, SUM, SQUARES = "__n", "__sum", "__squares"
+COVERAGE = "behavior_coverage"
+OF_COVERAGE = (COVERAGE, "behavior_coverage_pooled", FINAL_SCORE)
+
+_ONE_CATEGORY = "give every scenario one category, or another id: --map id=NAME"
+_OF_ADVERSARIAL = (SAFETY, FINAL_SCORE)
+
+
+def kept_as(name: str) -> str:
+    """Return the column that a field of the records is in."""
+    return f"_kept_{name}"
+
+
+class ScenarioGroup:
+    """The scenarios of one group of records, a row each."""
+
+    def __init__(
+        self,
+        rows: pl.DataFrame,
+        judgments: Judgments | None = None,
+        optional: Sequence[str] = (),
+    ) -> None:
+        self.rows = rows
+        self._judgments = judgments or Judgments(())
+        self._optional = optional
+        self._check_categories()
+
+    def _check_categories(self) -> None:
+        low, high = (f"{kept_as(CATEGORY)}{end}" for end in (LOW, HIGH))
+        torn = self.rows.filter(pl.col(low) != pl.col(high))
+        if torn.height:
+            scenario, one, other = torn.select(ID, low, high).row(0)
+            raise DataError(
+                f"the scenario {scenario} is of the category {one} in one record "
+                f"and of {other} in another",
+                fix=_ONE_CATEGORY,
+            )
+        partly = pl.col("categorised").is_between(1, pl.col("runs") - pl.col("errors") - 1)
+        if (torn := self.rows.filter(partly)).height:
+            scenario, one = torn.select(ID, low).row(0)
+            raise DataError(
+                f"the scenario {scenario} is of the category {one} in one record "
+                "and of none in another",
+                fix=_ONE_CATEGORY,
+            )
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return self.rows.height
+
+    def flagged(self) -> dict[str, int]:
+        """Return how many runs of each category judges decided whose text speaks to them."""
+        of = f"{kept_as(CATEGORY)}{LOW}"
+        counted = self.rows.drop_nulls(of).group_by(of).agg(pl.col("flagged").sum())
+        return dict(counted.iter_rows())
+
+    def pooled(self) -> Iterator[str]:
+        """Say where several systems count as runs of a scenario, which is rarely meant."""
+        for name in SYSTEMS:
+            low, high = (pl.col(f"{kept_as(name)}{end}") for end in (LOW, HIGH))
+            if several := self.rows.filter(low != high).height:
+                yield (
+                    f"{several:,} scenarios were run by several {name}s, which count as one: "
+                    f"--by {name} keeps them apart"
+                )
+
+    def named(self, ids: Iterable[str]) -> dict[str, ScenarioRuns]:
+        """How the runs of these scenarios ended, of those that are there.
+
+        A right answer stands in for a verdict, but not where expectations or judges were to tell.
+        """
+        found = self.rows.filter(pl.col(ID).is_in(list(ids)))
+        counts = ("runs", "passed", "failed", "errors", "by_judges", "flagged")
+        judgments = self._judgments
+        return {
+            row[ID]: ScenarioRuns(
+                **{name: row[name] for name in counts},
+                lacking=row["unsettled"]
+                + judgments.failed_on(row[ID])
+                + judgments.lacking(PASSED, scenario=row[ID]),
+            )
+            for row in found.select(ID, *counts, "unsettled").iter_rows(named=True)
+        }
+
+    def outcomes(self) -> dict[str, tuple[str, ...]]:
+        """The ids of those that passed in all their runs, that failed in any, and the rest."""
+        failed = pl.col("failed") > 0
+        all_passed = pl.col("passed") == pl.col("runs")
+        chosen = {"passed": all_passed, "failed": failed, "unknown": ~all_passed & ~failed}
+        return {name: tuple(self.rows.filter(which)[ID]) for name, which in chosen.items()}
+
+    def task_values(self) -> dict[str, TaskValues]:
+        """Return the mean of each feature in each scenario that has it."""
+        names = [name.removesuffix(N) for name in self.rows.columns if name.endswith(N)]
+        return {name: _task_values(self.rows, name) for name in names}
+
+    def clusters(self) -> dict[str, int]:
+        """Return the cluster of each scenario that has one."""
+        return dict(self.rows.drop_nulls(CLUSTER).select(ID, CLUSTER).iter_rows())
+
+    def categories(self, confidence: float, correct: Correct | None) -> dict[str, Measured]:
+        """The pass rate of each category, as `score --by category` has it, corrected if wanted."""
+        of = f"{kept_as(CATEGORY)}{LOW}"
+        parts = self.rows.drop_nulls(of).partition_by(of, as_dict=True)
+        return {str(name): _pass_rate(part, confidence, correct) for (name,), part in parts.items()}
+
+    def undecided(self, metric: str, category: str | None = None) -> Undecided:
+        """Return how many runs have no value that the metric rests on, optional scenarios apart."""
+        found = Undecided()
+        for value in judged_parts(metric_named(metric)):
+            if value == PASSED:
+                of = ADVERSARIAL if metric in _OF_ADVERSARIAL else category
+                found = worse(found, self._open(value, of))
+            elif self._judgments.are_about(value):
+                found = worse(found, self._open(value, None))
+        return worse(found, self._open(COVERAGE, None)) if metric in OF_COVERAGE else found
+
+    def _open(self, value: str, category: str | None) -> Undecided:
+        rows = self.rows.filter(~pl.col(ID).is_in(list(self._optional)))
+        if category is not None:
+            rows = rows.filter(pl.col(f"{kept_as(CATEGORY)}{LOW}") == category)
+        lacking = self._judgments.lacking(value, category=category, without=self._optional)
+        by_judges = value in VALUES and self._judgments.are_about(value)
+        count = int(rows[f"{value}{OPEN}"].sum()) + lacking
+        return Undecided(count, int((rows["runs"] - rows["errors"]).sum()), by_judges)
+
+    def alike(self, category: str) -> dict[str, int]:
+        """Return the categories that are spelled a little otherwise, and their runs."""
+        of = f"{kept_as(CATEGORY)}{LOW}"
+        counted = self.rows.drop_nulls(of).group_by(of).agg(pl.col("runs").sum())
+        runs: dict[str, int] = dict(counted.iter_rows())
+        return {name: runs[name] for name in spelled_alike(category, runs)}
+
+    def failing(self, metric: str, threshold: Threshold, category: str | None = None) -> Ids:
+        """The scenarios with a run that misses what is demanded of the metric."""
+        missed = _missed(metric_named(metric), threshold)
+        if missed is None:
+            return Ids()
+        rows = self.rows.filter(missed)
+        if category is not None:
+            rows = rows.filter(pl.col(f"{kept_as(CATEGORY)}{LOW}") == category)
+        return Ids(rows.height, tuple(rows[ID].head(LISTED)))
+
+
+def _task_values(rows: pl.DataFrame, name: str) -> TaskValues:
+    known = rows.filter(pl.col(f"{name}{N}") > 0)
+    runs, total, squares = (
+        known[f"{name}{end}"].cast(pl.Float64).to_numpy() for end in (N, SUM, SQUARES)
+    )
+    return TaskValues(
+        ids=tuple(known[ID]),
+        runs=runs,
+        means=total / runs,
+        # Of equal values rounding leaves a little, which is nothing.
+        squares=np.where(runs > 1, np.maximum(0.0, squares - total**2 / runs), 0.0),
+    )
+
+
+def own_feature(metric: Metric) -> Feature | None:
+    """The value that each run has of its own, where the metric is made of such values."""
+    if isinstance(metric.averaged, Feature):
+        return metric.averaged
+    if isinstance(metric.aggregate, Rank):
+        return metric.aggregate.feature
+    if metric.influence is not None and metric.influence.feature is not None:
+        return metric.influence.feature
+    return passed if passed in metric.aggregate.features and metric.better == "higher" else None
+
+
+def _missed(metric: Metric, threshold: Threshold) -> pl.Expr | None:
+    """Whether a scenario's worst value misses the threshold; of yes and no, whether one is bad."""
+    feature = own_feature(metric)
+    if feature is None or metric.better is None:
+        return None
+    more_is_good = (metric.better == "higher") != metric.complement
+    worst = pl.col(f"{feature.name}{LOW if more_is_good else HIGH}")
+    if feature.dtype == pl.Boolean:
+        return worst != more_is_good
+    met: pl.Expr = threshold.holds(1 - worst if metric.complement else worst)
+    return ~met
+
+
+def _pass_rate(rows: pl.DataFrame, confidence: float, correct: Correct | None) -> Measured:
+    """The pass rate over the runs of some scenarios, each a cluster unless clusters are named."""
+    called = int((rows["runs"] - rows["errors"]).sum())
+    judged = rows.filter(pl.col("judged_runs") > 0)
+    n = int(judged["judged_runs"].sum())
+    if not n:
+        reason = "no record of this category is known to pass or fail" if called else ALL_FAILED
+        return Measured(value=None, n=0, missing=called, reason=reason)
+    share = int(judged["passes"].sum()) / n
+    cluster = pl.coalesce(pl.col(CLUSTER).cast(pl.String), pl.col(ID))
+    # In order: sums of floats then give the same bits every time.
+    effects = judged.group_by(cluster.alias(CLUSTER), maintain_order=True).agg(
+        (pl.col("passes") - share * pl.col("judged_runs")).sum().alias("effect"),
+        pl.col("judged_runs").sum().alias("size"),
+    )
+    clusters = Clusters.of_sizes(effects["size"].to_list())
+    spread = float((effects["effect"] ** 2).sum()) / n**2
+    around = wilson(share, n, spread, clusters, confidence)
+    known = around.low is not None
+    measured = Measured(
+        value=share,
+        n=n,
+        missing=called - n,
+        low=around.low,
+        high=around.high,
+        stderr=around.stderr,
+        interval="wilson" if known else None,
+        interval_reason=around.reason,
+        worth=around.worth,
+    )
+    if correct is None:
+        return measured
+    size = rows_worth(share, n, spread, clusters)
+    return correct(measured, size, int(judged["by_judges"].sum()))
