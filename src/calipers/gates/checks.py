@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
 
 from calipers.gates.flagged import hold_flagged
 from calipers.gates.licences import Licences
@@ -39,6 +38,4 @@ def _with_undecided(check: Check) -> Check:
     if check.level == "warning" or not check.undecided.count:
         return check
     verdict: Verdict = "fail" if check.verdict == "fail" else "inconclusive"
-    said = str(check.undecided)
-    reason = said if check.reason is None else f"{check.reason}; {said}"
-    return replace(check, verdict=verdict, reason=reason)
+    return check.add_reason(str(check.undecided), verdict=verdict)

@@ -26,12 +26,7 @@ def hold_flagged(check: Check, flagged: int, does: Flagged) -> Check:
     if does == "fail" and check.level != "warning":
         verdict = "fail"
     answers = "1 judged answer seems" if flagged == 1 else f"{flagged:,} judged answers seem"
-    said = f"flagged: {answers} to address the judge"
-    return replace(
-        check,
-        verdict=verdict,
-        reason=said if check.reason is None else f"{check.reason}; {said}",
-    )
+    return check.add_reason(f"flagged: {answers} to address the judge", verdict=verdict)
 
 
 def flagged_notice(checks: Iterable[Check], does: Flagged) -> Iterator[str]:

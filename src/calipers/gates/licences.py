@@ -92,9 +92,7 @@ class Licences:
         verdict: Verdict = "fail"
         if warns and check.verdict != "fail":
             verdict = "warn" if check.verdict == "pass" else check.verdict
-        said = f"no licence: {'; '.join(_reasons(lacking))}"
-        reason = said if check.reason is None else f"{check.reason}; {said}"
-        return replace(check, verdict=verdict, reason=reason)
+        return check.add_reason(f"no licence: {'; '.join(_reasons(lacking))}", verdict=verdict)
 
     def evidence(self, judged: JudgedBy) -> Evidence:
         """Whether one judge or panel has a licence for what it says."""

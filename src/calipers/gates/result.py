@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from calipers.gates.early import Early, Standing
@@ -89,6 +89,11 @@ class Check:
     def blocks(self) -> bool:
         """Say whether it keeps the gate from passing."""
         return self.level != "warning" and self.verdict in ("fail", "inconclusive")
+
+    def add_reason(self, said: str, **changes: Any) -> Check:
+        """Return the check with one more reason, and with changes."""
+        reason = said if self.reason is None else f"{self.reason}; {said}"
+        return replace(self, reason=reason, **changes)
 
     def to_dict(self) -> dict[str, Any]:
         """The contract's JSON of one check, and what else is known."""

@@ -196,10 +196,8 @@ def joined(check: Check, also: Check) -> Check:
     check = replace(check, undecided=worse(check.undecided, also.undecided))
     if also.verdict == "pass":
         return check
-    said = f"{also.name}: {also.reason}"
-    return replace(
-        check,
+    return check.add_reason(
+        f"{also.name}: {also.reason}",
         verdict=max(check.verdict, also.verdict, key=_WORST.index),
-        reason=said if check.reason is None else f"{check.reason}; {said}",
         failing=check.failing if check.failing.count else also.failing,
     )

@@ -180,8 +180,7 @@ def settled(checks: Iterable[Check], early: Early) -> Iterator[Check]:
     standings = iter(early.of_group(found[0].by) if found else ())
     for check in found:
         if check.level == "warning":
-            said = f"{check.reason}; {_PART}" if check.reason else _PART
-            yield replace(check, reason=said) if early.stopped else check
+            yield check.add_reason(_PART) if early.stopped else check
             continue
         standing = next(standings)
         assert standing.name == check.name
