@@ -14,7 +14,7 @@ RECORD_FIRST = "record one first: calipers gate … --save-baseline FILE"
 
 
 def read_baseline(path: Path) -> Recorded:
-    """The recorded run."""
+    """Return the recorded run."""
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:

@@ -37,11 +37,11 @@ class RecordedGroup:
 
     @property
     def scenarios(self) -> tuple[str, ...]:
-        """The ids of all of them."""
+        """Return the ids of all of them."""
         return (*self.passed, *self.failed, *self.unknown)
 
     def to_dict(self) -> dict[str, Any]:
-        """As the file has it."""
+        """Return it as the file has it."""
         return {
             "by": dict(self.by),
             "metrics": dict(self.metrics),
@@ -58,17 +58,17 @@ class Recorded:
     groups: tuple[RecordedGroup, ...]
 
     def group(self, by: Mapping[str, Any]) -> RecordedGroup | None:
-        """The group of that key."""
+        """Return the group of that key."""
         return next((group for group in self.groups if dict(group.by) == dict(by)), None)
 
     def to_dict(self) -> dict[str, Any]:
-        """As the file has it."""
+        """Return it as the file has it."""
         groups = [group.to_dict() for group in self.groups]
         return {"schema": SCHEMA, "version": __version__, "groups": groups}
 
 
 def recorded_from(value: Any, *, source: str) -> Recorded:
-    """The baseline in a file that was read, or why it is none."""
+    """Return the baseline in a file that was read, or raise UsageError with why it is none."""
     try:
         if value["schema"] == SCHEMA:
             return Recorded(groups=tuple(map(_group_from, value["groups"])))
@@ -163,7 +163,7 @@ def _kept(
 
 
 def changes(before: RecordedGroup, now: RecordedGroup) -> Changes:
-    """The scenarios that came, went, broke or were mended since the baseline."""
+    """Return the scenarios that came, went, broke or were mended since the baseline."""
     passed, failed = set(before.passed), set(before.failed)
     known, present = set(before.scenarios), set(now.scenarios)
     return Changes(

@@ -63,7 +63,7 @@ class _Measured:
         return self.group.records > self.group.errors
 
     def recorded(self, metrics: Sequence[str]) -> RecordedGroup:
-        """What a baseline keeps of it."""
+        """Return what a baseline keeps of it."""
         values = {name: self.group.metrics[name].value for name in metrics}
         stderrs = {name: self.group.metrics[name].stderr for name in metrics}
         return RecordedGroup(
@@ -218,7 +218,7 @@ def _checks(
 
 
 def _incomplete(score: Score) -> Iterator[str]:
-    """Why a run is not the whole run."""
+    """Yield the reasons why the records are not the whole run."""
     errors = sum(group.errors for group in score.groups)
     if not score.records:
         yield "there are no records"

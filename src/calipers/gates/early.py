@@ -29,7 +29,7 @@ class Standing:
         return self.why_not is None and self.tasks == self.of
 
     def to_dict(self) -> dict[str, Any]:
-        """As gate.json has it."""
+        """Return it as gate.json has it."""
         further = {"after": self.after, "within": self.within, "why_not": self.why_not}
         return {
             "decided": self.decided,
@@ -54,11 +54,11 @@ class Early:
     standings: Mapping[By, tuple[Standing, ...]] = field(default_factory=dict)  # those that block
 
     def of_group(self, by: Mapping[str, Any]) -> tuple[Standing, ...]:
-        """The checks of one group, in the policy's order."""
+        """Return the checks of one group, in the policy's order."""
         return self.standings[tuple(by.items())]
 
     def to_dict(self) -> dict[str, Any]:
-        """As gate.json has it; each check holds its own standing."""
+        """Return it as gate.json has it; each check holds its own standing."""
         return {
             "stopped": self.stopped,
             "calls": {"made": self.made, "planned": self.planned},

@@ -109,7 +109,7 @@ class Formula:
     _root: _Part
 
     def value(self, values: Values) -> float:
-        """What it comes to; a division by zero raises `ZeroDivisionError`."""
+        """Return what it comes to; a division by zero raises `ZeroDivisionError`."""
         return self._root.of(values)
 
     def bounds(self, bounds: Mapping[str, Bounds]) -> Bounds:

@@ -54,7 +54,7 @@ class Evidence:
     reason: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """Return it as JSON has it."""
         return {
             "value": self.value,
             "by": [{"model": model, "rubric_hash": of or None} for model, of in self.by],
@@ -80,7 +80,7 @@ class Licences:
     confidence: float = 0.95  # of the gate
 
     def held(self, check: Check, values: Collection[str]) -> Check:
-        """The check with its evidence; without a licence it fails, or warns where it may only."""
+        """Return the check with its evidence; without a licence it fails, or only warns."""
         found = [self.evidence(each) for each in self.judges if each.value in values]
         if not found:
             return check
@@ -95,7 +95,7 @@ class Licences:
         return check.add_reason(f"no licence: {'; '.join(_reasons(lacking))}", verdict=verdict)
 
     def evidence(self, judged: JudgedBy) -> Evidence:
-        """Whether one judge or panel has a licence for what it says."""
+        """Return whether one judge or panel has a licence for what it says."""
         members = members_of(m for m in judged.members if m[0] not in self.demands.people)
         aspect = ASPECTS[judged.value]
         of: Callable[..., Evidence] = _of(judged)
@@ -129,7 +129,7 @@ class Licences:
     def _kappa(
         self, judged: JudgedBy, aspect: str, members: tuple[Member, ...] | None
     ) -> tuple[Estimate, Calibration] | None:
-        """The surest kappa of the calibrations that are bound to just these, with its own.
+        """Return the surest kappa of the calibrations that are bound to just these, with its own.
 
         Calibrations that were made from any of the judged records do not count.
         """
@@ -146,7 +146,7 @@ class Licences:
         return calibration.confidence >= self.confidence, _bound(kappa)
 
     def _panel_of(self, judged: JudgedBy, members: tuple[Member, ...]) -> tuple[Member, ...] | None:
-        """The panel that these are the rest of, where its others fell silent on a few rows."""
+        """Return the panel that these are left of, where others gave no answer on a few rows."""
         of_value = [each for each in self.judges if each.value == judged.value]
         if judged.rows > _SILENT * sum(each.rows for each in of_value):
             return None
@@ -168,7 +168,7 @@ class Licences:
         return None
 
     def _why(self, members: tuple[Member, ...], aspect: str) -> str:
-        """Why there is no calibration of these: never made, revoked, or of something else."""
+        """Return why these have no calibration: never made, revoked, or of something else."""
         known = {each.members for each in self.calibrations}
         unknown = [who for who in members if (who,) not in known]
         if not unknown:
@@ -189,7 +189,7 @@ class Licences:
 
 
 def licence_notice(checks: Iterable[Check]) -> Iterator[str]:
-    """What to do where a judge has no licence."""
+    """Yield what to do where a judge has no licence."""
     if any(not each["licensed"] for check in checks for each in check.evidence):
         yield f"judges without a licence: {HOW}; or judges: {{uncalibrated: warn}}"
 
@@ -233,7 +233,7 @@ def _too_weak(members: tuple[Member, ...], kappa: Estimate, least: float) -> str
 
 
 def _two(value: float) -> str:
-    """Two decimals, rounded down: a bound below the floor is never shown as the floor."""
+    """Return two decimals, rounded down: a bound below the floor is never shown as the floor."""
     return f"{floor(100 * value + _ROUNDING) / 100:.2f}"
 
 
@@ -242,7 +242,7 @@ def _names(members: Sequence[Member]) -> str:
 
 
 def _reasons(lacking: Sequence[Evidence]) -> Iterator[str]:
-    """The first few, each once; what holds for a panel need not be said of a part of it."""
+    """Yield the first few, each once; what holds for a panel need not be said of a part of it."""
     bigger = [set(each.by) for each in lacking]
     whole = (e for e in lacking if not e.by or not any(set(e.by) < other for other in bigger))
     found = list(dict.fromkeys(each.reason for each in whole if each.reason is not None))

@@ -20,7 +20,7 @@ Range = tuple[int, int | None]
 
 
 def value_text(value: float, scale: Scale, threshold: Threshold | None = None) -> str:
-    """A value with a few decimals, or as many more as it takes to see on which side it is.
+    """Return a value with a few decimals, or as many more as it takes to see on which side it is.
 
     >>> from calipers.metrics.thresholds import parse_threshold
     >>> rate = Scale(name="pass_rate", unit=None, range=(0, 1), better="higher")

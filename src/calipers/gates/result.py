@@ -38,7 +38,7 @@ class Ids:
     first: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """Return it as JSON has it."""
         return {"count": self.count, "ids": list(self.first)}
 
 
@@ -75,7 +75,7 @@ class Check:
 
     @property
     def scale(self) -> Scale | None:
-        """What the numbers are in."""
+        """Return the scale of its numbers."""
         return None if self.threshold is None else self.threshold.scale
 
     @property
@@ -96,7 +96,7 @@ class Check:
         return replace(self, reason=reason, **changes)
 
     def to_dict(self) -> dict[str, Any]:
-        """The contract's JSON of one check, and what else is known."""
+        """Return the contract's JSON of one check, and what else is known."""
         threshold = self.threshold
         further = {
             "operator": None if threshold is None else threshold.operator,
@@ -140,7 +140,7 @@ class Changes:
     mended: Ids = Ids()
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """Return it as JSON has it."""
         named = ("added", "removed", "broken", "mended")
         return {
             **({"by": dict(self.by)} if self.by else {}),
@@ -179,7 +179,7 @@ class GateResult:
         return self.verdict == "pass"
 
     def to_dict(self) -> dict[str, Any]:
-        """The contract's JSON, as Python values."""
+        """Return the contract's JSON, as Python values."""
         further = {
             "release": self.release,
             "changes": [each.to_dict() for each in self.changes] or None,
@@ -219,7 +219,7 @@ class GateResult:
 
 
 def verdict_of(checks: tuple[Check, ...], *, complete: bool) -> GateVerdict:
-    """A failed check goes before an incomplete run, and that before what is inconclusive."""
+    """Return the verdict: a failed check goes before an incomplete run, that before doubt."""
     blocking = {check.verdict for check in checks if check.blocks}
     if "fail" in blocking:
         return "fail"

@@ -74,7 +74,7 @@ class ScenarioGroup:
 
     @property
     def count(self) -> int:
-        """How many there are."""
+        """Return how many there are."""
         return self.rows.height
 
     def flagged(self) -> dict[str, int]:
@@ -94,7 +94,7 @@ class ScenarioGroup:
                 )
 
     def named(self, ids: Iterable[str]) -> dict[str, ScenarioRuns]:
-        """How the runs of these scenarios ended, of those that are there.
+        """Return how the runs of these scenarios ended, of those that are there.
 
         A right answer stands in for a verdict, but not where expectations or judges were to tell.
         """
@@ -112,7 +112,7 @@ class ScenarioGroup:
         }
 
     def outcomes(self) -> dict[str, tuple[str, ...]]:
-        """The ids of those that passed in all their runs, that failed in any, and the rest."""
+        """Return the ids of those that passed in all runs, those that failed in any, and the rest."""
         failed = pl.col("failed") > 0
         all_passed = pl.col("passed") == pl.col("runs")
         chosen = {"passed": all_passed, "failed": failed, "unknown": ~all_passed & ~failed}
@@ -128,7 +128,7 @@ class ScenarioGroup:
         return dict(self.rows.drop_nulls(CLUSTER).select(ID, CLUSTER).iter_rows())
 
     def categories(self, confidence: float, correct: Correct | None) -> dict[str, Measured]:
-        """The pass rate of each category, as `score --by category` has it, corrected if wanted."""
+        """Return the pass rate of each category, as `score --by category` does, corrected if asked."""
         of = f"{kept_as(CATEGORY)}{LOW}"
         parts = self.rows.drop_nulls(of).partition_by(of, as_dict=True)
         return {str(name): _pass_rate(part, confidence, correct) for (name,), part in parts.items()}
@@ -161,7 +161,7 @@ class ScenarioGroup:
         return {name: runs[name] for name in spelled_alike(category, runs)}
 
     def failing(self, metric: str, threshold: Threshold, category: str | None = None) -> Ids:
-        """The scenarios with a run that misses what is demanded of the metric."""
+        """Return the scenarios with a run that misses what is demanded of the metric."""
         missed = _missed(metric_named(metric), threshold)
         if missed is None:
             return Ids()
@@ -186,7 +186,7 @@ def _task_values(rows: pl.DataFrame, name: str) -> TaskValues:
 
 
 def own_feature(metric: Metric) -> Feature | None:
-    """The value that each run has of its own, where the metric is made of such values."""
+    """Return the value that each run has of its own, where the metric is made of such values."""
     if isinstance(metric.averaged, Feature):
         return metric.averaged
     if isinstance(metric.aggregate, Rank):
@@ -197,7 +197,7 @@ def own_feature(metric: Metric) -> Feature | None:
 
 
 def _missed(metric: Metric, threshold: Threshold) -> pl.Expr | None:
-    """Whether a scenario's worst value misses the threshold; of yes and no, whether one is bad."""
+    """Return whether a scenario's worst value misses the threshold, or one of yes and no is bad."""
     feature = own_feature(metric)
     if feature is None or metric.better is None:
         return None
@@ -210,7 +210,7 @@ def _missed(metric: Metric, threshold: Threshold) -> pl.Expr | None:
 
 
 def _pass_rate(rows: pl.DataFrame, confidence: float, correct: Correct | None) -> Measured:
-    """The pass rate over the runs of some scenarios, each a cluster unless clusters are named."""
+    """Return the pass rate over runs of some scenarios, each a cluster unless others are named."""
     called = int((rows["runs"] - rows["errors"]).sum())
     judged = rows.filter(pl.col("judged_runs") > 0)
     n = int(judged["judged_runs"].sum())

@@ -73,7 +73,7 @@ class ScenarioTable:
 
     @property
     def watch(self) -> Watch:
-        """What it has to see of each row."""
+        """Return what it has to see of each row."""
         outcomes = (*(each.name for each in OUTCOMES), JUDGED_BY)
         counted = (name for of in self._open.values() for name in of.meta.root_names())
         named = (ID, GROUP, FAILED, *outcomes, behaviors_expected.name, *self._features, *counted)
@@ -114,7 +114,7 @@ class ScenarioTable:
             self._rows = 0
 
     def _added_up(self) -> pl.DataFrame:
-        """The parts as one: counts are summed, of values the lowest and the highest stay."""
+        """Return the parts as one: counts are summed, of values the lowest and the highest stay."""
         rows = pl.concat(self._parts, how="vertical_relaxed")
         lows, highs = ([n for n in rows.columns if n.endswith(end)] for end in (LOW, HIGH))
         opened = [f"{value}{OPEN}" for value in self._open]
@@ -126,7 +126,7 @@ class ScenarioTable:
         return added.select(rows.columns)
 
     def beside(self, groups: Sequence[Group], by: Sequence[str]) -> list[ScenarioGroup]:
-        """The scenarios of each group of the score."""
+        """Return the scenarios of each group of the score."""
         if not groups:
             return []
         rows = self._added_up().sort(ID)
@@ -142,7 +142,7 @@ class ScenarioTable:
 
 
 def _open_counts(metrics: Sequence[Metric]) -> Iterator[tuple[str, pl.Expr]]:
-    """Whether a run that did not fail lacks each value that the metrics may rest on."""
+    """Yield whether a run that did not fail lacks each value that the metrics may rest on."""
     ran = ~pl.col(FAILED)
     for value in dict.fromkeys((PASSED, *(v for each in metrics for v in judged_parts(each)))):
         yield value, ran & pl.col(VALUES[value].name).is_null()
@@ -153,7 +153,7 @@ def _open_counts(metrics: Sequence[Metric]) -> Iterator[tuple[str, pl.Expr]]:
 
 
 def _moments(name: str) -> Iterator[pl.Expr]:
-    """What a mean and its spread are made of."""
+    """Yield what a mean and its spread are made of."""
     value = pl.col(name).cast(pl.Float64)
     yield value.count().alias(f"{name}{N}")
     yield value.sum().alias(f"{name}{SUM}")

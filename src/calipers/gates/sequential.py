@@ -61,7 +61,7 @@ class CheckSequence:
 
     @property
     def why_not(self) -> str | None:
-        """Why it cannot be decided before the end, if so."""
+        """Return why it cannot be decided before the end, if so."""
         return self.demand.why_not or (
             None if self._tasks else "no task of the suite belongs to it"
         )
@@ -83,7 +83,7 @@ class CheckSequence:
         return self.decided is None and task in self._about
 
     def take(self, values: Iterable[tuple[int, TaskValue]]) -> None:
-        """The values of tasks, in any order; each counts when its turn has come."""
+        """Take the values of tasks, in any order; each counts when its turn has come."""
         if self.why_not is not None:
             return
         self._came |= {task: value for task, value in values if task in self._about}
@@ -114,12 +114,12 @@ class CheckSequence:
         return "fail" if self.is_all_seen and self._least == self._most else None
 
     def _sure(self) -> Bounds:
-        """What the mean of all tasks lies between whatever is to come."""
+        """Return the bounds of the mean of all tasks, whatever is to come."""
         seen = len(self._least)
         return sure_bounds(self._above.summed, seen - self._below.summed, seen, len(self._tasks))
 
     def _counted(self) -> Decision | None:
-        """What no value to come can change."""
+        """Return the decision that no value to come can change, if there is one."""
         on = self.demand.on
         assert on is not None
         if not self._of_these:
@@ -131,7 +131,7 @@ class CheckSequence:
         return "pass" if True in ends else "fail"
 
     def _won(self) -> tuple[Decision | None, int | None]:
-        """What the bets say, and after how many tasks; the one counts that was won first."""
+        """Return the decision of the bets, of which the first one won counts, and after how many."""
         on = self.demand.on
         assert on is not None
         above, below = self._above.won_after, self._below.won_after
@@ -142,7 +142,7 @@ class CheckSequence:
         return "pass" if is_good else "fail", above if is_above else below
 
     def standing(self) -> Standing:
-        """What is sure so far."""
+        """Return what is sure so far."""
         on = self.demand.on
         if self.why_not is not None or on is None:
             return Standing(
@@ -170,7 +170,7 @@ class CheckSequence:
 
 
 def settled(checks: Iterable[Check], early: Early) -> Iterator[Check]:
-    """The checks of a group in a run that may end early, each with how it stands.
+    """Yield the checks of a group in a run that may end early, each with how it stands.
 
     Where the run did end, what blocks is as far as it is sure: its interval on the part that was
     run knows nothing of how often one has looked. Of a check whose tasks were all run there is no

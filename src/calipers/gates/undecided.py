@@ -101,7 +101,7 @@ class Judgments:
         )
 
     def _failed(self, said: Mapping[str, Any], value: str) -> set[str]:
-        """The rubrics of failed judgments that give the value, or may: none was used anywhere."""
+        """Return the rubrics of failed judgments that give the value, or may, being never used."""
         return {
             rubric
             for rubric in said.get(FAILED, ())

@@ -28,7 +28,7 @@ class Estimate:
 
 
 def cautious(threshold: Threshold, estimate: Estimate, confidence: float = 0.95) -> Estimate:
-    """The estimate with wider bounds where its own would decide on a share too soon.
+    """Return the estimate with wider bounds where its own would decide on a share too soon.
 
     Wilson's interval covers 95 % on average over shares. Near 0 and 1 and with few scenarios it
     leaves the true share out on one side in up to 8 % of runs. What it would decide stands only
@@ -46,7 +46,7 @@ def cautious(threshold: Threshold, estimate: Estimate, confidence: float = 0.95)
 
 
 def _worth(estimate: Estimate) -> float:
-    """How many independent rows would vary as much; of rows all alike, one per scenario.
+    """Return how many independent rows would vary as much; of rows all alike, one per scenario.
 
     Scenarios with many runs beside others with few are worth less than their number.
     """
@@ -86,7 +86,7 @@ def is_thin(threshold: Threshold, estimate: Estimate) -> bool:
 def further_scenarios(
     threshold: Threshold, estimate: Estimate, *, confidence: float = 0.95, power: float = 0.8
 ) -> int | None:
-    """How many more scenarios would settle it, if the value is what it seems; None: no number can.
+    """Return how many more scenarios would decide it, if the value is right; None: no number can.
 
     So many that an interval around such a value leaves the threshold out with this power.
     """
@@ -137,7 +137,7 @@ def further_range(
 def _settled_by(
     threshold: Threshold, estimate: Estimate, gap: float, confidence: float
 ) -> int | None:
-    """How many more scenarios settle it if the value is that far from the threshold."""
+    """Return how many more scenarios settle it if the value is that far from the threshold."""
     value, stderr = threshold.value + gap, estimate.stderr or 0.0
     if estimate.is_share:
         value = min(1.0, max(0.0, value))
