@@ -131,7 +131,7 @@ class CheckSequence:
         return "pass" if True in ends else "fail"
 
     def _won(self) -> tuple[Decision | None, int | None]:
-        """Return the decision of the bets, of which the first one won counts, and after how many."""
+        """Return the decision of the bet that was won first, and after how many tasks."""
         on = self.demand.on
         assert on is not None
         above, below = self._above.won_after, self._below.won_after

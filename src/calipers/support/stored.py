@@ -21,9 +21,10 @@ def read_stored(of: type[T], found: Mapping[str, Any], shape: Shape) -> T | None
     """
     try:
         text = json.dumps(shape(found))
-        return _adapter(of).validate_json(text, strict=True)
+        built: T = _adapter(of).validate_json(text, strict=True)
     except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
         return None
+    return built
 
 
 def read_number(found: Any) -> Any:
@@ -36,5 +37,5 @@ def read_number(found: Any) -> Any:
 
 
 @cache
-def _adapter(of: type[T]) -> TypeAdapter[T]:
+def _adapter(of: Any) -> TypeAdapter[Any]:
     return TypeAdapter(of)
