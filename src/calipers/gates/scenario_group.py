@@ -112,7 +112,7 @@ class ScenarioGroup:
         }
 
     def outcomes(self) -> dict[str, tuple[str, ...]]:
-        """Return the ids of those that passed in all runs, that failed in any, and of the rest."""
+        """Return the ids of those that passed in all runs, that failed in any, and the rest."""
         failed = pl.col("failed") > 0
         all_passed = pl.col("passed") == pl.col("runs")
         chosen = {"passed": all_passed, "failed": failed, "unknown": ~all_passed & ~failed}
@@ -128,7 +128,7 @@ class ScenarioGroup:
         return dict(self.rows.drop_nulls(CLUSTER).select(ID, CLUSTER).iter_rows())
 
     def categories(self, confidence: float, correct: Correct | None) -> dict[str, Measured]:
-        """Return the pass rate of each category, as in `score --by category`, corrected if asked."""
+        """Return the pass rate of each category, as `score --by category`, corrected if asked."""
         of = f"{kept_as(CATEGORY)}{LOW}"
         parts = self.rows.drop_nulls(of).partition_by(of, as_dict=True)
         return {str(name): _pass_rate(part, confidence, correct) for (name,), part in parts.items()}
