@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from pydantic import TypeAdapter
 
@@ -21,7 +21,7 @@ def read_stored(of: type[T], found: Mapping[str, Any], shape: Shape) -> T | None
     """
     try:
         text = json.dumps(shape(found))
-        built: T = _adapter(of).validate_json(text, strict=True)
+        built: T = _adapter(cast("Any", of)).validate_json(text, strict=True)
     except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
         return None
     return built
