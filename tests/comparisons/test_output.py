@@ -23,9 +23,9 @@ base.jsonl → candidate.jsonl
 
  metric       base   candidate                  difference        p     Holm   won · lost · tied
  ───────────────────────────────────────────────────────────────────────────────────────────────
- accuracy   0.3750      0.7500   +0.3750 [−0.1807, 0.7352]   0.2188   0.2188           4 · 1 · 3
+ accuracy   0.3750      0.7500   +0.3750 [−0.1841, 0.7841]   0.2188   0.2188           4 · 1 · 3
 
-  accuracy: mid-p McNemar; interval: Tango score
+  accuracy: mid-p McNemar; interval: Bonett-Price
   accuracy: a difference below 0.8454 would mostly go unseen here (power 0.8)
 flips: 1 became wrong, 4 became right
 """

@@ -118,7 +118,7 @@ def _is_as_expected(
     wins, losses = (lower, higher) if catalogue()[name].better == "lower" else (higher, lower)
     assert (found.wins, found.losses, found.ties) == (wins, losses, len(pairs) - wins - losses)
     if name in SHARES and set(before) | set(after) <= {0.0, 1.0}:
-        assert (found.test, found.interval) == ("mid-p McNemar", "Tango score")
+        assert (found.test, found.interval) == ("mid-p McNemar", "Bonett-Price")
         changed = higher + lower
         exact = stats.binomtest(higher, changed, 0.5).pvalue if changed else 1.0
         twice = stats.binom.pmf(higher, changed, 0.5) if higher != lower else 0.0
@@ -169,7 +169,7 @@ def test_a_win_is_better_in_the_direction_of_the_metric(name: str, wins: int) ->
 
 
 def test_yes_or_no_is_what_the_metric_declares_not_what_the_values_happen_to_be() -> None:
-    """Entropies of 0 throughout are no shares: there is nothing to put Tango's interval around."""
+    """Entropies of 0 throughout are no shares: there is nothing to put an interval of shares around."""
     rows = [{"id": task, "answer": "7"} for task in "aabbcc"]
     found = cal.compare(rows, rows).pairs[0].metrics
     for name in ("answer_entropy", "determinism_index"):

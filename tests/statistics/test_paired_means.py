@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import multinomial
 
 from calipers.statistics.paired import RUN_ONCE, paired
 from calipers.statistics.paired_means import Repeats, fixed_tasks, sampled_tasks
-from calipers.statistics.paired_shares import share_difference, tango
+from calipers.statistics.paired_shares import bonett_price, share_difference
 
 counts = st.integers(0, 60)
 levels = st.sampled_from([0.5, 0.8, 0.9, 0.95, 0.99, 0.999, 0.9999])
@@ -29,10 +30,30 @@ def test_shares_p_and_interval_agree(higher: int, lower: int, same: int, confide
     assert high > low
 
 
-def test_where_mid_p_rejects_sooner_than_the_score_test() -> None:
+def test_where_mid_p_rejects_sooner_than_the_interval() -> None:
     low, high, p_value = share_difference(10, 0, 100, confidence=0.999)
     assert p_value < 0.001
-    assert tango(10, 0, 100, confidence=0.999)[0] <= 0 < low < 0.1 < high
+    assert bonett_price(10, 0, 100, confidence=0.999)[0] <= 0 < low < 0.1 < high
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("n", "least"), [(5, 0.92), (10, 0.94), (20, 0.925), (30, 0.94), (50, 0.94)]
+)
+def test_shares_cover_over_all_tables(n: int, least: float) -> None:
+    """Weighted by their chances, so without error of simulation; below 93 % at one corner each."""
+    tables = [(up, down) for up in range(n + 1) for down in range(n + 1 - up)]
+    bounds = np.array([share_difference(*table, n, confidence=0.95)[:2] for table in tables])
+    counts_of = [(up, down, n - up - down) for up, down in tables]
+    covered = {}
+    shares = (0, 0.005, 0.01, 0.02, 0.03, 0.05, 0.08, 0.1, 0.15, 0.2, 0.3, 0.4)
+    for up, down in ((up, down) for up in shares for down in shares if up >= down and up > 0):
+        chances = multinomial.pmf(counts_of, n, [up, down, 1 - up - down])
+        truth = up - down
+        held = (bounds[:, 0] <= truth + 1e-12) & (truth <= bounds[:, 1] + 1e-12)
+        covered[up, down] = chances[held].sum()
+    assert min(covered.values()) >= least
+    assert sum(each < 0.93 for each in covered.values()) <= 1
 
 
 steps = st.lists(st.sampled_from([-1.0, -0.5, -0.25, 0.0, 0.0, 0.0, 0.25, 0.5]), min_size=2)

@@ -21,6 +21,7 @@ from calipers.statistics.intervals import normal_quantile, rows_worth
 
 _FEWEST = 3  # clusters that people rated: one is spent on the mean, one on the tuning
 _NOTHING = 1e-12  # an error that is only rounding
+_UNLIKE = 3  # records on which the judge knows nothing, for one at either end of the scale
 SAME_MIX = "the rated records are a random part of records like these: the mix has not shifted"
 SAME_ERRORS = "the judge errs on these records as often as on the rated ones, in either direction"
 _NO_BETTER = "the judge passes what people pass no more often than what they fail"
@@ -130,8 +131,8 @@ def prediction_powered(
 
     Of the rated records, `overlap` are among the n: the judge's two means then move together, and
     the variance has that covariance in it. `within` are the ends of the scale: people and judge may
-    differ on records that nobody has rated, so the interval counts as if a third of a record had
-    been rated at each of its corners (after Agresti & Min 2005, Statistics in Medicine 24, 729).
+    differ on records that nobody has rated, so the interval counts some more as rated: see
+    `with_unseen`. Their part fades with the number of the rated.
 
     >>> told = Moments(n=100, clusters=100, judge=0.7, people=0.6, judge_spread=4e-4,
     ...                both_spread=4e-4, people_spread=5e-4)
@@ -145,7 +146,7 @@ def prediction_powered(
         return Corrected(value=None, n=rated.n, reason=f"people rated {rated.n} records only")
     share = 0.0 if not overlap else min(1.0, overlap / (n or overlap))
     value, _, _ = _moved(mean, stderr, rated, share)
-    told = rated if within is None else with_corners(rated, within, confidence)
+    told = rated if within is None else with_unseen(rated, within, confidence)
     middle, own, left = _moved(mean, stderr, told, share)
     tuned = rated.clusters / (rated.clusters - 2)  # the power is estimated too
     parts = ((own, clusters - 1), (tuned * max(0.0, left), rated.clusters - 2))
@@ -182,35 +183,37 @@ def _moved(mean: float, stderr: float, rated: Moments, share: float) -> tuple[fl
     return rated.people + power * (mean - rated.judge), power**2 * own, left + together
 
 
-def with_corners(rated: Moments, within: tuple[float, float], confidence: float) -> Moments:
-    """Return the moments as if some more records had been rated, at the corners of the scale.
+def with_unseen(rated: Moments, within: tuple[float, float], confidence: float) -> Moments:
+    """Return the moments as if some more records, or clusters of their size, had been rated.
 
-    They weigh z²/12 records each, about a third of one at 95 %, or as many of a cluster's size.
+    One at either end of the scale, judge and people alike, since ratings may all be the same by
+    luck; and three on which the judge knows nothing, its scores and people's being spread as they
+    are over all, since its errors may not have been seen. That is at 95 %: z²/4 each.
     """
-    low, high = within
-    weight = normal_quantile(confidence) ** 2 / 12 * rated.n / rated.clusters
-    size, total = rated.n, rated.n + 4 * weight
-    middle = (low + high) / 2
-    means = [(size * each + 4 * weight * middle) / total for each in (rated.judge, rated.people)]
     per_cluster = rated.n / rated.clusters
+    each = normal_quantile(confidence) ** 2 / 4 * per_cluster
+    known = rated.n + len(within) * each
+    judge, people = (
+        (rated.n * mean + each * sum(within)) / known for mean in (rated.judge, rated.people)
+    )
+    of_judge, of_people = (rated.judge, judge), (rated.people, people)
 
-    corners = ((low, low), (low, high), (high, low), (high, high))
+    def spread_of(seen: float, first: tuple[float, float], second: tuple[float, float]) -> float:
+        """Return the spread of two columns, of old means and new ones, with the ends among them."""
+        moved = rated.n * (first[0] - first[1]) * (second[0] - second[1])
+        at_ends = each * sum((end - first[1]) * (end - second[1]) for end in within)
+        return seen * rated.n**2 + per_cluster * (moved + at_ends)
 
-    def added(seen: float, first: int, second: int) -> float:
-        """The spread of two columns about the new means, the corners among the records."""
-        old = (rated.judge, rated.people)
-        moved = (old[first] - means[first]) * (old[second] - means[second])
-        new = sum((c[first] - means[first]) * (c[second] - means[second]) for c in corners)
-        return (seen * size**2 + per_cluster * (size * moved + weight * new)) / total**2
-
+    unlike = _UNLIKE * each
+    total, more = known + unlike, 1 + unlike / known
     return Moments(
         n=rated.n,
         clusters=rated.clusters,
-        judge=means[0],
-        people=means[1],
-        judge_spread=added(rated.judge_spread, 0, 0),
-        both_spread=added(rated.both_spread, 0, 1),
-        people_spread=added(rated.people_spread, 1, 1),
+        judge=judge,
+        people=people,
+        judge_spread=more * spread_of(rated.judge_spread, of_judge, of_judge) / total**2,
+        both_spread=spread_of(rated.both_spread, of_judge, of_people) / total**2,
+        people_spread=more * spread_of(rated.people_spread, of_people, of_people) / total**2,
     )
 
 

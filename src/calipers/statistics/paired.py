@@ -79,10 +79,10 @@ def paired(
     """Return the comparison of two systems, a value per task from each.
 
     p is below 1 − confidence exactly where the interval leaves 0 out. Of 0 and 1: McNemar's mid-p
-    test with Tango's interval, and Cohen's g. Else a t test on the differences with Cohen's dz,
-    which allows for tasks it has not seen (`paired_means`); beside it the p-value of flipped signs,
-    which decides where few tasks differ. With `clusters` (tasks of one repository, say) the t test
-    is the cluster-robust one for either kind, and signs flip per cluster.
+    test with the interval of Bonett and Price, and Cohen's g. Else a t test on the differences with
+    Cohen's dz, which allows for tasks it has not seen (`paired_means`); beside it the p-value of
+    flipped signs, which decides where few tasks differ. With `clusters` (tasks of one repository,
+    say) the t test is the cluster-robust one for either kind, and signs flip per cluster.
 
     Args:
         base: a finite value per task.
@@ -120,7 +120,7 @@ def paired(
         difference=mean,
         stderr=stderr,
         test="mid-p McNemar" if exact else "paired t" if groups is None else "clustered paired t",
-        interval="Tango score" if exact else "t",
+        interval="Bonett-Price" if exact else "t",
         effect_name="Cohen's g" if exact else "Cohen's dz",
         wins=wins,
         losses=losses,

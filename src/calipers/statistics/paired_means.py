@@ -1,11 +1,13 @@
 """The mean of differences between pairs: an interval that allows for what it has not seen.
 
 Student's interval is right where differences are many and smooth. Two things break it. Most tasks
-may come out alike, so that the spread is seen too small, or not at all: then the interval counts up
-to two more tasks, one up and one down by what an unseen task may differ, as Bonett & Price (2012),
-Br. J. Math. Stat. Psychol. 65, 479, do for shares. And one side may have fewer runs of a task than
-the other: its luck is then hidden in a few values. There the variance is at least that of the
-permutation test which deals the runs of each task out anew to the two sides (Pitman 1937).
+may come out alike, so that the spread is seen too small, or not at all: then up to two more tasks
+join the others, one up and one down by what an unseen task may differ, as Bonett & Price (2012),
+Br. J. Math. Stat. Psychol. 65, 479, have it for shares. What they add to the spread is given, not
+estimated, so that degrees of freedom grow with it (Satterthwaite 1946). And one side may have fewer
+runs of a task than the other: its luck is then hidden in a few values. There the variance is at
+least that of the permutation test which deals the runs of each task out anew to the two sides
+(Pitman 1937).
 """
 
 from __future__ import annotations
@@ -20,6 +22,9 @@ from numpy.typing import NDArray
 Floats: TypeAlias = NDArray[np.float64]
 
 _MOST_UNSEEN = 2.0
+_NEARLY_ALL = 0.9  # tasks that differ alike, from which on two unseen ones are counted
+_LESS = 0.25  # of the divisor's 1 that each unseen task takes back
+_CERTAIN = 1e9  # degrees of freedom of a spread that is not estimated
 _ROUNDING = 1e-12
 _DECIMALS = 12  # of values that are the same
 _TWO = 2
@@ -77,21 +82,27 @@ def sampled_tasks(
     mean = float(differences.mean())
     unseen, square = _unseen(differences, step, repeats)
     size = n + unseen
-    freedom = n + unseen - 1 if freedom is None else freedom
-    factor = t_reach(freedom, confidence) ** 2 / size
-    centred = float(np.square(differences - mean).sum())
-    variance = (centred + unseen * square) / (size - 1)
-    tests = [_Variance(constant=variance)]
+    centre = mean * n / size
+    seen = float(np.square(differences - mean).sum())
+    added = n * (mean - centre) ** 2 + unseen * (square + centre**2)
+    variance = (seen + added) / (size - 1 + _LESS * unseen)
+    degrees = (size - 1 if freedom is None else freedom) * _grown(seen, added)
+    stderr = sqrt(variance / size)
+    half = t_reach(degrees, confidence) * stderr
+    low, high = min(mean, centre - half), max(mean, centre + half)
+    p_value = _p_value((centre / stderr) ** 2 if stderr else np.inf, degrees)
     if repeats is not None and repeats.unequal:
-        tests.append(_permuted_runs(differences, repeats, unseen * square, size))
-    bounds = [each.bounds(mean, factor, reach) for each in tests]
-    statistic = min(each.statistic(mean, size) for each in tests)
-    return Bounds(
-        low=max(-reach, min(low for low, _ in bounds)),
-        high=min(reach, max(high for _, high in bounds)),
-        p_value=_p_value(statistic, freedom),
-        stderr=sqrt(variance / size),
-    )
+        dealt = _permuted_runs(differences, repeats, unseen * square, size)
+        factor = t_reach(_CERTAIN, confidence) ** 2 / size
+        bounds = dealt.bounds(mean, factor, reach)
+        low, high = min(low, bounds[0]), max(high, bounds[1])
+        p_value = max(p_value, _p_value(dealt.statistic(mean, size), _CERTAIN))
+    return Bounds(low=max(-reach, low), high=min(reach, high), p_value=p_value, stderr=stderr)
+
+
+def _grown(seen: float, added: float) -> float:
+    """Return how many times the degrees of freedom a spread has of which a part is given."""
+    return min(((seen + added) / seen) ** 2, _CERTAIN) if seen > _ROUNDING else _CERTAIN
 
 
 def fixed_tasks(
@@ -164,15 +175,18 @@ def _permuted_runs(differences: Floats, repeats: Repeats, unseen: float, size: f
 def _unseen(differences: Floats, step: float, repeats: Repeats | None) -> tuple[float, float]:
     """Return how many unseen tasks to count, and the square of what each differs by.
 
-    Two where all tasks differ alike, none where no two do. An unseen one differs like those that
-    are unlike the most, with one more among them that differs by what a single run can do.
+    Two where nearly all tasks differ alike, none where no two do. An unseen one differs like those
+    that are unlike the most, with one more among them that differs by what a single run can do, and
+    by no more than that.
     """
-    n = differences.size
+    n, mean = differences.size, differences.mean()
     values, counts = np.unique(differences.round(_DECIMALS), return_counts=True)
     most = int(counts.max())
-    apart = np.square(differences - values[counts.argmax()]).sum()
+    usual = min(values[counts == most], key=lambda value: abs(value - mean))
+    apart = float(np.square(differences - usual).sum())
     one_run = step**2 * (1.0 if repeats is None else _one_run(repeats))
-    return _MOST_UNSEEN * (most - 1) / (n - 1), float(apart + one_run) / (n - most + 1)
+    alike = min(1.0, (most - 1) / (n - 1) / _NEARLY_ALL)
+    return _MOST_UNSEEN * alike, min(one_run, (apart + one_run) / (n - most + 1))
 
 
 def _one_run(repeats: Repeats) -> float:
