@@ -47,21 +47,28 @@ def of_resampling(setup: Setup) -> Iterator[Figure]:
 
 
 def of_intervals(setup: Setup) -> Iterator[Figure]:
-    """What the closed forms add to scoring."""
-    files = {
-        "1 run a task": setup.file("plain", ".parquet", _TIMES * setup.rows),
-        "5 runs a task": setup.file("repeats", ".parquet"),
-    }
-    for words, path in files.items():
+    """What the closed forms add to scoring, by the processors' time and by the clock."""
+    for words, kind in (("1 run a task", "plain"), ("5 runs a task", "repeats")):
+        path = setup.file(kind, ".parquet", _TIMES * setup.rows)
         runs = by_turns(
             setup.rounds,
             with_intervals=contestant("calipers", path),
             without=contestant("without_intervals", path),
         )
+        both, without = runs["with_intervals"], runs["without"]
+        name = f"Parquet, all metrics, {words}: with intervals / without"
         yield Figure(
-            name=f"Parquet, all metrics, {words}: with intervals / without",
-            value=runs["with_intervals"].seconds / runs["without"].seconds,
+            name=f"{name}, of processors",
+            value=both.cpu_seconds / without.cpu_seconds,
             bar=ADDED,
             binding=setup.is_full,
-            detail=versus(runs["with_intervals"], runs["without"]),
+            detail=f"{_TIMES * setup.rows:,} rows; peak memory {both.peak_bytes / 1e6:,.0f} MB / "
+            f"{without.peak_bytes / 1e6:,.0f} MB",
+        )
+        yield Figure(
+            name=name,
+            value=both.seconds / without.seconds,
+            bar=ADDED,
+            binding=setup.is_full,
+            detail=versus(both, without),
         )
