@@ -33,12 +33,16 @@ def main() -> int:
     parser = ArgumentParser(description=__doc__)
     parser.add_argument("--datasets", type=int, default=1000, help="data sets per shape")
     parser.add_argument("--dry", action="store_true", help="print, write nothing")
+    parser.add_argument("--metric", help="only shapes of this one; writes nothing")
     arguments = parser.parse_args()
-    kinds = ((*SHAPES, *UNSEEN), (*LIMITS, *RARE))
+    kinds = [
+        [shape for shape in shapes if arguments.metric in (None, shape.metric)]
+        for shapes in ((*SHAPES, *UNSEEN), (*LIMITS, *RARE))
+    ]
     promised, limits = (list(_measured(shapes, arguments.datasets)) for shapes in kinds)
     tables = {"coverage": _markdown(promised), "limits": _markdown(limits)}
     print("\n\n".join(tables.values()))
-    if not arguments.dry:
+    if not (arguments.dry or arguments.metric):
         PAGE.write_text(_filled(PAGE.read_text("utf-8"), tables), "utf-8")
         FIGURE.parent.mkdir(exist_ok=True)
         FIGURE.write_text(dot_plot(promised), "utf-8")

@@ -31,6 +31,13 @@ def stated(confidence: float, rate: float, n: int) -> Draw:
     )
 
 
+def paid_alike(rate: float, n: int) -> Draw:
+    """Every run costs the same, whether it passes or not."""
+    return lambda rng, sets: table(
+        {"passed": rng.random((sets, n, 1)) < rate, "cost_usd": np.ones((sets, n, 1))}
+    )
+
+
 def rated(n: int, *, runs: int = 1) -> Draw:
     """Ratings of which most lie at the maximum."""
     values, chances = zip(*RATINGS, strict=True)
@@ -191,6 +198,15 @@ def _unseen() -> Iterator[Shape]:
         most=1.0,
         case_weights=cal.CaseWeights(by_category={ADVERSARIAL: 20}),
     )
+    for rate, n in ((0.98, 20), (0.9, 20), (0.98, 100)):
+        yield Shape(
+            name=f"runs that cost the same, {rate:.0%} pass, n = {n}",
+            metric="cost_of_pass",
+            method="delta of logarithm",
+            draw=paid_alike(rate, n),
+            truth=1 / rate,
+            most=1.0,
+        )
     auroc = partial(Shape, metric="auroc", method="delta", most=1.0)
     for area, right, wrong in ((0.75, 97, 3), (0.9, 97, 3), (0.9, 90, 10)):
         yield auroc(

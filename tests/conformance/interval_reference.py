@@ -21,7 +21,7 @@ from itertools import product
 from statistics import NormalDist
 from typing import Any
 
-from scipy import stats
+from scipy import optimize, stats
 
 from tests.conformance.reference import (
     REFERENCES,
@@ -481,6 +481,15 @@ def _auroc(rows: list[Row], asked: Asked) -> Bounds:
         alike: list[Row] = [(value, number) for number in range(size)]
         of_rows = _wilson(alike, asked)
         return Bounds(of_rows.low, of_rows.high, stderr, slack)
+    worth = [
+        sum(right == kind for _, _, right in numbered) * _kish(_shares(rows)) / n
+        for kind in (True, False)
+    ]
+    if min(worth) < 6:
+        if abs(min(worth) - 6) < 1e-9:
+            raise UncertainError
+        t = float(stats.t.ppf((1 + asked.confidence) / 2, _degrees(_shares(rows))))
+        return Bounds(*_of_few(value, worth, t), stderr, slack)
     # Each kind's rows by themselves, with half a row more that lies anywhere.
     effects = _derivatives(area, n)
     independent = math.fsum(effect**2 for effect in effects) / (n * (n - 1))
@@ -499,6 +508,17 @@ def _auroc(rows: list[Row], asked: Asked) -> Bounds:
     reach = t * math.sqrt(sum(kinds)) / (value * (1 - value))
     low, high = (1 / (1 + (1 - value) / value * math.exp(-sign * reach)) for sign in (-1, 1))
     return Bounds(low, high, stderr, slack)
+
+
+def _of_few(area: float, worth: list[float], t: float) -> tuple[float, float]:
+    """Where the area lies t of Hanley and McNeil's standard errors away, both sizes the larger."""
+
+    def apart(other: float) -> float:
+        q1, q2 = other / (2 - other), 2 * other**2 / (1 + other)
+        more = max(0.0, max(worth) - 1) * (q1 + q2 - 2 * other**2)
+        return (area - other) ** 2 - t**2 * (other * (1 - other) + more) / math.prod(worth)
+
+    return optimize.brentq(apart, 0, area, xtol=1e-14), optimize.brentq(apart, area, 1, xtol=1e-14)
 
 
 _METHODS: dict[str, Callable[[list[Row], Asked], Bounds]] = {

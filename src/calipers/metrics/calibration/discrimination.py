@@ -21,8 +21,11 @@ from calipers.metrics.declare.declaration import (
     total,
 )
 from calipers.metrics.declare.intervals import spread_of
+from calipers.statistics.areas import FEW, area_interval
 from calipers.statistics.clusters import Clusters
 from calipers.statistics.intervals import UNKNOWN, Interval, standard_error, t_quantile, wilson
+
+_KINDS = ("auroc__right", "auroc__wrong")
 
 
 def _placed(levels: Frame) -> Frame:
@@ -123,7 +126,7 @@ def _of_few(totals: Totals, seen: float, clusters: Clusters) -> tuple[float, Clu
     independent = sum(of_rows) * n / (n - 1)
     design = max(1.0, seen / independent) if independent else 1.0
     variance = degrees = 0.0
-    for own, kind in zip(of_rows, ("auroc__right", "auroc__wrong"), strict=True):
+    for own, kind in zip(of_rows, _KINDS, strict=True):
         others = max(1.0, totals[kind] - 1)
         unseen = area * (1 - area) / 2 * (n / clusters.worth / totals[kind]) ** 2
         of_kind = own * totals[kind] / others * design + unseen
@@ -138,7 +141,8 @@ class _LogitDelta:
     """The delta method on the log odds of the area: near 1 the area itself is too skewed.
 
     Few rows of a kind tell little of how they vary: they count with a variance of their own, as if
-    half a row more lay anywhere, and with as many degrees of freedom as they have.
+    half a row more lay anywhere, and with as many degrees of freedom as they have. Of fewer than
+    six, or what clusters leave of them, it is the score interval of `areas`.
     Where every right row lies above every wrong one, or none does, nothing spreads: then Wilson's
     bound for as many rows as there are clusters of the rarer kind.
     """
@@ -155,6 +159,11 @@ class _LogitDelta:
             rarer = min(totals["auroc__right"], totals["auroc__wrong"])
             size = max(1, floor(rarer * clusters.count / n))
             return replace(wilson(value, size, 0.0, size, confidence), stderr=stderr)
+        right, wrong = (totals[kind] * clusters.worth / n for kind in _KINDS)
+        if min(right, wrong) < FEW:
+            z = t_quantile(clusters, confidence)
+            low, high = area_interval(value, right, wrong, z=z)
+            return Interval(low=low, high=high, stderr=stderr)
         odds = log(value / (1 - value))
         variance, clusters = _of_few(totals, spread * clusters.inflation, clusters)
         reach = t_quantile(clusters, confidence) * sqrt(variance) / (value * (1 - value))

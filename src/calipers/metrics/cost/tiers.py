@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import inf
+from math import exp, hypot, inf, log
 from typing import Any
 
 import narwhals as nw
@@ -26,7 +26,7 @@ from calipers.metrics.declare.means import mean
 from calipers.metrics.declare.settings import Settings
 from calipers.metrics.judged.judgments import judged_impl_rate
 from calipers.metrics.scenarios.passing import PASSED, VERSION, passed
-from calipers.statistics.intervals import Interval, positive_interval, wilson
+from calipers.statistics.intervals import NO_SPREAD, Interval, positive_interval, wilson
 
 PROFILES = ("tiers",)
 TIER = "tier"
@@ -187,7 +187,8 @@ class _RatioDelta:
     """The delta method on the logarithm of the ratio, which cannot fall below 0.
 
     Where nothing passed, at most as many runs pass as Wilson's upper bound says, and the cost of a
-    pass is at least what the runs cost at that rate.
+    pass is at least what the runs cost at that rate. Where all passed, as few may pass as the lower
+    bound says, which the costs' own spread does not show.
     """
 
     name: str = "delta of logarithm"
@@ -199,7 +200,17 @@ class _RatioDelta:
             most = wilson(0.0, n, 0.0, clusters, confidence).high
             low = None if most is None else totals["cost_of_pass__cost"] / n / most
             return Interval(low=low, high=inf, stderr=None)
-        return positive_interval(value, spread, clusters, confidence)
+        around = positive_interval(value, spread, clusters, confidence)
+        if (
+            totals["cost_of_pass__passes"] < n
+            or around.reason not in (None, NO_SPREAD)
+            or not value
+        ):
+            return around
+        least = wilson(1.0, n, 0.0, clusters, confidence).low
+        reach = 0.0 if around.high is None else log(around.high / value)
+        high = inf if not least else value * exp(hypot(reach, log(least)))
+        return Interval(low=value * exp(-reach), high=high, stderr=around.stderr)
 
 
 cost_of_pass_ratio = Metric(
