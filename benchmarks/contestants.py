@@ -98,12 +98,25 @@ def networkx_traces() -> Work:
 
 def without_intervals() -> Work:
     """`calipers score` without what error bars need: variances and clusters."""
+    _leave_intervals_out()
+    return calipers()
+
+
+def tiers_without_intervals() -> Work:
+    """`calipers score FILE --profile tiers --by tier`, likewise, and without the tiers' own."""
+    from calipers.scores import score  # noqa: PLC0415
+
+    _leave_intervals_out()
+    vars(score)["with_evidence"] = lambda found, *_: found
+    return tiers()
+
+
+def _leave_intervals_out() -> None:
     from calipers.engines.plan import Plan  # noqa: PLC0415
     from calipers.scores import score  # noqa: PLC0415
 
     Plan.influences = ()  # type: ignore[assignment]
     vars(score)["evidence_notices"] = lambda *_: iter(())  # which read what these would have told
-    return calipers()
 
 
 def bootstrap() -> Work:
@@ -296,6 +309,7 @@ CONTESTANTS: dict[str, Callable[[], Work]] = {
         reference_equations,
         networkx_traces,
         without_intervals,
+        tiers_without_intervals,
         bootstrap,
         bootstrap_plain_python,
         bootstrap_numpy,

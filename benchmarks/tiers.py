@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from benchmarks.contest import by_turns, contestant
+from benchmarks.evidence import ADDED
 from benchmarks.figures import Bar, Figure, versus
 from benchmarks.workload import Setup
 
@@ -17,6 +18,7 @@ def of_tiers(setup: Setup) -> Iterator[Figure]:
     runs = by_turns(
         setup.rounds,
         calipers=contestant("tiers", path),
+        without=contestant("tiers_without_intervals", path),
         read=contestant("tiers_read", path),
         by_hand=contestant("tiers_by_hand", path),
     )
@@ -28,6 +30,15 @@ def of_tiers(setup: Setup) -> Iterator[Figure]:
         bar=TIMES_A_READ,
         binding=setup.is_full,
         detail=f"{versus(ours, runs['read'])}, {rows}",
+    )
+    without = runs["without"]
+    yield Figure(
+        name="tiers: with intervals / without, of processors",
+        value=ours.cpu_seconds / without.cpu_seconds,
+        bar=ADDED,
+        binding=setup.is_full,
+        detail=f"{versus(ours, without)}; peak memory {ours.peak_bytes / 1e6:,.0f} MB / "
+        f"{without.peak_bytes / 1e6:,.0f} MB",
     )
     yield Figure(
         name="tiers: calipers with intervals / Polars by hand without",

@@ -258,3 +258,14 @@ def test_a_bad_file_stops_before_anything_is_read(tmp_path: Path) -> None:
     prices.write_text("m: {input: -1, output: 2}", encoding="utf-8")
     with pytest.raises(cal.UsageError, match="m: input is -1, negative"):
         cal.score(tmp_path / "there is no such file.jsonl", prices=prices)
+
+
+def test_a_cost_of_pass_is_not_sure_because_all_runs_passed() -> None:
+    """Twenty passes at one price: as few may pass as Wilson's lower bound says."""
+    rows = [{"id": str(n), "passed": True, "cost_usd": 0.02} for n in range(20)]
+    group = cal.score(rows, metrics=["cost_of_pass", "pass_rate"]).groups[0]
+    found, passed = group.metrics["cost_of_pass"], group.metrics["pass_rate"]
+    assert (found.value, found.low) == pytest.approx((0.02, 0.02))
+    assert found.interval_reason is None
+    assert passed.low is not None
+    assert found.high == pytest.approx(0.02 / passed.low)
