@@ -62,7 +62,8 @@ def main() -> int:
 
 
 def _widths(rows: list[tuple[str, int, Held, Held]]) -> str:
-    ours, theirs = (float(np.mean([row[side].width for row in rows])) for side in (2, 3))
+    ours = float(np.mean([own.width for _, _, own, _ in rows]))
+    theirs = float(np.mean([other.width for _, _, _, other in rows]))
     return f"ours {ours:.4f}, theirs {theirs:.4f}, {ours / theirs:.3f} times"
 
 
