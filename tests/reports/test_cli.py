@@ -155,7 +155,8 @@ def test_a_run_goes_on_where_the_page_cannot_be_made(
 
 
 def test_standard_input_is_read_once_and_suffices(data: Path) -> None:
-    told = CliRunner().invoke(app, ["report", "-", "--format", "markdown", "-o", "-"], data.open())
+    arguments = ["report", "-", "--format", "markdown", "-o", "-"]
+    told = CliRunner().invoke(app, arguments, data.read_text())
     assert told.exit_code == 0
     assert "## What failed" in told.stdout
 

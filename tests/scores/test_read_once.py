@@ -96,13 +96,14 @@ def test_groups_made_after_reading_are_those_of_a_score(
     records: Path, held_bytes: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if held_bytes is not None:
-        monkeypatch.setitem(Store.__init__.__kwdefaults__, "held_bytes", held_bytes)
+        defaults: dict[str, Any] = {"texts": None, "held_bytes": held_bytes}
+        monkeypatch.setattr(Store.__init__, "__kwdefaults__", defaults)
     made = cal.report(records, policy=POLICY, cluster="run")
     expected = {
         "category": cal.score(records, by=["category", "model"], cluster="run"),
         "capability": cal.score(records, by=["capability", "model"], cluster="run"),
     }
-    found = made.breakdowns | {"model": made.score}
+    found = {**made.breakdowns, "model": made.score}
     expected["model"] = cal.score(records, by="model", cluster="run")
     decided = cal.gate(records, policy=POLICY, by="model", cluster="run")
     for name, score in expected.items():
