@@ -27,7 +27,7 @@ from calipers.gates.sequential import settled
 from calipers.gates.undecided import HOW, undecided_reasons
 from calipers.metrics import metric_named
 from calipers.records.unfinished import unfinished_files
-from calipers.scores.calibration import read_all
+from calipers.scores.calibration import Calibration, read_all
 from calipers.scores.correction import correct_part, without_error
 from calipers.scores.options import Options
 from calipers.scores.results import Group, Score
