@@ -380,7 +380,7 @@ def test_a_cache_that_cannot_be_written_is_told_and_nothing_is_lost(tmp_path: Pa
         cache = ("--cache", str(tmp_path / "file" / "cache"))
         result = judge(tmp_path, url, "good", "constructiveness", *cache)
     assert result.exit_code == 0, result.stderr
-    assert result.stderr.count("judgements are not kept in this cache") == 1
+    assert result.stderr.count("judgments are not kept in this cache") == 1
     assert all(each["scores"] for each in judgments(tmp_path))
 
 

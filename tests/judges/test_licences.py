@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 
 import calipers
 from calipers.cli import app
-from calipers.engines import outcome
+from calipers.engines import reading
 from calipers.metrics import metric_named
 from calipers.metrics.judged.who import judged_parts
 from calipers.scores.options import Options
@@ -401,7 +401,7 @@ def test_both_engines_say_who_judged(engine: str) -> None:
 def test_memory_is_bounded_however_many_judges_there_are(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(outcome, "_MOST", 5)
+    monkeypatch.setattr(reading, "MOST_TEXTS", 5)
     rows = [{"id": str(n), "judgments": [judgement(0.9, f"m{n}")]} for n in range(20)]
     found = check(tmp_path, rows, POLICY)
     assert sum(each["rows"] for each in found["evidence"]) == 20

@@ -21,7 +21,7 @@ from calipers.dashboard.index import (
 from calipers.dashboard.plans import ViewOptions
 from calipers.engines.batches import MeasuredBatch
 from calipers.engines.plan import FAILED, Plan, kept
-from calipers.engines.polars import measured_batches
+from calipers.engines.reading import measured_batches
 from calipers.records.fields import FIELDS
 from calipers.records.sources import BadRow, Batch, Chunk, Source, UnusualRows, Wanted, open_sources
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import polars as pl
 
+from calipers.engines.codes import OTHERS
 from calipers.engines.totals import GroupTotals
 from calipers.metrics.declare.declaration import GROUP
 from calipers.records.sources import BadRow
@@ -17,8 +18,7 @@ if TYPE_CHECKING:
     from calipers.engines.resampling import Resampled
 
 TEXT, ROWS = "text", "rows"
-OTHERS = "others"  # stands for all texts beyond the most that are told apart
-_MOST = 1000
+MOST_TEXTS = 1000
 
 
 @dataclass
@@ -71,11 +71,13 @@ class TextTally:
         """Add the counts of some rows."""
         rows = pl.concat([self.table, counted.drop_nulls(TEXT).cast(self.table.schema)])
         table = rows.group_by(GROUP, TEXT).agg(pl.col(ROWS).sum())
-        if table.height > _MOST:
+        if table.height > MOST_TEXTS:
             table = table.sort(ROWS, GROUP, TEXT, descending=[True, False, False])
-            rest = table.slice(_MOST).with_columns(pl.lit(OTHERS).alias(TEXT))
+            rest = table.slice(MOST_TEXTS).with_columns(pl.lit(OTHERS).alias(TEXT))
             table = (
-                pl.concat([table.head(_MOST), rest]).group_by(GROUP, TEXT).agg(pl.col(ROWS).sum())
+                pl.concat([table.head(MOST_TEXTS), rest])
+                .group_by(GROUP, TEXT)
+                .agg(pl.col(ROWS).sum())
             )
         self.table = table.sort(GROUP, TEXT)
 

@@ -35,6 +35,7 @@ from calipers.records.fields import TRUNCATED_REASONS
 FAILED = "_failed"  # a failed call that is in no metric
 FAILURE = "_failure"  # a failed call that counts as a failure (--errors fail)
 TRUNCATED = "_truncated"  # replies that were cut off stay in the metrics, and are counted
+CLUSTER_TEXT = "_cluster_text"  # what a cluster is told by, where rows are grouped afterwards
 IDENTITY = "_identity"  # a hash of id, model, tier and run: the same twice is worth a warning
 
 JUDGMENTS = "judgments"
@@ -80,6 +81,8 @@ class Plan:
     sort_keys: bool = False  # whether the compact table carries them, as a cluster needs
     kept: tuple[str, ...] = ()  # fields that are kept as they are, of failed calls too
     sampled: Mapping[str, str] | None = None  # what samples hold, if not what is listed
+    regrouped_by: tuple[str, ...] = ()  # fields by which the rows are grouped after reading
+    regrouped_if_few: tuple[str, ...] = ()  # of these, fields that may take too many values
     tallied: tuple[Feature, ...] = ()  # texts of each row: how often each is there, by group
 
     @cached_property
@@ -92,7 +95,8 @@ class Plan:
     @property
     def keys(self) -> tuple[str, ...]:
         """The fields by which rows belong together."""
-        return self.by if self.cluster is None else (*self.by, self.cluster)
+        cluster = () if self.cluster is None else (self.cluster,)
+        return (*self.by, *self.regrouped_by, *cluster)
 
     @cached_property
     def watched(self) -> tuple[str, ...]:
@@ -174,7 +178,9 @@ class Plan:
         }
         columns |= {FAILURE: pl.Boolean()} if self.counts_failures else {}
         columns |= {} if self.cluster is None else {CLUSTER: pl.Int64()}
-        columns |= {"id": pl.String()} if self.per_task else {}
+        columns |= {"id": pl.String()} if self.per_task or self.regrouped_by else {}
+        if self.regrouped_by and self.cluster is not None:
+            columns[CLUSTER_TEXT] = pl.String()
         columns |= dict.fromkeys(self.having, pl.Boolean())
         columns |= {feature.name: feature.dtype for feature in self.features if feature.stored}
         if self.sort_keys:
@@ -214,16 +220,18 @@ class Plan:
         if records["finish_reason"].null_count() == records.height:
             cut_off = pl.lit(value=False)
         frame = records.lazy().with_columns(
-            self._group().alias(GROUP),
+            group_text(self.by).alias(GROUP),
             _hash(*_IDENTITY_FIELDS).alias(IDENTITY),
             *self._marks_of_failed(),
             (cut_off.fill_null(value=False) & ~_FAILED_CALL).alias(TRUNCATED),
             *(pl.col(name).is_not_null().alias(has(name)) for name in self.watched),
             *(pl.col(name).alias(kept(name)) for name in dict.fromkeys((*self.by, *self.kept))),
+            *(group_text([name]).alias(key_of(name)) for name in self.regrouped_by),
         )
-        frame = frame.with_columns(_hash_in_group("id").alias(TASK))
+        frame = frame.with_columns(hash_in_group("id").alias(TASK))
         if self.cluster is not None:
-            frame = frame.with_columns(_hash_in_group(self.cluster).alias(CLUSTER))
+            text = pl.col(self.cluster).cast(pl.String).alias(CLUSTER_TEXT)
+            frame = frame.with_columns(hash_in_group(self.cluster).alias(CLUSTER), text)
         if records["error"].null_count() < records.height:
             read = {name for feature in self.features for name in feature.fields()}
             read -= set(_IDENTITY_FIELDS)  # a failed call is still one of its system's
@@ -275,18 +283,24 @@ class Plan:
         row = first.select(feature.name for feature in features).collect(engine="in-memory")
         return {each.name: pl.lit(each[0], dtype=each.dtype) for each in row}
 
-    def _group(self) -> pl.Expr:
-        if not self.by:
-            return pl.lit("{}")
-        return pl.struct(self.by).struct.json_encode()
-
 
 def _hash(*columns: str) -> pl.Expr:
     """64 bits of the columns' texts. Signed, because Spark has no other."""
     return pl.struct(pl.col(columns).cast(pl.String)).hash().reinterpret(signed=True)
 
 
-def _hash_in_group(field: str) -> pl.Expr:
+def group_text(by: Sequence[str]) -> pl.Expr:
+    """Return the text that stands for a row's group: its fields as JSON."""
+    return pl.struct(by).struct.json_encode() if by else pl.lit("{}")
+
+
+def key_of(name: str) -> str:
+    """Return the column with a field's text, where rows are grouped by it after reading."""
+    return f"_key_{name}"
+
+
+def hash_in_group(field: str) -> pl.Expr:
+    """Return a number for the field's value within the row's group, null where there is none."""
     return pl.when(pl.col(field).is_not_null()).then(_hash(GROUP, field))
 
 

@@ -1,20 +1,17 @@
-"""The engine for one machine: batches through a few threads, totals part by part."""
+"""The engine for one machine: totals over the rows that were read, part by part."""
 
 from __future__ import annotations
 
-import os
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import narwhals as nw
 import polars as pl
 
-from calipers.engines.batches import MeasuredBatch, measured_chunk, numbered
-from calipers.engines.outcome import ROWS, TEXT, Outcome, Reading, Sinks, TextTally
+from calipers.engines.outcome import Outcome, Sinks
 from calipers.engines.per_task import (
     attempts,
     flakiest,
@@ -25,8 +22,9 @@ from calipers.engines.per_task import (
     task_totals,
     with_answers,
 )
-from calipers.engines.plan import IDENTITY, Plan, has, sort_key
+from calipers.engines.plan import IDENTITY, Plan, sort_key
 from calipers.engines.ranks import BUCKET, KEY, Tally, select_ranks
+from calipers.engines.reading import ReadRows, in_order, read_rows
 from calipers.engines.resampling import Resampled, bootstrap, seed_of
 from calipers.engines.sorted_groups import DESCRIBED_ROWS, RANKED_ROWS, SortedGroups
 from calipers.engines.spreads import (
@@ -37,7 +35,7 @@ from calipers.engines.spreads import (
     join_table,
     per_cluster,
 )
-from calipers.engines.store import Store
+from calipers.engines.store import GroupedRows
 from calipers.engines.totals import (
     GroupTotals,
     Sum,
@@ -67,89 +65,43 @@ from calipers.metrics.declare.declaration import (
     Step,
 )
 from calipers.metrics.declare.description import mode_name
-from calipers.records.sources import Chunk, Source, Wanted
+from calipers.records.sources import Source, Wanted
 
 T = TypeVar("T")
 
 
-def measured_batches(
-    chunks: Iterable[Chunk], plan: Plan, *, columns: Sequence[str]
-) -> Iterator[MeasuredBatch]:
-    """Each chunk's rows with the columns asked for, in order, several chunks at work at a time."""
-    threads = min(8, os.cpu_count() or 1) + 1  # one more: some steps wait for Python's lock
-    return _in_order(lambda chunk: measured_chunk(chunk, plan, columns), chunks, threads)
-
-
 def _of_parts(work: Callable[[pl.DataFrame], T], parts: Iterator[pl.DataFrame]) -> Iterator[T]:
     """`work` on each part, in order; few at a time, since a part may fill much memory."""
-    return _in_order(work, parts, threads=2)
-
-
-def _in_order(work: Callable[[Any], T], items: Iterable[Any], threads: int) -> Iterator[T]:
-    """`work` on each item in threads, results in the items' order, only a few ahead."""
-    with ThreadPoolExecutor(threads) as pool:
-        waiting: deque[Future[T]] = deque()
-        try:
-            for item in items:
-                waiting.append(pool.submit(work, item))
-                if len(waiting) > threads:
-                    yield waiting.popleft().result()
-            while waiting:
-                yield waiting.popleft().result()
-        finally:
-            for future in waiting:
-                future.cancel()
+    return in_order(work, parts, threads=2)
 
 
 def run(sources: Sequence[Source], wanted: Wanted, plan: Plan, sinks: Sinks) -> Outcome:
-    """Read every source once; rows go to the store in compact form, samples to their file."""
-    schema = {name: dtype for name, dtype in plan.schema.items() if name not in plan.having}
-    columns = [*schema, *plan.having]
-    kept = plan.sample_columns if sinks.wants_samples else {}
-    tallies = {feature.name: TextTally() for feature in plan.tallied}
-    extra = [*kept.values(), *tallies]
-    extra = [name for name in dict.fromkeys(extra) if name not in plan.schema]
-    readings: list[Reading] = []
-    having = dict.fromkeys(plan.watched, 0)
-    with Store(schema) as store:
-        for source in sources:
-            reading = Reading()
-            chunks = source.chunks(wanted)
-            for batch in measured_batches(chunks, plan, columns=[*columns, *extra]):
-                sinks.bad_rows(batch.bad)
-                reading.rows += batch.rows.height
-                reading.skipped += len(batch.bad)
-                reading.with_id += int(batch.rows[has("id")].sum())
-                store.add(batch.rows.select(*schema))
-                for name in plan.watched:
-                    having[name] += int(batch.rows[has(name)].sum())
-                for name, tally in tallies.items():
-                    counts = batch.rows.group_by(GROUP, pl.col(name).alias(TEXT))
-                    tally.add(counts.agg(pl.len().alias(ROWS)))
-                if kept:
-                    rows = batch.rows.select(pl.col(own).alias(name) for name, own in kept.items())
-                    sinks.samples(
-                        numbered(rows, sum(each.rows for each in readings) + reading.rows)
-                    )
-                sinks.progress((len(readings) + batch.done) / len(sources))
-            readings.append(reading)
-        plan = plan.present([name for name, count in having.items() if count])
-        groups = totals(store, plan)
-        counted = {name: tally.table for name, tally in tallies.items()}
-        outcome = Outcome(groups, tuple(readings), having, tallies=counted)
-        if plan.resamples:
-            outcome = outcome.resampled(_bootstrapped(store, plan, groups))
-        return _per_task(store, plan, outcome, sinks) if plan.per_task else outcome
+    """Read every source once and measure its groups."""
+    with read_rows(sources, wanted, plan, sinks) as rows:
+        return measure(rows, plan, sinks)
 
 
-def _per_task(store: Store, plan: Plan, outcome: Outcome, sinks: Sinks) -> Outcome:
+def measure(read: ReadRows, plan: Plan, sinks: Sinks | None = None) -> Outcome:
+    """Measure rows that were read by the groups, and with the metrics, of a plan."""
+    plan = plan.present([name for name, count in read.having.items() if count])
+    rows = read.grouped(plan.by)
+    groups = totals(rows, plan)
+    tallies = {feature.name: read.tally(rows, feature) for feature in plan.tallied}
+    outcome = Outcome(groups, read.readings, read.having, tallies=tallies)
+    if plan.resamples:
+        outcome = outcome.resampled(_bootstrapped(rows, plan, groups))
+    return _per_task(rows, plan, outcome, sinks) if plan.per_task else outcome
+
+
+def _per_task(store: GroupedRows, plan: Plan, outcome: Outcome, sinks: Sinks | None) -> Outcome:
     """Count the flaky tasks and find some, part by part; a row per task goes to its file."""
     counts, few, tried = [], [], []
+    wants_tasks = sinks is not None and sinks.wants_tasks
 
     def tasks_of(part: pl.DataFrame) -> pl.DataFrame:
         rows = nw.from_native(part.lazy())
         totals = task_totals(rows, plan)
-        wanted = with_answers(totals, rows, plan) if sinks.wants_tasks else totals
+        wanted = with_answers(totals, rows, plan) if wants_tasks else totals
         return store.named(_collected(wanted))
 
     for tasks in _of_parts(tasks_of, store.parts(task_columns(plan))):
@@ -157,7 +109,7 @@ def _per_task(store: Store, plan: Plan, outcome: Outcome, sinks: Sinks) -> Outco
         few.append(_after(tasks, flakiest))
         if (costs := attempts(nw.from_native(tasks.lazy()))) is not None:
             tried.append(_collected(costs))
-        if sinks.wants_tasks:
+        if sinks is not None and wants_tasks:
             sinks.tasks(tasks)
     add_totals(outcome.groups, summed(counts, [GROUP]))
     columns = run_columns(plan, store.rows)
@@ -171,7 +123,7 @@ def _per_task(store: Store, plan: Plan, outcome: Outcome, sinks: Sinks) -> Outco
     )
 
 
-def _bootstrapped(store: Store, plan: Plan, groups: GroupTotals) -> dict[str, Resampled]:
+def _bootstrapped(store: GroupedRows, plan: Plan, groups: GroupTotals) -> dict[str, Resampled]:
     """Each group's intervals by resampling; the group is gathered from all parts."""
     return {
         group: bootstrap(rows, plan, groups[group], seed_of(plan, group))
@@ -180,12 +132,12 @@ def _bootstrapped(store: Store, plan: Plan, groups: GroupTotals) -> dict[str, Re
     }
 
 
-def _rows_of(group: str, store: Store) -> pl.DataFrame:
+def _rows_of(group: str, store: GroupedRows) -> pl.DataFrame:
     code = store.code(group)
     return store.named(pl.concat(part.filter(pl.col(GROUP) == code) for part in store.parts()))
 
 
-def totals(store: Store, plan: Plan) -> GroupTotals:
+def totals(store: GroupedRows, plan: Plan) -> GroupTotals:
     """Every group's totals over the whole store, and how far its clusters spread."""
     fits = store.rows <= (DESCRIBED_ROWS if plan.described else RANKED_ROWS)
     held = SortedGroups(store) if plan.sorted_features and fits else None
@@ -207,7 +159,7 @@ def totals(store: Store, plan: Plan) -> GroupTotals:
 
 
 def _first_pass(
-    store: Store, plan: Plan, modes: Sequence[Aggregate]
+    store: GroupedRows, plan: Plan, modes: Sequence[Aggregate]
 ) -> tuple[GroupTotals, dict[Aggregate, pl.DataFrame]]:
     """All additive totals of the groups, and the tables of those that are kept per key."""
     groups: GroupTotals = {}
@@ -319,7 +271,10 @@ def _after(table: pl.DataFrame, *steps: Step) -> pl.DataFrame:
 
 
 def _of_clusters(
-    store: Store, plan: Plan, groups: GroupTotals, keyed_tables: Mapping[Aggregate, pl.DataFrame]
+    store: GroupedRows,
+    plan: Plan,
+    groups: GroupTotals,
+    keyed_tables: Mapping[Aggregate, pl.DataFrame],
 ) -> Iterator[pl.DataFrame]:
     """What clusters of several rows add to the spread of each value, a row per group."""
     wanted = plan.influences
@@ -355,7 +310,7 @@ def _of_clusters(
 
 def _add_ranks(
     groups: GroupTotals,
-    values: SortedGroups | Store,
+    values: SortedGroups | GroupedRows,
     feature: Feature,
     positions: Sequence[tuple[str, str, int]],
 ) -> None:
@@ -370,7 +325,7 @@ def _add_ranks(
         groups[group][name] = value
 
 
-def _tally(store: Store, feature: Feature) -> Tally:
+def _tally(store: GroupedRows, feature: Feature) -> Tally:
     def tally(count: Callable[[Frame], Frame]) -> pl.DataFrame:
         parts = (
             part.with_columns(sort_key(feature)) for part in store.parts((GROUP, feature.name))
@@ -381,7 +336,7 @@ def _tally(store: Store, feature: Feature) -> Tally:
     return tally
 
 
-def _join_small(rows: Frame, few: pl.DataFrame, *, store: Store) -> Frame:
+def _join_small(rows: Frame, few: pl.DataFrame, *, store: GroupedRows) -> Frame:
     return rows.join(nw.from_native(store.coded(few).lazy()), on=GROUP)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from calipers.engines.store import Store
+from calipers.engines.store import GroupedRows
 from calipers.metrics.declare.declaration import GROUP, Feature
 
 RANKED_ROWS = 2_000_000  # beyond that, counting finds a rank in less memory
@@ -24,7 +24,7 @@ Floats = npt.NDArray[np.float64]
 class SortedGroups:
     """All rows put in order by group once, and each feature then within its groups."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: GroupedRows) -> None:
         self._store = store
         codes = pl.concat(part[GROUP] for part in store.parts([GROUP])).to_numpy()
         counts = np.bincount(codes)

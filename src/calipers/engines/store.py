@@ -8,13 +8,15 @@ small numbers in it: tables are grouped by them many times. Columns without a va
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 import polars as pl
 
+from calipers.engines.codes import Codes
 from calipers.metrics.declare.declaration import GROUP, TASK
 
 HELD_BYTES = 160 << 20
@@ -22,13 +24,51 @@ SPILL_BYTES = 96 << 20  # so much at a time once the rows no longer fit
 PARTS = 48
 
 
-class Store:
-    """Rows are added in order, then read part by part."""
+class GroupedRows(ABC):
+    """Rows in parts, each of a group that a small number stands for."""
 
-    def __init__(self, schema: dict[str, pl.DataType], *, held_bytes: int = HELD_BYTES) -> None:
-        self._schema = {**schema, GROUP: pl.Int32()}
-        self._codes: dict[str, int] = {}
+    def __init__(self) -> None:
+        self._codes = Codes()
         self.rows = 0
+
+    @property
+    def groups(self) -> list[str]:
+        """The groups by their numbers."""
+        return self._codes.texts
+
+    def code(self, group: str) -> int:
+        """Return the number that stands for a group in the parts."""
+        return self._codes.number(group)
+
+    def coded(self, table: pl.DataFrame) -> pl.DataFrame:
+        """Return the table with numbers in the place of groups."""
+        return table.with_columns(self._codes.encode(table[GROUP]))
+
+    def named(self, table: pl.DataFrame) -> pl.DataFrame:
+        """Return the table with groups in the place of their numbers."""
+        return table.with_columns(self._codes.decode(table[GROUP]))
+
+    @abstractmethod
+    def parts(self, columns: Sequence[str] | None = None) -> Iterator[pl.DataFrame]:
+        """Yield each part, or some columns of it; all rows of a task are in one part.
+
+        A part is one piece of memory: a sum over it does not show where batches began and ended.
+        """
+
+
+class Store(GroupedRows):
+    """Rows are added in order, then read part by part; `texts` are coded as groups are."""
+
+    def __init__(
+        self,
+        schema: dict[str, pl.DataType],
+        *,
+        texts: Mapping[str, Codes] | None = None,
+        held_bytes: int = HELD_BYTES,
+    ) -> None:
+        super().__init__()
+        self.texts = dict(texts or {})
+        self._schema = schema | dict.fromkeys((GROUP, *self.texts), pl.Int32())
         self._held: list[pl.DataFrame] = []
         self._held_size = 0.0
         self._held_bytes = held_bytes
@@ -47,11 +87,22 @@ class Store:
         if self._folder is not None:
             self._folder.cleanup()
 
+    @property
+    def columns(self) -> list[str]:
+        """The names of all columns."""
+        return list(self._schema)
+
+    @property
+    def is_held(self) -> bool:
+        """Whether all rows are in memory, as one part."""
+        return self._folder is None
+
     def add(self, rows: pl.DataFrame) -> None:
         """Take some more rows of the compact table."""
-        for text in rows[GROUP].unique(maintain_order=True):
-            self._codes.setdefault(text, len(self._codes))
-        rows = self.coded(rows).select(
+        rows = self.coded(rows).with_columns(
+            codes.encode(rows[name]) for name, codes in self.texts.items()
+        )
+        rows = rows.select(
             each.name
             for each in rows
             if each.name in (GROUP, TASK) or each.null_count() < rows.height
@@ -61,25 +112,6 @@ class Store:
         self._held_size += rows.estimated_size()
         if self._held_size > (self._held_bytes if self._folder is None else SPILL_BYTES):
             self._spill()
-
-    @property
-    def groups(self) -> list[str]:
-        """The groups by their numbers."""
-        return list(self._codes)
-
-    def code(self, group: str) -> int:
-        """The number that stands for a group in the parts."""
-        return self._codes[group]
-
-    def coded(self, table: pl.DataFrame) -> pl.DataFrame:
-        """The table with numbers in the place of groups."""
-        known = pl.Enum(self.groups)
-        return table.with_columns(pl.col(GROUP).cast(known).to_physical().cast(pl.Int32))
-
-    def named(self, table: pl.DataFrame) -> pl.DataFrame:
-        """The table with groups in the place of their numbers."""
-        names = pl.Series(self.groups, dtype=pl.String)
-        return table.with_columns(names.gather(table[GROUP]).alias(GROUP))
 
     def _spill(self) -> None:
         if self._folder is None:
@@ -104,10 +136,7 @@ class Store:
             yield rows
 
     def parts(self, columns: Sequence[str] | None = None) -> Iterator[pl.DataFrame]:
-        """Each part, or some columns of it; all rows of a task are in one part.
-
-        A part is one piece of memory: a sum over it does not show where batches began and ended.
-        """
+        """Yield each part, from memory or from its files."""
         names = list(columns or self._schema)
         if self._folder is None:
             if len(self._held) != 1:

@@ -27,7 +27,7 @@ from calipers.gates.sequential import settled
 from calipers.gates.undecided import HOW, undecided_reasons
 from calipers.metrics import metric_named
 from calipers.records.unfinished import unfinished_files
-from calipers.scores.calibration import read_all
+from calipers.scores.calibration import Calibration, read_all
 from calipers.scores.correction import correct_part, without_error
 from calipers.scores.options import Options
 from calipers.scores.results import Group, Score
@@ -75,6 +75,20 @@ class _Measured:
         )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateQuestion:
+    """What a policy asks of records: what to measure, and which scenarios to watch."""
+
+    source: str  # of the policy
+    policy: Policy
+    asked: GateOptions
+    options: Options
+    given: Given  # the release, and the baseline
+    path: Path | None  # of the baseline
+    calibrations: tuple[Calibration, ...]
+    table: ScenarioTable
+
+
 def gate_data(
     data: Any,
     policy: str | Path | Mapping[str, Any] | Policy,
@@ -83,6 +97,15 @@ def gate_data(
     progress: Progress = lambda _: None,
 ) -> GateResult:
     """Decide on the records in `data`."""
+    question = ask_gate(policy, asked, options)
+    score = score_data(data, question.options, progress, question.table.watch)
+    return decide(question, score)
+
+
+def ask_gate(
+    policy: str | Path | Mapping[str, Any] | Policy, asked: GateOptions, options: Options
+) -> GateQuestion:
+    """Return what has to be measured for a policy; raises where it cannot decide anything."""
     source = str(policy) if isinstance(policy, str | Path) else "policy"
     read = read_policy(policy)
     if not (read.decides or asked.against or asked.save_baseline):
@@ -106,15 +129,30 @@ def gate_data(
         named=read.scenarios,
         optional=read.optional,
     )
-    score = score_data(data, options, progress, table.watch)
-    beside = table.beside(score.groups, options.by)
+    return GateQuestion(
+        source=source,
+        policy=read,
+        asked=asked,
+        options=options,
+        given=given,
+        path=path,
+        calibrations=calibrations,
+        table=table,
+    )
+
+
+def decide(question: GateQuestion, score: Score) -> GateResult:
+    """Decide on a score that was measured with the question's options, its table watching."""
+    read, asked, options = question.policy, question.asked, question.options
+    given, baseline = question.given, question.given.recorded
+    beside = question.table.beside(score.groups, options.by)
     groups = [
         _Measured(
             group=without_error(group) if read.judges.corrected else group, scenarios=scenarios
         )
         for group, scenarios in zip(score.groups, beside, strict=True)
     ]
-    now = Recorded(groups=tuple(each.recorded(names) for each in groups if each.ran))
+    now = Recorded(groups=tuple(each.recorded(options.metrics) for each in groups if each.ran))
     checks = tuple(_checks(groups, read, asked, given, now, options))
     ended_early = asked.early is not None and asked.early.stopped  # the rest has not gone
     moved = () if ended_early else tuple(against.find_changes(baseline, now))
@@ -123,7 +161,7 @@ def gate_data(
         dict.fromkeys(
             (
                 *asked.incomplete,
-                *(() if ended_early else unfinished_files(each.path for each in score.inputs)),
+                *(() if ended_early else unfinished_files(_calls(score))),
                 *_incomplete(score),
                 *undecided_reasons(checks),
                 *_misspelt(groups, read, given),
@@ -137,7 +175,7 @@ def gate_data(
     kept = against.keep_baseline(
         now,
         baseline,
-        path,
+        question.path,
         asked,
         verdict="incomplete" if incomplete else verdict,
         confidence=options.confidence,
@@ -150,7 +188,7 @@ def gate_data(
         incomplete=incomplete,
         evidence=read.evidence,
         confidence=options.confidence,
-        policy=source,
+        policy=question.source,
         inputs=score.inputs,
         release=asked.release or _current_release(read),
         changes=moved,
@@ -175,6 +213,13 @@ def _current_release(policy: Policy) -> str | None:
     """Return the release that the policy names as the current one."""
     progressive = policy.find(Progressive)
     return None if progressive is None else progressive.release
+
+
+def _calls(score: Score) -> dict[str, int | None]:
+    """Return how many calls each file has records of; None where some call has several."""
+    return {
+        each.path: None if score.repeated else each.rows + each.skipped for each in score.inputs
+    }
 
 
 def _checks(

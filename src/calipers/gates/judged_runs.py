@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import polars as pl
 
@@ -40,6 +40,10 @@ class JudgedTexts:
     def compact(self) -> None:
         """Add up what was counted so far."""
         self._parts = [_added_up(self._parts)]
+
+    def regroup(self, regrouped: Callable[[pl.DataFrame], pl.DataFrame]) -> None:
+        """Put what was counted so far into other groups."""
+        self._parts = [regrouped(_added_up(self._parts))]
 
     def by_group(self) -> dict[str, Judgments]:
         """Return the judgments of each group that has any."""

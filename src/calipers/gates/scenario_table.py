@@ -5,7 +5,9 @@ Rows are added up batch by batch: memory grows with the scenarios and not with t
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 
 import polars as pl
 
@@ -129,6 +131,8 @@ class ScenarioTable:
         """Return the scenarios of each group of the score."""
         if not groups:
             return []
+        self._parts = [_coarsen(self._added_up(), by)]
+        self._texts.regroup(partial(_coarsen, by=by))
         rows = self._added_up().sort(ID)
         parts = {
             str(text): part for (text,), part in rows.partition_by(GROUP, as_dict=True).items()
@@ -139,6 +143,15 @@ class ScenarioTable:
             ScenarioGroup(of_key[key], judged.get(str(of_key[key][GROUP][0])), self._optional)
             for key in (tuple(group.by.values()) for group in groups)
         ]
+
+
+def _coarsen(rows: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+    """Return the rows with groups of these fields only, where they came by more."""
+    keys = {text: json.loads(text) for text in rows[GROUP].unique()}
+    if all(len(key) == len(by) for key in keys.values()):
+        return rows
+    coarse = {t: json.dumps({name: key[name] for name in by}) for t, key in keys.items()}
+    return rows.with_columns(pl.col(GROUP).replace_strict(coarse, return_dtype=pl.String))
 
 
 def _open_counts(metrics: Sequence[Metric]) -> Iterator[tuple[str, pl.Expr]]:

@@ -1,23 +1,19 @@
-"""Judgements that are kept by what was judged, by which rubric and model."""
+"""Judgments that are kept by what was judged, by which rubric and model."""
 
 from __future__ import annotations
 
-import contextlib
-import json
-from collections.abc import Callable, Mapping
-from hashlib import sha256
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from calipers.judges.answers import Answer, BadAnswer, read_answer
 from calipers.judges.rubrics import Rubric
-from calipers.support.whole_files import whole
-
-Say = Callable[[str], None]
+from calipers.support.cache import DiskCache, Say, key_of
 
 
-class Cache:
-    """A folder of answers, each read as strictly as one that has just come."""
+class JudgmentCache:
+    """Answers in a folder, each read as strictly as one that has just come."""
 
     def __init__(
         self,
@@ -28,35 +24,24 @@ class Cache:
         *,
         asks_confidence: bool = False,
     ) -> None:
-        self._folder = folder
-        self._say = say
-        self._is_writable = True
-        self._rubric = rubric
-        self._asks_confidence = asks_confidence
+        self._cache = DiskCache(folder, what="judgments", say=say)
+        self._read = partial(_read, rubric=rubric, asks_confidence=asks_confidence)
         self._of = {"rubric_hash": rubric.hash, **of}
 
     def find(self, prompt: str, sample: int) -> Answer | None:
-        """The answer that is kept for a sample of a prompt's."""
-        with contextlib.suppress(OSError, UnicodeDecodeError, BadAnswer):
-            kept = self._path(prompt, sample).read_text(encoding="utf-8")
-            return read_answer(kept, self._rubric, asks_confidence=self._asks_confidence)
-        return None
+        """Return the answer that is kept for a sample of a prompt's."""
+        return self._cache.find(self._key(prompt, sample), self._read)
 
     def keep(self, prompt: str, sample: int, answer: Answer) -> None:
-        """Keep an answer, all of it or nothing; one that was paid for is never lost to a cache."""
-        if not self._is_writable:
-            return
-        path = self._path(prompt, sample)
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with whole(path, private=True) as beside:
-                beside.write_text(answer.to_json(), encoding="utf-8", errors="replace")
-        except OSError as error:
-            self._is_writable = False
-            self._say(f"{self._folder}: {error.strerror}; judgements are not kept in this cache")
+        """Keep an answer."""
+        self._cache.keep(self._key(prompt, sample), answer.to_json().encode("utf-8", "replace"))
 
-    def _path(self, prompt: str, sample: int) -> Path:
-        of = [self._of, prompt, *([] if sample == 1 else [sample])]
-        asked = json.dumps(of, sort_keys=True, default=str)
-        name = sha256(asked.encode()).hexdigest()
-        return self._folder / name[:2] / f"{name}.json"
+    def _key(self, prompt: str, sample: int) -> str:
+        return key_of(self._of, prompt, *([] if sample == 1 else [sample]))
+
+
+def _read(content: bytes, rubric: Rubric, *, asks_confidence: bool) -> Answer:
+    try:
+        return read_answer(content.decode(), rubric, asks_confidence=asks_confidence)
+    except BadAnswer as error:
+        raise ValueError("not an answer") from error

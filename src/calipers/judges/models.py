@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from calipers.judges.answers import Answer, BadAnswer, NoAnswer, read_answer
-from calipers.judges.cache import Cache
+from calipers.judges.cache import JudgmentCache
 from calipers.judges.request import CONFIDENCE, NothingToJudge, Request, request
 from calipers.judges.rubrics import Rubric
 from calipers.judges.spec import Judge
@@ -94,7 +94,7 @@ class AskedModel:
         judge: Judge,
         rubric: Rubric,
         asking: Asking,
-        cache: Cache | None,
+        cache: JudgmentCache | None,
         mask: Mask,
         purse: Purse | None = None,
     ) -> None:

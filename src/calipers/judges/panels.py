@@ -10,7 +10,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from calipers.judges.cache import Cache, Say
+from calipers.judges.cache import JudgmentCache
 from calipers.judges.models import (
     TOKENS,
     AskedModel,
@@ -23,6 +23,7 @@ from calipers.judges.models import (
 from calipers.judges.request import CONFIDENCE
 from calipers.judges.rubrics import Rubric, read_rubric
 from calipers.judges.spec import Escalate, Judge
+from calipers.support.cache import Say
 from calipers.support.errors import UsageError
 from calipers.systems.budget import Budget
 from calipers.systems.masking import Mask
@@ -156,12 +157,12 @@ async def open_judges(
         ]
 
 
-def _cache(folder: Path | None, rubric: Rubric, judge: Judge, say: Say) -> Cache | None:
+def _cache(folder: Path | None, rubric: Rubric, judge: Judge, say: Say) -> JudgmentCache | None:
     if folder is None:
         return None
     settings = {**judge.default_settings, **judge.settings}
     asked = {"model": judge.model, "base_url": judge.base_url, "settings": settings}
-    return Cache(folder, rubric, asked, say, asks_confidence=asks_confidence(judge))
+    return JudgmentCache(folder, rubric, asked, say, asks_confidence=asks_confidence(judge))
 
 
 async def judged(judges: Sequence[WorkingJudge], record: dict[str, Any]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +23,14 @@ _TAIL = 4096  # bytes: enough for the line that says so
 _HEAD = 1 << 20
 
 
-def unfinished_files(paths: Iterable[str]) -> Iterator[str]:
-    """Yield what each file lacks, logs of other tools included, under its name among several."""
-    named = list(dict.fromkeys(paths))
-    for path in named:
-        for lack in (*why_unfinished(Path(path)), *_stopped(path)):
-            yield lack if len(named) == 1 else f"{path}: {lack}"
+def unfinished_files(calls: Mapping[str, int | None]) -> Iterator[str]:
+    """Yield what each file lacks, logs of other tools included, under its name among several.
+
+    `calls` says how many calls each file has records of; None where they are yet to be counted.
+    """
+    for path, made in calls.items():
+        for lack in (*why_unfinished(Path(path), made), *_stopped(path)):
+            yield lack if len(calls) == 1 else f"{path}: {lack}"
 
 
 def _stopped(path: str) -> Iterator[str]:
@@ -42,7 +44,7 @@ def _stopped(path: str) -> Iterator[str]:
 def why_unfinished(path: Path, rows: int | None = None) -> Iterator[str]:
     """Yield what the run, or the judges, that a file is of have not done yet.
 
-    `rows` are the records in it, where they need not be counted exactly.
+    `rows` are the records in it, where they are known and none repeats the call of another.
     """
     try:
         found = path.resolve()

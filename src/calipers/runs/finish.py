@@ -6,22 +6,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from calipers.gates.decide import GateOptions, gate_data
+from calipers.engines.watching import watch_groups
+from calipers.gates.decide import GateOptions, GateQuestion, ask_gate, decide
 from calipers.gates.early import Early
-from calipers.gates.policy import read_policy
 from calipers.gates.result import GateResult
-from calipers.metrics.declare.settings import Settings
 from calipers.records.result_folder import GATE, REPORT, SCORE
 from calipers.runs.folder import Folder
-from calipers.runs.present import ReportOptions, report_data
+from calipers.runs.present import ReportOptions, ReportPage
 from calipers.runs.report_data import need_report
+from calipers.runs.samples import FIELDS
 from calipers.runs.state import State
 from calipers.runs.suite import Suite
-from calipers.scores.calibration import Calibration, read_all
 from calipers.scores.options import Options
+from calipers.scores.read_once import read_once
 from calipers.scores.results import Score
-from calipers.scores.score import score_data
-from calipers.support.errors import EXIT_INCOMPLETE, EXIT_PASS, CalipersError
+from calipers.support.errors import EXIT_INCOMPLETE, EXIT_PASS, CalipersError, DataError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,17 +80,15 @@ def ended(
     """Score and decide on what the journal holds; whoever interrupts does not wait for that."""
     score = gate = None
     if state.tally.done and not interrupted:
-        options = Options(
-            by=_by(suite, least=1),
-            settings=_settings(suite, base),
-            calibrations=_calibrations(suite, base),
-        )
-        score = score_data(str(folder.journal), options)
-        folder.write(SCORE, score.to_json() + "\n")
-        if suite.policy is not None:
-            gate = _decided(suite, base, folder, state, early)
-            folder.write(GATE, gate.to_json() + "\n")
-        notices = (*notices, *(_reported(folder, gate, options) if report else ()))
+        asked = _Asked.of(suite, base, state, early)
+        try:
+            score, gate, told = _measured(folder, asked, report=report)
+        except DataError as error:
+            if not report:
+                raise
+            score, gate, _ = _measured(folder, asked, report=False)  # the run counts, not the page
+            told = [_no_report(error)]
+        notices = (*notices, *told)
     tally = state.tally
     return RunResult(
         folder=folder.path,
@@ -112,17 +109,67 @@ def ended(
     )
 
 
-def _reported(folder: Folder, gate: GateResult | None, options: Options) -> list[str]:
-    """Write the report; a run is as good without one, and then says why there is none."""
-    try:
-        need_report(REPORT)
-        made = report_data(folder.path, ReportOptions(), replace(options, by=()), gate=gate)
-        folder.write(REPORT, made.to_html())
-    except CalipersError as error:
-        return [f"no {REPORT}: {error.message}; {error.fix}"]
-    except Exception as error:  # noqa: BLE001 (the run counts, not the page)
-        return [f"no {REPORT}: {type(error).__name__}: {error}"]
-    return []
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    """What a suite asks of its records: a score, and perhaps a verdict."""
+
+    options: Options
+    gate: GateQuestion | None
+
+    @classmethod
+    def of(cls, suite: Suite, base: Path, state: State, early: Early | None) -> _Asked:
+        """Each system, in each tier, is held against the policy."""
+        if suite.policy is None:
+            return cls(options=Options(by=_by(suite, least=1)), gate=None)
+        lacking = state.missing and not (early is not None and early.stopped)
+        also = (f"{state.missing:,} calls were not made",) if lacking else ()
+        question = ask_gate(
+            base / suite.policy,
+            GateOptions(incomplete=also, early=early),
+            Options(by=gate_fields(suite)),
+        )
+        options = Options(
+            by=_by(suite, least=1),
+            settings=question.options.settings,
+            calibrations=question.calibrations,  # shows judged means without the judge's error too
+        )
+        return cls(options=options, gate=question)
+
+
+def _measured(
+    folder: Folder, asked: _Asked, *, report: bool
+) -> tuple[Score, GateResult | None, list[str]]:
+    """Read the journal once: write the score, the verdict and the report; say what is missing."""
+    question = asked.gate
+    page = ReportPage(ReportOptions(), replace(asked.options, by=())) if report else None
+    watches = [] if page is None else [page.watch]
+    questions = [asked.options, *(() if page is None else page.questions)]
+    if question is not None:
+        fields = question.options.by
+        questions.append(question.options)
+        watches.append(watch_groups(question.table.watch, fields, None))
+    journal = str(folder.journal)
+    with read_once(journal, questions, by_if_few=FIELDS, watches=watches) as read:
+        score = read.score(asked.options)
+        folder.write(SCORE, score.to_json() + "\n")
+        gate = None if question is None else decide(question, read.score(question.options))
+        if gate is not None:
+            folder.write(GATE, gate.to_json() + "\n")
+        if page is None:
+            return score, gate, []
+        try:
+            need_report(REPORT)
+            folder.write(REPORT, page.make(read, journal, folder.path, gate).to_html())
+        except Exception as error:  # noqa: BLE001 (the run counts, not the page)
+            return score, gate, [_no_report(error)]
+    return score, gate, []
+
+
+def _no_report(error: Exception) -> str:
+    """Say why there is no report: a run is as good without one."""
+    if isinstance(error, CalipersError):
+        return f"no {REPORT}: {error.message}; {error.fix}"
+    return f"no {REPORT}: {type(error).__name__}: {error}"
 
 
 def _notices(
@@ -133,13 +180,6 @@ def _notices(
     yield from score.notices if score is not None else ()
     yield from gate.notices if gate is not None else ()
     yield from _of_a_part(early)
-
-
-def _settings(suite: Suite, base: Path) -> Settings:
-    """What scenarios weigh and how long they may take, as the policy has it."""
-    if suite.policy is None:
-        return Settings()
-    return read_policy(base / suite.policy).applied(Settings())
 
 
 def _of_a_part(early: Early | None) -> Iterator[str]:
@@ -155,29 +195,7 @@ def gate_fields(suite: Suite) -> tuple[str, ...]:
     return _by(suite, least=2)
 
 
-def _calibrations(suite: Suite, base: Path) -> tuple[Calibration, ...]:
-    """Those of the policy: the score shows judged means without the judge's error too."""
-    if suite.policy is None:
-        return ()
-    return read_all(read_policy(base / suite.policy).judges.calibrations)
-
-
 def _by(suite: Suite, *, least: int) -> tuple[str, ...]:
     """The fields that tell a suite's results apart, where there are so many of them."""
     model = ("model",) if len(suite.systems) >= least else ()
     return (*model, *(("tier",) if len(suite.tiers) >= least else ()))
-
-
-def _decided(
-    suite: Suite, base: Path, folder: Folder, state: State, early: Early | None
-) -> GateResult:
-    """Hold each system, in each tier, against the policy."""
-    assert suite.policy is not None
-    lacking = state.missing and not (early is not None and early.stopped)
-    also = (f"{state.missing:,} calls were not made",) if lacking else ()
-    return gate_data(
-        str(folder.journal),
-        base / suite.policy,
-        GateOptions(incomplete=also, early=early),
-        Options(by=gate_fields(suite)),
-    )

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from calipers.runs.suite import Suite
-from calipers.systems.cache import Cached, Say
+from calipers.support.cache import Say
+from calipers.systems.cache import Cached
 from calipers.systems.callables import PythonFunction, load_function
 from calipers.systems.calls import System
 from calipers.systems.commands import Command

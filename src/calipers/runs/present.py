@@ -9,6 +9,8 @@ from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from calipers.engines.watching import watch_groups
+from calipers.gates.decide import GateOptions, GateQuestion, ask_gate, decide
 from calipers.gates.reading import read_gate
 from calipers.metrics.declare.settings import Settings
 from calipers.metrics.scenarios.case_weights import CaseWeights
@@ -23,13 +25,14 @@ from calipers.records.result_folder import (
     suite_parts,
     why_incomplete,
 )
-from calipers.records.sources import STDIN
+from calipers.records.sinks import Watch
 from calipers.runs.report_data import SAMPLES, Report
-from calipers.runs.samples import OUTCOMES, SampleTable
+from calipers.runs.samples import FIELDS, OUTCOMES, SampleTable
 from calipers.scores.calibration import Calibration, read_all
 from calipers.scores.options import Options
+from calipers.scores.read_once import ReadRecords, read_once
 from calipers.scores.results import Group, Score
-from calipers.scores.score import Progress, score_data
+from calipers.scores.score import Progress
 from calipers.support.errors import CalipersError, UsageError
 from calipers.support.version import __version__
 
@@ -37,7 +40,7 @@ if TYPE_CHECKING:
     from calipers.gates.result import GateResult
     from calipers.scores.choices import PolicyLike
 
-_SYSTEM = ("model", "tier")  # what tells systems apart, where nothing else is asked for
+SYSTEM = ("model", "tier")  # what tells systems apart, where nothing else is asked for
 _PARTS = ("category", "capability")  # what tells tasks apart
 _MOST_CELLS = 400  # of a breakdown
 _BROKEN_DOWN = ("accuracy", "pass_rate", "agent_composite", "cost_usd", "latency_p95_ms")
@@ -54,44 +57,79 @@ class ReportOptions:
 
 
 def report_data(
-    data: Any,
-    asked: ReportOptions,
-    options: Options,
-    progress: Progress = lambda _: None,
-    gate: GateResult | None = None,
+    data: Any, asked: ReportOptions, options: Options, progress: Progress = lambda _: None
 ) -> Report:
-    """The report on the records in `data`, or in the result folder that it names."""
-    _refuse_what_is_read_once(data)
+    """Return the report on the records in `data`, or in the result folder that it names."""
     folder = result_folder(data)
-    manifest = None if folder is None else stored_json(folder / MANIFEST)
     records = data if folder is None else str(folder / RECORDS)
     if folder is not None and asked.policy is None:
         options = _as_scored(folder, options)
-    table = SampleTable(asked.samples, options.plan().fields if options.on_bad == "skip" else ())
-    look = replace(options, by=(), metrics=OUTCOMES, resamples=0, calibrations=())
-    score_data(records, look, lambda share: progress(share / 2), table.watch)
-    several = table.several()
-    by = options.by or tuple(name for name in _SYSTEM if name in several)
-    options = replace(options, by=by, for_report=True)
-    score = score_data(records, options, lambda share: progress((1 + share) / 2))
-    if asked.policy is not None:
-        gate = _decided(records, asked.policy, options)
-    elif gate is None and folder is not None and (stored := stored_json(folder / GATE)):
-        gate = read_gate(stored)
-    stale = tuple(_stale(gate, score))
-    gate = None if stale else gate
-    return Report(
-        title=asked.title or _title(score, manifest),
-        facts=dict(_facts(score, table, manifest, records)),
-        score=score,
-        gate=gate,
-        incomplete=None if gate is not None or manifest is None else _lacking(manifest, score),
-        breakdowns=dict(_breakdowns(records, score, several, options)),
-        failures=tuple(table.failures()),
-        samples=table.samples(),
-        kinds=table.kinds(),
-        notices=(*stale, *score.notices),
-    )
+    page = ReportPage(asked, options)
+    question = None if asked.policy is None else _ask_gate(asked.policy, options)
+    watches = [page.watch]
+    if question is not None:
+        fields = options.by or SYSTEM
+        watches.append(watch_groups(question.table.watch, fields, options.cluster))
+    questions = (*page.questions, *(() if question is None else (question.options,)))
+    with read_once(
+        records, questions, by_if_few=FIELDS, watches=watches, progress=progress
+    ) as read:
+        gate = None
+        if question is not None:
+            question = replace(question, options=replace(question.options, by=page.by))
+            gate = decide(question, read.score(question.options))
+        elif folder is not None and (stored := stored_json(folder / GATE)):
+            gate = read_gate(stored)
+        return page.make(read, records, folder, gate)
+
+
+class ReportPage:
+    """Gathers what a report shows: it watches the records on their way, then asks for scores."""
+
+    def __init__(self, asked: ReportOptions, options: Options) -> None:
+        self._asked = asked
+        self._options = replace(options, for_report=True)
+        self._table = SampleTable(asked.samples)
+
+    @property
+    def questions(self) -> tuple[Options, ...]:
+        """The options that the records have to be read for, with all that may be grouped by."""
+        grouped = replace(self._options, by=self._options.by or SYSTEM)
+        outcomes = replace(self._options, metrics=OUTCOMES, for_report=False)
+        return self._options, grouped, outcomes
+
+    @property
+    def watch(self) -> Watch:
+        """What has to be seen of each row."""
+        return self._table.watch
+
+    @property
+    def by(self) -> tuple[str, ...]:
+        """The fields to group by: those asked for, or what tells several systems apart."""
+        several = self._table.several()
+        return self._options.by or tuple(name for name in SYSTEM if name in several)
+
+    def make(
+        self, read: ReadRecords, records: Any, folder: Path | None, gate: GateResult | None
+    ) -> Report:
+        """Return the report on records that were read, with this verdict if it is theirs."""
+        manifest = None if folder is None else stored_json(folder / MANIFEST)
+        options = replace(self._options, by=self.by)
+        score = read.score(options)
+        stale = tuple(_stale(gate, score))
+        gate = None if stale else gate
+        return Report(
+            title=self._asked.title or _title(score, manifest),
+            facts=dict(_facts(score, self._table, manifest, records)),
+            score=score,
+            gate=gate,
+            incomplete=None if gate is not None or manifest is None else _lacking(manifest, score),
+            breakdowns=dict(_breakdowns(read, score, self._table.several(), options)),
+            failures=tuple(self._table.failures()),
+            samples=self._table.samples(),
+            kinds=self._table.kinds(),
+            notices=(*stale, *score.notices),
+        )
 
 
 def _stale(gate: GateResult | None, score: Score) -> Iterator[str]:
@@ -107,15 +145,6 @@ def _stale(gate: GateResult | None, score: Score) -> Iterator[str]:
 def _lacking(manifest: Mapping[str, Any], score: Score) -> str | None:
     errors = sum(group.errors for group in score.groups)
     return why_incomplete(manifest, score.records, errors)
-
-
-def _refuse_what_is_read_once(data: Any) -> None:
-    named = data if isinstance(data, list | tuple) else [data]
-    if any(isinstance(each, str) and each == STDIN for each in named):
-        raise UsageError(
-            "a report reads its records several times, and standard input can be read once",
-            fix="write the records to a file first",
-        )
 
 
 def _as_scored(folder: Path, options: Options) -> Options:
@@ -146,23 +175,23 @@ def _calibrations(files: Any) -> tuple[Calibration, ...]:
         return ()
 
 
-def _decided(records: Any, policy: PolicyLike, options: Options) -> GateResult:
-    from calipers.gates.decide import GateOptions, gate_data  # noqa: PLC0415 (loads pydantic)
-
-    return gate_data(records, policy, GateOptions(), replace(options, for_report=False))
+def _ask_gate(policy: PolicyLike, options: Options) -> GateQuestion:
+    """Return the policy's question; a time budget that was asked for goes before its own."""
+    asked = GateOptions(latency_budget_ms=options.settings.latency_budget_ms)
+    return ask_gate(policy, asked, options)
 
 
 def _breakdowns(
-    records: Any, score: Score, several: Mapping[str, int], options: Options
+    read: ReadRecords, score: Score, several: Mapping[str, int], options: Options
 ) -> Iterator[tuple[str, Score]]:
     """The few metrics that matter most, by each field that takes several values."""
     names = [name for name in _BROKEN_DOWN if any(_known(group, name) for group in score.groups)]
-    for field in (*_PARTS, *_SYSTEM) if names else ():
+    for field in (*_PARTS, *SYSTEM) if names else ():
         if field in several and field not in options.by:
             few = several[field] * len(score.groups) <= _MOST_CELLS
             by = (field, *(options.by if few else ()))
             asked = replace(options, by=by, metrics=tuple(names), for_report=False)
-            yield field, score_data(records, asked)
+            yield field, read.score(asked)
 
 
 def _known(group: Group, name: str) -> bool:
@@ -184,7 +213,7 @@ def _facts(
     truncated = sum(group.truncated for group in score.groups)
     cut_off = f", {truncated:,} truncated replies" if truncated else ""
     yield "Records", f"{score.records:,}{failed}{cut_off}"
-    for field in _SYSTEM:
+    for field in SYSTEM:
         if values := table.values(field):
             counted = f"{len(values)}: " if len(values) > _NAMED else ""
             plural = "" if len(values) == 1 else "s"

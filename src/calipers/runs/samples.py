@@ -47,9 +47,8 @@ _FAULT_KIND = r"^([a-z][a-z_]{2,30}):"
 class SampleTable:
     """Takes the rows of a run on their way, and answers when all of them have passed."""
 
-    def __init__(self, most: int, checked: tuple[str, ...] = ()) -> None:
+    def __init__(self, most: int) -> None:
         self._most = most
-        self._read = tuple(dict.fromkeys((*_KEPT, *checked)))  # what makes a row good or bad
         self._rows: pl.DataFrame | None = None
         self._counts: pl.DataFrame | None = None
         self._values: dict[str, set[Any]] = {name: set() for name in FIELDS}
@@ -59,7 +58,7 @@ class SampleTable:
         """What it has to see of each row."""
         columns = {"id": "id", FAILED: FAILED, correct.name: correct.name, passed.name: passed.name}
         columns |= {_own(name): kept(name) for name in _KEPT}
-        return Watch(kept=self._read, columns=columns, take=self._take)
+        return Watch(kept=_KEPT, columns=columns, take=self._take)
 
     def _take(self, rows: pl.DataFrame) -> None:
         rows = rows.with_columns(

@@ -9,7 +9,8 @@ from dataclasses import replace
 
 import polars as pl
 
-from calipers.engines.outcome import OTHERS, ROWS, TEXT
+from calipers.engines.codes import OTHERS
+from calipers.engines.outcome import ROWS, TEXT
 from calipers.metrics import Metric, metric_named
 from calipers.metrics.declare.declaration import GROUP, Totals
 from calipers.metrics.declare.intervals import spread_of

@@ -15,7 +15,8 @@ import polars as pl
 
 from calipers.engines.batches import numbered
 from calipers.engines.plan import FAILED, Plan, has
-from calipers.engines.polars import measured_batches, totals
+from calipers.engines.polars import totals
+from calipers.engines.reading import measured_batches
 from calipers.engines.store import Store
 from calipers.engines.totals import ERRORS, RECORDS, keyed, summed
 from calipers.metrics import Metric

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from calipers.engines.outcome import OTHERS, TEXT, Outcome
+from calipers.engines.codes import OTHERS
+from calipers.engines.outcome import TEXT, Outcome
 from calipers.engines.totals import RECORDS, REPEATED, TRUNCATED_REPLIES
 from calipers.metrics.agents.composite import composite_notices
 from calipers.metrics.cost.cost import price_notices

@@ -225,6 +225,7 @@ class Score:
     tiers: tuple[Tiers, ...] = ()  # one, or one per value of the other fields grouped by
     per_task: PerTask | None = None  # of profile tiers, or where a row per task was asked for
     frontier: Frontier | None = None  # of cost of pass, where several groups have one
+    repeated: int = 0  # records that repeat the id, model, tier and run of another
 
     @property
     def records(self) -> int:

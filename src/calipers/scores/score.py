@@ -8,11 +8,11 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from calipers.engines.outcome import Outcome
+from calipers.engines.outcome import Outcome, Reading
 from calipers.engines.per_task import FLAKY, ID, PASSES, REPEATED_TASKS, TASKS, VERDICTS
 from calipers.engines.plan import Plan
 from calipers.engines.task_file import TaskFile, open_task_file
-from calipers.engines.totals import RECORDS
+from calipers.engines.totals import RECORDS, REPEATED
 from calipers.metrics.declare.declaration import GROUP
 from calipers.records.completing import derivable_from
 from calipers.records.logs import Log
@@ -51,11 +51,22 @@ def score_data(
         plan = replace(plan, kept=watch.kept, sampled=watch.columns)
     with open_task_file(options.per_task) as tasks:
         outcome = run_engine(sources, plan, options, progress, tasks, watch)
-        if any(reading.rows for reading in outcome.readings):
-            check_fields(outcome.present, plan, sources, options.renames)
-        _check_ids(outcome, sources, options)
+        _check(outcome, plan, sources, options)
         if tasks is not None:
             tasks.write(sorted_keys(outcome.groups, plan.by))
+    inputs = tuple(list_inputs(sources, outcome.readings, hash_all=options.hash_inputs))
+    return assemble_score(sources, outcome, plan, options, inputs)
+
+
+def assemble_score(
+    sources: Sequence[Source],
+    outcome: Outcome,
+    plan: Plan,
+    options: Options,
+    inputs: tuple[Input, ...],
+) -> Score:
+    """Put the score together from what an engine found; raises for what nobody can measure."""
+    _check(outcome, plan, sources, options)
     by_text = measured_groups(outcome, plan, options)
     groups = list(by_text.values())
     if options.must_measure:
@@ -66,7 +77,7 @@ def score_data(
         tiers=tuple(with_evidence(list(tiers), by_text, outcome, plan)),
         per_task=_per_task(outcome, plan, options.per_task) if plan.per_task else None,
         frontier=_frontier(outcome, plan),
-        inputs=tuple(_inputs(sources, outcome, hash_all=options.hash_inputs)),
+        inputs=inputs,
         settings=_settings(options),
         notices=(
             *notices(sources, outcome, options),
@@ -75,6 +86,7 @@ def score_data(
             *nothing_measured(groups, sources),
         ),
         seed=options.seed,
+        repeated=outcome.total(REPEATED),
     )
 
 
@@ -130,6 +142,13 @@ def run_engine(
         watch=watch,
     ) as sinks:
         return run(sources, wanted, plan, sinks)
+
+
+def _check(outcome: Outcome, plan: Plan, sources: Sequence[Source], options: Options) -> None:
+    """Raise where the records lack what the options name."""
+    if any(reading.rows for reading in outcome.readings):
+        check_fields(outcome.present, plan, sources, options.renames)
+    _check_ids(outcome, sources, options)
 
 
 def check_fields(
@@ -194,8 +213,11 @@ def _frontier(outcome: Outcome, plan: Plan) -> Frontier | None:
     return cost_frontier(outcome.attempts, sorted_keys(outcome.groups, plan.by), plan.confidence)
 
 
-def _inputs(sources: Sequence[Source], outcome: Outcome, *, hash_all: bool) -> Iterator[Input]:
-    for source, reading in zip(sources, outcome.readings, strict=True):
+def list_inputs(
+    sources: Sequence[Source], readings: Sequence[Reading], *, hash_all: bool
+) -> Iterator[Input]:
+    """Yield what was read of each source, and the hash of its file."""
+    for source, reading in zip(sources, readings, strict=True):
         yield Input(
             path=source.name,
             rows=reading.rows,

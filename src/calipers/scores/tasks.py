@@ -11,7 +11,7 @@ import narwhals as nw
 import polars as pl
 
 from calipers.engines.plan import FAILED, Plan, has
-from calipers.engines.polars import measured_batches
+from calipers.engines.reading import measured_batches
 from calipers.engines.totals import keyed
 from calipers.metrics import Metric
 from calipers.metrics.declare.declaration import GROUP, RUNS, TASK, Aggregate, Feature, Rank, is_met

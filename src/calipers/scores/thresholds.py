@@ -13,7 +13,7 @@ from math import ceil
 
 import polars as pl
 
-from calipers.engines.polars import measured_batches
+from calipers.engines.reading import measured_batches
 from calipers.metrics.text.similarity import output_similarity, semantic_reason
 from calipers.records.sources import Source, Wanted, open_sources
 from calipers.scores.options import Options

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-from collections.abc import Callable, Mapping
-from hashlib import sha256
+from collections.abc import Mapping
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from calipers.support.whole_files import whole
+from calipers.support.cache import DiskCache, Say, key_of
 from calipers.systems.calls import Call, Reply, System, time_fields
-
-Say = Callable[[str], None]
 
 
 class Cached:
@@ -33,54 +29,39 @@ class Cached:
         reads: bool = True,
     ) -> None:
         self._system = system
-        self._folder = folder
+        self._cache = DiskCache(folder, what="replies", say=say)
         self._of = of
-        self._say = say
         self._reads = reads
-        self._is_writable = True
 
     async def __call__(self, call: Call) -> Reply:
-        """The reply that is kept, or a new one, which then is."""
-        path = self._path(call)
-        if self._reads:
-            with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
-                return _kept_reply(json.loads(path.read_bytes()))
+        """Return the reply that is kept, or a new one, which then is."""
+        key = self._key(call)
+        if self._reads and (kept := self._cache.find(key, _kept_reply)) is not None:
+            return kept
         began = perf_counter()
         reply = await self._system(call)
-        self._keep(path, reply, perf_counter() - began)
+        self._cache.keep(key, _content(reply, perf_counter() - began))
         return reply
 
-    def _path(self, call: Call) -> Path:
-        asked = [self._of, call.prompt, call.settings, call.record.get("run")]
-        asked += [] if call.system is None else [call.system]
-        name = sha256(json.dumps(asked, sort_keys=True, default=str).encode()).hexdigest()
-        return self._folder / name[:2] / f"{name}.json"
-
-    def _keep(self, path: Path, reply: Reply, seconds: float) -> None:
-        """A reply that was paid for is never lost to a cache that cannot hold it."""
-        if not self._is_writable:
-            return
-        try:
-            self._write(path, reply, seconds)
-        except OSError as error:
-            self._is_writable = False
-            self._say(f"{self._folder}: {error.strerror}; replies are not kept in this cache")
-
-    def _write(self, path: Path, reply: Reply, seconds: float) -> None:
-        """With the time that the system took: to find it again takes none."""
-        path.parent.mkdir(parents=True, exist_ok=True)
-        kept = {
-            "text": reply.text,
-            "fields": {**reply.fields, **time_fields(seconds), "cached": True},
-            "reasoning": reply.reasoning,
-            "logprobs": [list(pair) for pair in reply.logprobs],
-        }
-        with whole(path, private=True) as beside:
-            beside.write_text(json.dumps(kept), encoding="utf-8")
+    def _key(self, call: Call) -> str:
+        system = [] if call.system is None else [call.system]
+        return key_of(self._of, call.prompt, call.settings, call.record.get("run"), *system)
 
 
-def _kept_reply(kept: Any) -> Reply:
+def _content(reply: Reply, seconds: float) -> bytes:
+    """Return what is kept of a reply: with the time that it took, since to find it takes none."""
+    kept = {
+        "text": reply.text,
+        "fields": {**reply.fields, **time_fields(seconds), "cached": True},
+        "reasoning": reply.reasoning,
+        "logprobs": [list(pair) for pair in reply.logprobs],
+    }
+    return json.dumps(kept).encode()
+
+
+def _kept_reply(content: bytes) -> Reply:
     """Return a reply that was kept; ValueError, TypeError or KeyError for what is none."""
+    kept = json.loads(content)
     text, fields, reasoning = kept["text"], kept["fields"], kept["reasoning"]
     if not (
         isinstance(text, str | None)

@@ -13,8 +13,8 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
+from calipers.support.cache import Say
 from calipers.support.errors import UsageError, nearest
-from calipers.systems.cache import Say
 from calipers.systems.calls import Call, Fault, Reply
 from calipers.systems.own_loop import OwnLoop, Raised
 from calipers.systems.reloading import fresh_modules

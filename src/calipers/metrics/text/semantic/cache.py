@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from hashlib import blake2b
-from os import getpid
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +17,7 @@ import numpy as np
 from numpy.lib.format import read_array
 
 from calipers.metrics.text.semantic.match import Match, Pair
+from calipers.support.cache import DiskCache
 
 VERSION = 1  # of the way to the numbers; another one makes another folder
 
@@ -31,12 +30,17 @@ class ScoreCache:
     """The scores by one model."""
 
     def __init__(self, folder: Path, model: str) -> None:
-        self.folder = folder / f"v{VERSION}-{model[:32]}"
+        place = folder / f"v{VERSION}-{model[:32]}"
+        self._cache = DiskCache(place, suffix=".npy", spread=False)
         self._scores: dict[bytes, Match] = {}
-        self._files: list[Path] = []
-        with suppress(OSError):
-            for path in sorted(self.folder.glob("*.npy")):
-                self._read(path)
+        self._files: list[str] = []
+        for name, content in self._cache.entries():
+            self._read(name, content)
+
+    @property
+    def folder(self) -> Path:
+        """Where the scores are kept."""
+        return self._cache.folder
 
     def known(self, pairs: Iterable[Pair]) -> dict[Pair, Match]:
         """The scores that are there."""
@@ -47,43 +51,36 @@ class ScoreCache:
         """Keep these too; a full disk costs the saving, not the score."""
         new = {_key(pair): match for pair, match in scores.items()}
         self._scores |= new
-        with suppress(OSError):
-            self._write(new)
-            if len(self._files) > _MOST_FILES:
-                self._merge()
+        self._write(new)
+        if len(self._files) > _MOST_FILES:
+            self._merge()
 
-    def _read(self, path: Path) -> None:
+    def _read(self, name: str, content: bytes) -> None:
         try:
-            rows = _rows(path.read_bytes(), path.stem)
-        except FileNotFoundError:  # another run has merged it into a larger one
-            return
+            rows = _rows(content, name)
         except ValueError:
-            path.unlink(missing_ok=True)
+            self._cache.drop(name)
             return
         keys = rows["key"].tobytes()
         numbers = (rows[name].tolist() for name in ("precision", "recall", "cut"))
         for at, match in enumerate(zip(*numbers, strict=True)):
             self._scores[keys[at * _KEY_BYTES : (at + 1) * _KEY_BYTES]] = Match(*match)
-        self._files.append(path)
+        self._files.append(name)
 
     def _write(self, scores: Mapping[bytes, Match]) -> None:
         rows = np.array([(key, *match) for key, match in scores.items()], dtype=_ROW)
         buffer = io.BytesIO()
         np.save(buffer, rows, allow_pickle=False)
-        content = buffer.getvalue()
-        path = self.folder / f"{_name(content)}.npy"
-        self.folder.mkdir(parents=True, exist_ok=True)
-        draft = path.with_suffix(f".{getpid()}")
-        draft.write_bytes(content)
-        draft.replace(path)  # whole or not at all
-        self._files.append(path)
+        name = _name(buffer.getvalue())
+        self._cache.keep(name, buffer.getvalue())
+        self._files.append(name)
 
     def _merge(self) -> None:
         """One file for many."""
         old, self._files = self._files, []
         self._write(self._scores)
-        for path in set(old) - set(self._files):
-            path.unlink(missing_ok=True)
+        for name in set(old) - set(self._files):
+            self._cache.drop(name)
 
 
 def _rows(content: bytes, name: str) -> np.ndarray[Any, Any]:

@@ -1,0 +1,110 @@
+"""Read records once: a few threads measure chunk by chunk, narrow columns go to the store."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import polars as pl
+
+from calipers.engines.batches import MeasuredBatch, measured_chunk, numbered
+from calipers.engines.codes import Codes
+from calipers.engines.outcome import MOST_TEXTS, ROWS, TEXT, Reading, Sinks
+from calipers.engines.plan import Plan, has, key_of
+from calipers.engines.regrouped import Regrouped
+from calipers.engines.store import GroupedRows, Store
+from calipers.metrics.declare.declaration import GROUP, Feature
+from calipers.records.sources import Chunk, Source, Wanted
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadRows:
+    """The rows of all sources, measured, and what was read of each source."""
+
+    plan: Plan
+    store: Store
+    readings: tuple[Reading, ...]
+    having: dict[str, int]  # how many rows have each field whose presence decides something
+
+    def grouped(self, by: tuple[str, ...]) -> GroupedRows:
+        """Return the rows in the groups of these fields."""
+        return self.store if by == self.plan.by else Regrouped(self.store, by, self.plan.cluster)
+
+    def tally(self, rows: GroupedRows, feature: Feature) -> pl.DataFrame:
+        """Count how many rows of each group have each text."""
+        name = feature.name
+        parts = (
+            part.drop_nulls(name).group_by(GROUP, name).agg(pl.len().cast(pl.Int64).alias(ROWS))
+            for part in rows.parts([GROUP, name])
+        )
+        counts = pl.concat(parts).group_by(GROUP, name).agg(pl.col(ROWS).sum())
+        texts = self.store.texts[name].decode(counts[name]).alias(TEXT)
+        named = rows.named(counts).with_columns(texts)
+        return named.select(GROUP, TEXT, ROWS).sort(GROUP, TEXT)
+
+
+@contextmanager
+def read_rows(
+    sources: Sequence[Source], wanted: Wanted, plan: Plan, sinks: Sinks
+) -> Iterator[ReadRows]:
+    """Read every source once; rows stay at hand, in memory or in files, until the block ends."""
+    texts = {feature.name: Codes(MOST_TEXTS) for feature in plan.tallied}
+    texts |= {
+        key_of(name): Codes(MOST_TEXTS if name in plan.regrouped_if_few else None)
+        for name in plan.regrouped_by
+    }
+    schema = {name: dtype for name, dtype in plan.schema.items() if name not in plan.having}
+    kept = plan.sample_columns if sinks.wants_samples else {}
+    columns = list(dict.fromkeys((*schema, *plan.having, *texts, *kept.values())))
+    readings: list[Reading] = []
+    having = dict.fromkeys(plan.watched, 0)
+    read = 0
+    with Store(schema, texts=texts) as store:
+        for source in sources:
+            reading = Reading()
+            for batch in measured_batches(source.chunks(wanted), plan, columns=columns):
+                sinks.bad_rows(batch.bad)
+                read += batch.rows.height
+                reading.rows += batch.rows.height
+                reading.skipped += len(batch.bad)
+                reading.with_id += int(batch.rows[has("id")].sum())
+                store.add(batch.rows.select(*schema, *texts))
+                for name in plan.watched:
+                    having[name] += int(batch.rows[has(name)].sum())
+                if kept:
+                    rows = batch.rows.select(pl.col(own).alias(name) for name, own in kept.items())
+                    sinks.samples(numbered(rows, read))
+                sinks.progress((len(readings) + batch.done) / len(sources))
+            readings.append(reading)
+        yield ReadRows(plan=plan, store=store, readings=tuple(readings), having=having)
+
+
+def measured_batches(
+    chunks: Iterable[Chunk], plan: Plan, *, columns: Sequence[str]
+) -> Iterator[MeasuredBatch]:
+    """Each chunk's rows with the columns asked for, in order, several chunks at work at a time."""
+    threads = min(8, os.cpu_count() or 1) + 1  # one more: some steps wait for Python's lock
+    return in_order(lambda chunk: measured_chunk(chunk, plan, columns), chunks, threads)
+
+
+def in_order(work: Callable[[Any], T], items: Iterable[Any], threads: int) -> Iterator[T]:
+    """`work` on each item in threads, results in the items' order, only a few ahead."""
+    with ThreadPoolExecutor(threads) as pool:
+        waiting: deque[Future[T]] = deque()
+        try:
+            for item in items:
+                waiting.append(pool.submit(work, item))
+                if len(waiting) > threads:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            for future in waiting:
+                future.cancel()

@@ -1,0 +1,69 @@
+"""Rows that were read once, grouped by other fields afterwards.
+
+A group's text and a task's number are those that reading by these fields would have given, so that
+totals are the same to the last bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+
+import polars as pl
+
+from calipers.engines.plan import CLUSTER_TEXT, hash_in_group, key_of
+from calipers.engines.store import GroupedRows, Store
+from calipers.metrics.declare.declaration import CLUSTER, GROUP, TASK
+
+_ID = "id"
+
+
+class Regrouped(GroupedRows):
+    """The rows of a store that was filled without groups, by some of the keys that it has."""
+
+    def __init__(self, store: Store, by: Sequence[str], cluster: str | None) -> None:
+        super().__init__()
+        self.rows = store.rows
+        self._store = store
+        self._keys = [key_of(name) for name in by]
+        self._hashed = {TASK: _ID} | ({} if cluster is None else {CLUSTER: CLUSTER_TEXT})
+        self._numbers = self._number_groups()
+
+    def _number_groups(self) -> pl.DataFrame:
+        """Number the combinations of keys in the order in which they first come."""
+        parts = (part.unique(maintain_order=True) for part in self._store.parts(self._keys))
+        found = pl.concat(parts).unique(maintain_order=True)
+        fields = (
+            self._store.texts[name].decode(found[name]).str.strip_prefix("{").str.strip_suffix("}")
+            for name in self._keys
+        )
+        joined = pl.concat_str(pl.all(), separator=",")
+        text = pl.concat_str(pl.lit("{"), joined, pl.lit("}")).alias(GROUP)
+        texts = pl.DataFrame(fields).select(text).to_series()
+        return found.with_columns(self._codes.encode(texts))
+
+    def parts(self, columns: Sequence[str] | None = None) -> Iterator[pl.DataFrame]:
+        """Yield each part of the store with its groups, tasks and clusters by these keys."""
+        wanted = list(columns or self._store.columns)
+        own = {name for name in wanted if name == GROUP or name in self._hashed}
+        others = [name for name in wanted if name not in own]
+        if self._store.is_held:
+            [part] = self._store.parts(others or [GROUP])
+            yield part.with_columns(self._held.select(own)).select(wanted)
+            return
+        needed = dict.fromkeys((*self._keys, *self._hashed.values(), *others))
+        for part in self._store.parts(list(needed)):
+            yield part.with_columns(self._group(part).select(own)).select(wanted)
+
+    @cached_property
+    def _held(self) -> pl.DataFrame:
+        [part] = self._store.parts([*self._keys, *self._hashed.values()])
+        return self._group(part)
+
+    def _group(self, part: pl.DataFrame) -> pl.DataFrame:
+        """Return the group, the task and the cluster of each row."""
+        keys = part.select(self._keys)
+        numbers = keys.join(self._numbers, on=self._keys, how="left", maintain_order="left")[GROUP]
+        named = part.with_columns(self._codes.decode(numbers))
+        hashes = (hash_in_group(text).alias(name) for name, text in self._hashed.items())
+        return named.select(*hashes).with_columns(numbers)

@@ -1,0 +1,112 @@
+"""What was computed or paid for once, kept in a folder: a file per entry, named by what was asked.
+
+Files are written whole or not at all, for their owner alone, so that several processes can share a
+folder. A folder that cannot be written to costs the saving, never the result; a damaged entry is as
+good as none. Beyond `MOST_BYTES` the entries that were not used for longest go.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, TypeVar
+
+from calipers.support.whole_files import whole
+
+MOST_BYTES = 4 << 30
+_SWEEP = "000"  # keys that begin so, one in 4,096, have the folder's size looked at
+
+Say = Callable[[str], None]
+T = TypeVar("T")
+
+
+def key_of(*asked: Any) -> str:
+    """Return the key of what was asked: the hash of its JSON."""
+    return sha256(json.dumps(asked, sort_keys=True, default=str).encode()).hexdigest()
+
+
+class DiskCache:
+    """Entries by their keys. `what` they are is said once, where they cannot be kept."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        what: str = "results",
+        say: Say = lambda _: None,
+        suffix: str = ".json",
+        spread: bool = True,  # over 256 folders, for very many entries
+    ) -> None:
+        self.folder = folder
+        self._what = what
+        self._say = say
+        self._suffix = suffix
+        self._spread = spread
+        self._is_writable = True
+
+    def find(self, key: str, read: Callable[[bytes], T]) -> T | None:
+        """Return the entry as `read` gives it; None where there is none that it can read."""
+        path = self._path(key)
+        with suppress(OSError, ValueError, TypeError, KeyError, RecursionError):
+            found = read(path.read_bytes())
+            with suppress(OSError):
+                os.utime(path)
+            return found
+        return None
+
+    def keep(self, key: str, content: bytes) -> None:
+        """Keep an entry, all of it or nothing."""
+        if not self._is_writable:
+            return
+        path = self._path(key)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with whole(path, private=True) as beside:
+                beside.write_bytes(content)
+        except OSError as error:
+            self._is_writable = False
+            self._say(f"{self.folder}: {error.strerror}; {self._what} are not kept in this cache")
+        else:
+            if key.startswith(_SWEEP):
+                self.sweep()
+
+    def drop(self, key: str) -> None:
+        """Remove an entry, if it is there."""
+        with suppress(OSError):
+            self._path(key).unlink(missing_ok=True)
+
+    def entries(self) -> Iterator[tuple[str, bytes]]:
+        """Yield the key and content of every entry, in the order of the keys."""
+        for path in self._files():
+            with suppress(OSError):  # another process may have dropped it
+                yield path.stem, path.read_bytes()
+
+    def sweep(self, most_bytes: int | None = None) -> None:
+        """Drop the entries that were not used for longest, if all take more room than they may."""
+        found = []
+        for path in self._files():
+            with suppress(OSError):
+                about = path.stat()
+                found.append((about.st_mtime_ns, about.st_size, path.stem))
+        excess = sum(size for _, size, _ in found) - (most_bytes or MOST_BYTES)
+        for _, size, key in sorted(found):
+            if excess <= 0:
+                return
+            self.drop(key)
+            excess -= size
+
+    def _files(self) -> list[Path]:
+        pattern = f"*/*{self._suffix}" if self._spread else f"*{self._suffix}"
+        try:
+            found = sorted(self.folder.glob(pattern))
+        except OSError:
+            return []
+        return [path for path in found if not path.name.startswith(".")]
+
+    def _path(self, key: str) -> Path:
+        folder = self.folder / key[:2] if self._spread else self.folder
+        return folder / f"{key}{self._suffix}"
