@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from calipers.cli.shared import PROFILES, console
+from calipers.cli.shared import console
+from calipers.metrics import PROFILES
 
 
 @click.command(name="metrics")

@@ -129,7 +129,7 @@ def _metrics(names: Sequence[str]) -> list[Metric]:
 def _read(data: Any, options: Options) -> TaskRows:
     found = read_tasks(data, options, keep=TELL_SYSTEMS_APART)
     if found.records:
-        check_fields(found.present, found.plan, open_sources(data), options.renames)
+        check_fields(found.present, found.plan, open_sources(data), options.map)
     return found
 
 

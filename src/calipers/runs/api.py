@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from calipers.runs.report_data import SAMPLES, Report
-from calipers.scores.choices import Choices, with_choices
-from calipers.scores.options import Options
+from calipers.scores.choices import read_options
 from calipers.scores.score import Progress
-from calipers.support.arguments import names, no_progress
+from calipers.scores.signatures import takes_options
+from calipers.support.arguments import no_progress
 
 if TYPE_CHECKING:
     from calipers.runs.finish import RunResult
     from calipers.scores.choices import PolicyLike
+    from calipers.scores.keywords import ReportOptions
     from calipers.systems.tally import Watch
 
 
@@ -63,6 +64,7 @@ def run(
     )
 
 
+@takes_options("report")
 def report(
     data: Any,
     output: str | Path | None = None,
@@ -70,43 +72,34 @@ def report(
     policy: PolicyLike | None = None,
     title: str | None = None,
     samples: int = SAMPLES,
-    figures: str | Path | None = None,
-    by: str | Sequence[str] = (),
-    rename: Mapping[str, str] | None = None,
-    on_bad: Literal["stop", "skip"] = "stop",
-    baseline: str = "T0",
-    cluster: str | None = None,
-    confidence: float = 0.95,
-    resamples: int = 0,
-    seed: int = 0,
     progress: Progress = no_progress,
-    **choices: Unpack[Choices],
+    **options: Unpack[ReportOptions],
 ) -> Report:
-    """What a person wants to know about some records, or a result folder, in one page.
+    """Show what a person wants to know about some records, or a result folder, on one page.
 
-    `output` names a file for it, HTML or, if it ends in .md, Markdown. A `policy` brings a verdict;
-    without one, a result folder's own verdict is shown. `figures` names a folder for the figures.
+    Args:
+        data: Records, as `score` takes them, or the result folder of a run.
+        output: A file for the page, HTML or, if it ends in .md, Markdown.
+        policy: Decide by this policy; without one, a result folder's own verdict is shown.
+        title: Title of the report; by default the name of the suite or file.
+        samples: Number of records to show, failures first.
+        progress: Is given the share of the work that is done, from 0 to 1.
+        options: Listed below, and on docs/options.md.
+
+    Returns:
+        The score, the verdict, what failed, and samples to read.
 
     >>> told = report([{"id": "a", "answer": "4", "target": "5"}])
     >>> told.failures[0].what, told.failures[0].ids
     ('wrong', ('a',))
     """
-    from calipers.runs.present import ReportOptions, report_data  # noqa: PLC0415 (loads pydantic)
+    from calipers.runs import present  # noqa: PLC0415 (loads pydantic)
 
-    options = Options(
-        by=names(by),
-        renames=rename or {},
-        on_bad=on_bad,
-        baseline=baseline,
-        cluster=cluster,
-        confidence=confidence,
-        resamples=resamples,
-        seed=seed,
-    )
-    asked = ReportOptions(policy=policy, samples=samples, title=title)
-    made = report_data(data, asked, with_choices(options, choices, policy), progress)
-    if figures is not None:
-        made.score.save_figures(figures)
+    asked = present.ReportOptions(policy=policy, samples=samples, title=title)
+    chosen = read_options("report", options, data, policy=policy)
+    made = present.report_data(data, asked, replace(chosen, figures=None), progress)
+    if chosen.figures is not None:
+        made.score.save_figures(chosen.figures)
     if output is not None:
         made.save(output)
     return made

@@ -10,9 +10,9 @@ from calipers.gates.decide import GateOptions, gate_data
 from calipers.gates.early import Early
 from calipers.gates.policy import read_policy
 from calipers.gates.result import GateResult
-from calipers.metrics.declare.settings import Settings
 from calipers.records.result_folder import GATE, REPORT, SCORE
 from calipers.runs.folder import Folder
+from calipers.runs.metric_settings import suite_options
 from calipers.runs.present import ReportOptions, report_data
 from calipers.runs.report_data import need_report
 from calipers.runs.state import State
@@ -81,10 +81,8 @@ def ended(
     """Score and decide on what the journal holds; whoever interrupts does not wait for that."""
     score = gate = None
     if state.tally.done and not interrupted:
-        options = Options(
-            by=_by(suite, least=1),
-            settings=_settings(suite, base),
-            calibrations=_calibrations(suite, base),
+        options = suite_options(
+            suite, base, by=_by(suite, least=1), calibrations=_calibrations(suite, base)
         )
         score = score_data(str(folder.journal), options)
         folder.write(SCORE, score.to_json() + "\n")
@@ -135,13 +133,6 @@ def _notices(
     yield from _of_a_part(early)
 
 
-def _settings(suite: Suite, base: Path) -> Settings:
-    """What scenarios weigh and how long they may take, as the policy has it."""
-    if suite.policy is None:
-        return Settings()
-    return read_policy(base / suite.policy).applied(Settings())
-
-
 def _of_a_part(early: Early | None) -> Iterator[str]:
     if early is not None and early.stopped:
         yield (
@@ -179,5 +170,5 @@ def _decided(
         str(folder.journal),
         base / suite.policy,
         GateOptions(incomplete=also, early=early),
-        Options(by=gate_fields(suite)),
+        suite_options(suite, base, by=gate_fields(suite)),
     )

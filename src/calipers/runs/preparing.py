@@ -11,6 +11,7 @@ from calipers.judges.panels import rubrics_of
 from calipers.judges.rubrics import Rubric
 from calipers.records.tasks import read_tasks
 from calipers.runs.finish import gate_fields
+from calipers.runs.metric_settings import suite_options
 from calipers.runs.plan import Plan
 from calipers.runs.prices import price_notices, pricings
 from calipers.runs.suite import Suite, read_suite
@@ -37,6 +38,7 @@ def prepared(path: str | Path) -> Prepared:
     rubrics = rubrics_of(suite.judges, base)
     if suite.policy is not None:
         read_all(read_policy(base / suite.policy).judges.calibrations)
+    suite_options(suite, base)
     tasks = read_tasks(base / suite.data)
     prices = pricings(suite)
     return Prepared(

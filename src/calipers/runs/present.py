@@ -10,8 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from calipers.gates.reading import read_gate
-from calipers.metrics.declare.settings import Settings
-from calipers.metrics.scenarios.case_weights import CaseWeights
 from calipers.records.result_folder import (
     GATE,
     MANIFEST,
@@ -65,8 +63,8 @@ def report_data(
     folder = result_folder(data)
     manifest = None if folder is None else stored_json(folder / MANIFEST)
     records = data if folder is None else str(folder / RECORDS)
-    if folder is not None and asked.policy is None:
-        options = _as_scored(folder, options)
+    if folder is not None and asked.policy is None and not options.calibrations:
+        options = replace(options, calibrations=_calibrations(folder))
     table = SampleTable(asked.samples, options.plan().fields if options.on_bad == "skip" else ())
     look = replace(options, by=(), metrics=OUTCOMES, resamples=0, calibrations=())
     score_data(records, look, lambda share: progress(share / 2), table.watch)
@@ -118,27 +116,9 @@ def _refuse_what_is_read_once(data: Any) -> None:
         )
 
 
-def _as_scored(folder: Path, options: Options) -> Options:
-    """The options with what the suite's policy brought when the folder was scored."""
-    found = (stored_json(folder / SCORE) or {}).get("settings")
-    if options.settings != Settings() or not isinstance(found, dict):
-        return options
-    weights, budget = found.get("case_weights"), found.get("latency_budget_ms")
-    settings = options.settings
-    try:
-        settings = replace(
-            settings,
-            case_weights=None if weights is None else CaseWeights(**weights),
-            latency_budget_ms=settings.latency_budget_ms if budget is None else float(budget),
-        )
-    except (TypeError, ValueError, UsageError):
-        return options
-    calibrations = options.calibrations or _calibrations(found.get("calibrations"))
-    return replace(options, settings=settings, calibrations=calibrations)
-
-
-def _calibrations(files: Any) -> tuple[Calibration, ...]:
-    """The judges' calibrations, where all files that the score was corrected by are still there."""
+def _calibrations(folder: Path) -> tuple[Calibration, ...]:
+    """Return the calibrations that the run was corrected by, where all their files are there."""
+    files = (stored_json(folder / SCORE) or {}).get("settings", {}).get("calibrations")
     paths = [Path(str(each)) for each in files] if isinstance(files, list) else []
     try:
         return read_all(paths) if all(path.is_file() for path in paths) else ()

@@ -81,7 +81,7 @@ def explain_data(data: Any, options: Options, *, rows: int) -> Explanation:
         sources = open_sources(data)
         for source in sources:
             fields = tuple(dict.fromkeys((*plan.fields, *judged)))
-            chunks = source.chunks(Wanted(fields, options.renames, keys=plan.by))
+            chunks = source.chunks(Wanted(fields, options.map, keys=plan.by))
             columns = [*plan.schema, "id", *judged]
             for batch in measured_batches(chunks, plan, columns=columns):
                 if batch.bad and options.on_bad == "stop":
@@ -93,7 +93,7 @@ def explain_data(data: Any, options: Options, *, rows: int) -> Explanation:
                 present.update(name for name in plan.watched if batch.rows[has(name)].any())
         groups = totals(store, plan)
         if read:
-            check_fields(present, plan, sources, options.renames)
+            check_fields(present, plan, sources, options.map)
         table = _keyed_table(store, metric)
         explained = [
             _explained(text, key, groups[text], plan, store, table, rows)
