@@ -17,6 +17,7 @@ from calipers.records.sinks import check_table_place, open_sinks
 from calipers.records.sources import CHECK, Batch, Chunk, Source, UnusualRows, Wanted, open_sources
 from calipers.records.tables import Rows
 from calipers.support.errors import UsageError
+from calipers.support.tabular import Tabular
 
 Progress = Callable[[float], None]
 
@@ -24,14 +25,29 @@ _READ_AS_STRUCT = "trace"  # the fast way does not give its text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Converted:
-    """What was written."""
+class Converted(Tabular):
+    """What was written; as a table, the records themselves."""
 
     path: Path
     records: int
     skipped: int
     columns: tuple[str, ...]
     notices: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what was written as Python values."""
+        return {
+            "path": str(self.path),
+            "records": self.records,
+            "skipped": self.skipped,
+            "columns": list(self.columns),
+            "notices": list(self.notices),
+        }
+
+    def to_polars(self) -> pl.DataFrame:
+        """Return the records that were written."""
+        is_parquet = self.path.suffix == ".parquet"
+        return pl.read_parquet(self.path) if is_parquet else pl.read_ndjson(self.path)
 
 
 def convert_data(

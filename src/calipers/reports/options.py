@@ -88,13 +88,7 @@ def _default(option: Option) -> str:
 
 
 def _bounds(option: Option) -> str:
-    known = {
-        "at least": option.at_least,
-        "above": option.above,
-        "at most": option.at_most,
-        "below": option.below,
-    }
-    said = " and ".join(f"{text} {bound:g}" for text, bound in known.items() if bound is not None)
+    said = " and ".join(f"{text} {bound:g}" for text, bound in option.bounds().items())
     return f" Must be {said}." if said else ""
 
 

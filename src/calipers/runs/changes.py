@@ -28,7 +28,7 @@ def list_changes(before: Mapping[str, Any], now: Mapping[str, Any], base: Path) 
         base: The suite's own folder.
     """
     return [
-        *_differences(*_what_was_asked(before, now)),
+        *_differences(_what_was_asked(before, before), _what_was_asked(now, before)),
         *_of_data(before["data"], now["data"]),
         *_of_files(before, now, base),
         *_of_rubrics(before.get("rubrics", {}), now.get("rubrics", {})),
@@ -37,11 +37,10 @@ def list_changes(before: Mapping[str, Any], now: Mapping[str, Any], base: Path) 
     ]
 
 
-def _what_was_asked(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield both suites without what only measures the answers, unless it chose the calls."""
+def _what_was_asked(of: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a suite without what only measures the answers, unless that chose the calls."""
     dropped = () if ORDER_SEED in before else (_MEASURES,)
-    for each in (before, now):
-        yield {key: value for key, value in each["suite"].items() if key not in dropped}
+    return {key: value for key, value in of["suite"].items() if key not in dropped}
 
 
 def _of_data(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from calipers.gates.decide import GateOptions, gate_data
 from calipers.gates.early import Early
 from calipers.gates.policy import read_policy
 from calipers.gates.result import GateResult
-from calipers.records.result_folder import GATE, REPORT, SCORE
+from calipers.records.result_folder import GATE, RECORDS, REPORT, SCORE
 from calipers.runs.folder import Folder
 from calipers.runs.metric_settings import suite_options
 from calipers.runs.present import ReportOptions, report_data
@@ -22,10 +23,20 @@ from calipers.scores.options import Options
 from calipers.scores.results import Score
 from calipers.scores.score import score_data
 from calipers.support.errors import EXIT_INCOMPLETE, EXIT_PASS, CalipersError
+from calipers.support.tabular import Tabular
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+_COUNTS = (
+    *("calls", "done", "errors", "missing", "new", "reused", "truncated"),
+    *("cost_usd", "judging_usd", "stopped"),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunResult:
+class RunResult(Tabular):
     """What a run came to: counts over all runs of the folder, the score, the verdict."""
 
     folder: Path
@@ -43,6 +54,28 @@ class RunResult:
     score: Score | None = None
     gate: GateResult | None = None
     notices: tuple[str, ...] = ()
+
+    @property
+    def records(self) -> pl.DataFrame:
+        """Return the records of the folder, a row per finished call."""
+        from calipers.records.api import read  # noqa: PLC0415 (only where they are asked for)
+
+        return read(self.folder / RECORDS)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the counts, the score and the verdict as Python values."""
+        return {
+            **{name: getattr(self, name) for name in _COUNTS},
+            "folder": str(self.folder),
+            "failures": [{"count": count, "error": error} for count, error in self.failures],
+            "score": None if self.score is None else self.score.to_dict(),
+            "gate": None if self.gate is None else self.gate.to_dict(),
+            "notices": list(self.notices),
+        }
+
+    def to_polars(self) -> pl.DataFrame:
+        """Return the records of the folder as a table."""
+        return self.records
 
     @property
     def was_decided_early(self) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from calipers.metrics.declare.settings import Settings, metric_options
 from calipers.records.result_folder import MANIFEST, RECORDS, result_folder, stored_json
@@ -23,7 +23,7 @@ from calipers.support.options import Option, find_option
 if TYPE_CHECKING:
     from calipers.gates.policy import Policy
 
-    PolicyLike = str | Path | Mapping[str, Any] | Policy
+    PolicyLike: TypeAlias = "str | Path | Mapping[str, Any] | Policy"
 
 SUITE, POLICY = "suite", "policy"  # whose metric settings a run's manifest keeps
 _THRESHOLD = "success_threshold"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import reduce
 from html import escape
@@ -27,7 +27,11 @@ from calipers.scores.score import check_fields
 from calipers.scores.variances import JUDGMENTS, judge_noise, judges_matter, variance_parts
 from calipers.statistics.power import Components
 from calipers.support.errors import EXIT_INCOMPLETE, EXIT_PASS
+from calipers.support.strict_json import finite_json
+from calipers.support.tabular import Tabular, plain
+from calipers.support.version import __version__
 
+SCHEMA = "calipers.explain/1"
 _TABLE_ROWS = 20
 
 
@@ -49,7 +53,7 @@ class GroupExplanation:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Explanation:
+class Explanation(Tabular):
     """A metric, explained on some data. Prints as text, in a notebook too."""
 
     metric: Metric
@@ -60,6 +64,21 @@ class Explanation:
         """What the command line gives back: 3 when there was nothing to explain."""
         return EXIT_PASS if self.groups else EXIT_INCOMPLETE
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the explanation as Python values: the metric, and each group."""
+        return {
+            "schema": SCHEMA,
+            "version": __version__,
+            "metric": self.metric.name,
+            "formula": self.metric.formula,
+            "groups": [_group_dict(group) for group in self.groups],
+        }
+
+    def _rows(self) -> Iterator[dict[str, Any]]:
+        """Yield a row per group."""
+        for group in self.groups:
+            yield {**group.by, "metric": self.metric.name, **plain(_group_dict(group))}
+
     def __str__(self) -> str:
         from calipers.reports.terminal import explanation_text  # noqa: PLC0415 (loads rich)
 
@@ -67,6 +86,20 @@ class Explanation:
 
     def _repr_html_(self) -> str:
         return f"<pre>{escape(str(self))}</pre>"
+
+
+def _group_dict(group: GroupExplanation) -> dict[str, Any]:
+    return {
+        "by": dict(group.by),
+        "value": finite_json(group.value),
+        "records": group.records,
+        "errors": group.errors,
+        "n": group.n,
+        "left_out": dict(group.left_out),
+        "work": group.work,
+        "table": [] if group.table is None else group.table.to_dicts(),
+        "most_influential": group.weigh_most.to_dicts(),
+    }
 
 
 def explain_data(data: Any, options: Options, *, rows: int) -> Explanation:

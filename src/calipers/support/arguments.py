@@ -31,8 +31,18 @@ def refuse_renamed(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def names(fields: str | Sequence[str]) -> tuple[str, ...]:
-    """Return one name, or several, as a tuple."""
-    return (fields,) if isinstance(fields, str) else tuple(fields)
+    """Return one name, or several, as a tuple.
+
+    Raises:
+        ArgumentTypeError: It is neither.
+    """
+    found = [fields] if isinstance(fields, str) else fields
+    if not isinstance(found, list | tuple) or not all(isinstance(each, str) for each in found):
+        raise ArgumentTypeError(
+            f"{fields!r}: expected a name or a list of names, not {type(fields).__name__}",
+            fix='for example ["human", "judge"]',
+        )
+    return tuple(found)
 
 
 def path_of(path: str | Path | None) -> Path | None:

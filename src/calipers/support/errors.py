@@ -42,6 +42,10 @@ class ArgumentTypeError(UsageError, TypeError):
     """An argument of another type than the function takes."""
 
 
+class NotFoundError(UsageError, KeyError):
+    """A name that is not among those there are."""
+
+
 class DataError(CalipersError):
     """A record that cannot be read: the message names file, row and field."""
 

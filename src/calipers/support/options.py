@@ -5,6 +5,7 @@ command line, the Python keyword, its checks, `metric_settings:` in files, the o
 and docs/options.md are made from it. Nothing heavy is imported here: `--help` reads it.
 """
 
+import operator
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
 from functools import cache
@@ -48,6 +49,12 @@ _KINDS: Mapping[Any, Kind] = {
     Mapping: "map",
 }
 _OPTION = "option"
+_HOLDS: Mapping[str, Callable[[float, float], bool]] = {
+    "at least": operator.ge,
+    "above": operator.gt,
+    "at most": operator.le,
+    "below": operator.lt,
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,17 +125,16 @@ class Option:
             return None if value in self.choices else "no such choice"
         if self.kind not in ("whole", "number"):
             return "an empty text" if value == "" else None
-        bounds = (
-            (self.at_least, "at least", lambda bound: value >= bound),
-            (self.above, "above", lambda bound: value > bound),
-            (self.at_most, "at most", lambda bound: value <= bound),
-            (self.below, "below", lambda bound: value < bound),
-        )
-        known = [(bound, text, holds) for bound, text, holds in bounds if bound is not None]
-        if isfinite(value) and all(holds(bound) for bound, _, holds in known):
+        bounds = self.bounds()
+        if isfinite(value) and all(_HOLDS[text](value, bound) for text, bound in bounds.items()):
             return None
-        words = " and ".join(f"{text} {bound:g}" for bound, text, _ in known)
+        words = " and ".join(f"{text} {bound:g}" for text, bound in bounds.items())
         return f"must be {words or 'a finite number'}"
+
+    def bounds(self) -> dict[str, float]:
+        """Return the bounds of its value, by words such as `at least`."""
+        every = zip(_HOLDS, (self.at_least, self.above, self.at_most, self.below), strict=True)
+        return {text: bound for text, bound in every if bound is not None}
 
 
 def option(default: Any, text: str, **more: Any) -> Any:
