@@ -27,7 +27,6 @@ _TYPES = {
 }
 _HEAD = """\
 # Made from the declared options: make options
-# ruff: noqa: D101
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypedDict

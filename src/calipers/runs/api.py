@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +13,7 @@ from calipers.scores.choices import read_options
 from calipers.scores.score import Progress
 from calipers.scores.signatures import takes_options
 from calipers.support.arguments import no_progress
+from calipers.support.errors import ArgumentTypeError
 
 if TYPE_CHECKING:
     from calipers.runs.finish import RunResult
@@ -21,40 +23,65 @@ if TYPE_CHECKING:
 
 
 def run(
-    suite: str | Path,
+    suite: str | Path | Callable[[Any], Any],
     output: str | Path | None = None,
     *,
+    tasks: Any = None,
+    policy: str | Path | Mapping[str, Any] | None = None,
     fresh: bool = False,
     until_decided: bool = False,
     seed: int = 0,
     report: bool = True,
     watch: Watch | None = None,
+    **settings: Any,
 ) -> RunResult:
-    """Call the systems of a suite file on its tasks, keep every reply, score them and decide.
+    """Call the systems of a suite file, or a function, on tasks, score the replies and decide.
 
     Running again calls only what is missing. What has changed is never mixed with old answers.
 
     Args:
-        suite: The suite file.
+        suite: The suite file; or a function that takes a record, or its input where its parameter
+            is a text, and returns the answer or fields of the record.
         output: The result folder. Without it the newest in `results/NAME`, or a new folder there,
-            `results/NAME/TIMESTAMP`, where the suite, its data or the code under test has changed.
+            `results/NAME/TIMESTAMP`, where the suite, its data or the code under test has changed;
+            for a function, one that is removed when Python ends.
+        tasks: With a function: a file of records, or a list of records or of inputs.
+        policy: With a function: a gate to hold the run against, a file or a mapping.
         fresh: Call everything again, in a new folder; the old results are kept.
         until_decided: Stop as soon as the verdict of the suite's gate is certain.
         seed: Draws the order of the tasks, with `until_decided`.
         report: Write report.html beside the numbers.
         watch: Is given the counts of the calls while these are made.
+        settings: With a function: other keys of a suite file, such as `runs=3`, `concurrency`,
+            `timeout_seconds`, `answer`, `judges` or `metric_settings`.
 
     Returns:
-        The counts, among them of `new` and `reused` answers, the `score` and the `gate`.
+        The counts, among them of `new` and `reused` answers, the `records`, the `score` and the
+        `gate`.
 
     Raises:
+        TypeError: An argument is of another type, or is not known.
         UsageError: The suite has a mistake, or `output` holds answers that are stale.
+
+    >>> def double(record):
+    ...     return str(2 * int(record["input"]))
+    >>> result = run(double, tasks=[{"id": "a", "input": "2", "target": "4"}], runs=3)
+    >>> result.score["accuracy"].value, result.records.height
+    (1.0, 3)
     """
+    from calipers.runs.functions import new_folder, prepare_function  # noqa: PLC0415
     from calipers.runs.preparing import prepared  # noqa: PLC0415
     from calipers.runs.running import run_suite  # noqa: PLC0415
 
+    if callable(suite):
+        ready = prepare_function(suite, tasks, policy, **settings)
+        report = report and output is not None
+        output = new_folder() if output is None else output
+    else:
+        _refuse_for_files(suite, tasks=tasks, policy=policy, **settings)
+        ready = prepared(suite)
     return run_suite(
-        prepared(suite),
+        ready,
         None if output is None else Path(output),
         watch or (lambda _: nullcontext()),
         fresh=fresh,
@@ -62,6 +89,21 @@ def run(
         seed=seed,
         report=report,
     )
+
+
+def _refuse_for_files(suite: Any, **of_functions: Any) -> None:
+    """Refuse what is no suite file, and what such a file says itself."""
+    if not isinstance(suite, str | Path):
+        raise ArgumentTypeError(
+            f"run({suite!r}): expected a suite file or a function, not {type(suite).__name__}",
+            fix="calipers init writes a suite to start from",
+        )
+    for name, value in of_functions.items():
+        if value is not None:
+            raise ArgumentTypeError(
+                f"run(): {name} is for a function",
+                fix=f"a suite file says it itself: write {name} in {suite}",
+            )
 
 
 @takes_options("report")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from calipers.gates.policy import read_policy
@@ -17,6 +17,7 @@ from calipers.runs.prices import price_notices, pricings
 from calipers.runs.suite import Suite, read_suite
 from calipers.runs.until_decided import UntilDecided, until_decided
 from calipers.scores.calibration import read_all
+from calipers.systems.callables import Function
 from calipers.systems.pricing import Pricing
 
 
@@ -30,11 +31,19 @@ class Prepared:
     prices: Sequence[Pricing | None]
     rubrics: Sequence[Rubric]  # of the judges
     notices: tuple[str, ...]
+    functions: Mapping[str, Function] = field(default_factory=dict)  # systems that are at hand
 
 
 def prepared(path: str | Path) -> Prepared:
     """Read a suite, its data and its policy; every mistake in them is found here."""
-    suite, base = read_suite(path), Path(path).parent
+    return prepare(read_suite(path), Path(path).parent)
+
+
+def prepare(suite: Suite, base: Path, functions: Mapping[str, Function] | None = None) -> Prepared:
+    """Read the data and the policy of a suite whose paths are relative to `base`.
+
+    `functions` are systems that are at hand, by name, and need not be loaded.
+    """
     rubrics = rubrics_of(suite.judges, base)
     if suite.policy is not None:
         read_all(read_policy(base / suite.policy).judges.calibrations)
@@ -48,6 +57,7 @@ def prepared(path: str | Path) -> Prepared:
         prices=prices,
         rubrics=rubrics,
         notices=(*tasks.notices, *price_notices(suite, prices)),
+        functions=functions or {},
     )
 
 

@@ -218,7 +218,13 @@ class _Run:
 
         async def calls() -> None:
             async with (
-                open_systems(of.suite, of.base, self._say, fresh=self._is_fresh) as systems,
+                open_systems(
+                    of.suite,
+                    of.base,
+                    self._say,
+                    fresh=self._is_fresh,
+                    functions=of.functions,
+                ) as systems,
                 self._open_judges() as judges,
             ):
                 self._note_imports()

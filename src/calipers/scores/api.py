@@ -10,7 +10,7 @@ from calipers.scores.explain import Explanation, explain_data
 from calipers.scores.results import Score
 from calipers.scores.score import Progress, score_data
 from calipers.scores.signatures import takes_options
-from calipers.support.arguments import no_progress
+from calipers.support.arguments import names, no_progress
 
 if TYPE_CHECKING:
     from calipers.scores.keywords import ExplainOptions, ScoreOptions
@@ -66,4 +66,5 @@ def explain(
     >>> explain("accuracy", answers).groups[0].work
     '1 / 2'
     """
-    return explain_data(data, read_options("explain", options, data, metrics=(metric,)), rows=rows)
+    asked = read_options("explain", options, data, metrics=names(metric))
+    return explain_data(data, asked, rows=rows)
