@@ -94,6 +94,14 @@ def test_every_command_gives_the_number_of_the_files(
     assert decided.exit_code == 0
 
 
+def test_the_records_of_a_run_are_scored_as_it_scored_them(tmp_path: Path) -> None:
+    cal.run(write_suite(tmp_path, suite={"pass_score": 0.5}), tmp_path / "out")
+    score = cal.score(tmp_path / "out" / "records.jsonl")
+    assert score["pass_rate"].value == pytest.approx(HALF)
+    said = "measured by the metric settings of the suite of the run: pass_score: 0.5"
+    assert said in score.notices
+
+
 def test_without_settings_every_behavior_is_asked_for(tmp_path: Path) -> None:
     result = cal.run(write_suite(tmp_path), tmp_path / "out")
     assert result.gate is not None
@@ -130,9 +138,9 @@ def test_another_policy_brings_its_own_settings(tmp_path: Path) -> None:
     ("settings", "problem", "fix"),
     [
         ({"pass_scor": 0.5}, "pass_scor is no metric option", "did you mean pass_score?"),
-        ({"pass_score": 2}, "--pass-score 2: must be above 0 and at most 1", "0.5 for half"),
+        ({"pass_score": 2}, "pass_score 2: must be above 0 and at most 1", "0.5 for half"),
         ({"pass_score": "x"}, "expected a number, not str", "--pass-score"),
-        ({"missing": "drop"}, "--missing drop: no such choice", "zero or renormalize"),
+        ({"missing": "drop"}, "missing drop: no such choice", "zero or renormalize"),
         ({"bins": 4, "confidence": 0.9}, "confidence is no metric option", "known: "),
     ],
 )

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import inspect
 import os
+import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 
 import calipers as cal
+from calipers.cli import app
 from calipers.metrics import metric_named
 from calipers.metrics.declare.settings import Settings, metric_options
 from calipers.reports.options import FUNCTIONS, keywords_stub, options_page
@@ -110,10 +114,17 @@ def test_help_is_grouped_and_begins_with_what_matters() -> None:
     assert flags == ["--by", "--metric", "--map", "--format", "-o"]
 
 
-@pytest.mark.parametrize("option", [*metric_options().values(), *options_of("score").values()])
-def test_help_is_a_whole_phrase(option: Any) -> None:
-    assert option.help[0].isupper()
-    assert option.help.endswith(".")
+def every_command(command: click.Command) -> Iterator[click.Command]:
+    yield command
+    for each in getattr(command, "commands", {}).values():
+        yield from every_command(each)
+
+
+def test_the_help_of_every_option_is_a_whole_phrase() -> None:
+    for command in every_command(app):
+        for option in command.params:
+            if isinstance(option, click.Option):
+                assert re.match(r"[A-Z].*\.$", option.help or ""), (command.name, option.opts)
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,7 @@ def read_settings(
     "--rubric",
     required=True,
     metavar="R",
-    help="technical_accuracy, constructiveness, planning_rationality, or a rubric file.",
+    help="Rubric: technical_accuracy, constructiveness, planning_rationality, or a rubric file.",
 )
 @click.option(
     "--model",
@@ -130,10 +130,29 @@ def read_settings(
     metavar="FOLDER",
     help="Cache judgments in FOLDER, and reuse them.",
 )
-@click.option("--concurrency", default=32, show_default=True, type=click.IntRange(min=1))
-@click.option("--retries", default=5, show_default=True, type=click.IntRange(min=0))
 @click.option(
-    "--timeout", default=120.0, show_default=True, type=click.FloatRange(min=0, min_open=True)
+    "--concurrency",
+    default=32,
+    show_default=True,
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Calls in flight at a time.",
+)
+@click.option(
+    "--retries",
+    default=5,
+    show_default=True,
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Attempts after the first, on rate limits, server errors and broken connections.",
+)
+@click.option(
+    "--timeout",
+    default=120.0,
+    show_default=True,
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="SECONDS",
+    help="Time limit of one attempt.",
 )
 @click.option("--dry-run", is_flag=True, help="Say how many calls are left and what they may cost.")
 @declared_options("judge")

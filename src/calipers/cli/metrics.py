@@ -19,6 +19,7 @@ from calipers.metrics import PROFILES
     type=click.Choice(("table", "json", "markdown")),
     default="table",
     show_default=True,
+    help="Format of the result.",
 )
 def list_metrics(name: str | None, profile: str | None, output_format: str) -> None:
     """List every metric, or show NAME in full."""

@@ -6,8 +6,8 @@ the suite of the run that the records are of, the policy, the flags or keywords.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 SUITE, POLICY = "suite", "policy"  # whose metric settings a run's manifest keeps
 _THRESHOLD = "success_threshold"
+_SHOWS_ITS_RUN = ("gate", "report")  # whose numbers are those of the run, as everybody expects
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +72,18 @@ def read_options(
     for option in known.values():
         if option.read is not None and option.name in plain:
             plain[option.name] = option.read(plain[option.name])
-    return options_from([*layers, Layer(None, explicit)], **plain, **more)
+    found = options_from([*layers, Layer(None, explicit)], **plain, **more)
+    if command in _SHOWS_ITS_RUN:
+        return found
+    return replace(found, notices=(*found.notices, *_of_the_run(layers)))
+
+
+def _of_the_run(layers: Iterable[Layer]) -> Iterator[str]:
+    """Yield that metrics are measured as the run that the records are of measured them."""
+    for layer in layers:
+        if layer.values and layer.source in (_of_run(SUITE), _of_run(POLICY)):
+            said = (f"{metric_options()[k].key}: {shown(v)}" for k, v in layer.values.items())
+            yield f"measured by the metric settings of {layer.source}: {', '.join(said)}"
 
 
 def check_keywords(
@@ -160,7 +172,8 @@ def read_metric_settings(given: Mapping[str, Any]) -> dict[str, Any]:
         try:
             checked = option.check(value)
         except UsageError as error:
-            raise SettingError(error.message, fix=error.fix, key=key) from None
+            message = error.message.replace(option.flag, option.key, 1)
+            raise SettingError(message, fix=error.fix, key=key) from None
         found[option.name] = str(checked) if isinstance(checked, Path) else checked
     return found
 
