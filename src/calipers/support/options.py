@@ -49,6 +49,7 @@ _KINDS: Mapping[Any, Kind] = {
     Mapping: "map",
 }
 _OPTION = "option"
+_FEW = 3  # choices that are all named where one is mistaken
 _HOLDS: Mapping[str, Callable[[float, float], bool]] = {
     "at least": operator.ge,
     "above": operator.gt,
@@ -115,8 +116,8 @@ class Option:
 
     def _way_out(self, value: Any) -> str:
         if self.choices:
-            close = nearest(str(value), self.choices)
-            return close if close.startswith("did") else " or ".join(self.choices)
+            few = len(self.choices) <= _FEW
+            return " or ".join(self.choices) if few else nearest(str(value), self.choices)
         return self.fix or f"{self.flag}: {self.help}"
 
     def problem(self, value: Any) -> str | None:
