@@ -85,7 +85,8 @@ def test_signatures_and_help_name_every_option(name: str) -> None:
     known = options_of(name)
     parameters = inspect.signature(function).parameters
     assert set(known) <= set(parameters)
-    assert all(f"{keyword}: {each.help}" in function.__doc__ for keyword, each in known.items())
+    text = function.__doc__ or ""
+    assert all(f"{keyword}: {each.help}" in text for keyword, each in known.items())
     command = ("judge", "audit") if name == "audit" else (name,)
     shown = run(*command, "--help").stdout
     assert [each.flag for each in known.values() if each.flag not in shown] == []

@@ -32,11 +32,11 @@ class ScoreOptions(MetricOptions, total=False):
     by: str | Sequence[str]
     metrics: str | Sequence[str]
     map: Mapping[str, str] | None
-    profile: Literal["reasoning", "tiers", "scenarios", "agents"] | None
+    profile: str | None
     policy: PolicyLike | None
     on_bad: Literal["stop", "skip"]
     bad_rows: str | Path | None
-    engine: Literal["polars", "spark"]
+    engine: str
     hash_inputs: bool
     baseline: str
     confidence: float
@@ -54,7 +54,7 @@ class GateOptions(MetricOptions, total=False):
     by: str | Sequence[str]
     map: Mapping[str, str] | None
     on_bad: Literal["stop", "skip"]
-    engine: Literal["polars", "spark"]
+    engine: str
     confidence: float
     cluster: str | None
     resamples: int
@@ -64,7 +64,7 @@ class CompareOptions(MetricOptions, total=False):
     by: str | Sequence[str]
     metrics: str | Sequence[str]
     map: Mapping[str, str] | None
-    profile: Literal["reasoning", "tiers", "scenarios", "agents"] | None
+    profile: str | None
     policy: PolicyLike | None
     on_bad: Literal["stop", "skip"]
     confidence: float

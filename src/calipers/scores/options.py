@@ -60,6 +60,7 @@ class Options:
         group="selection",
         kind="choice",
         choices=PROFILES,
+        python="str | None",
         commands=("score", "compare"),
     )
     policy: Any = option(
@@ -83,10 +84,13 @@ class Options:
         group="input",
         commands=("score", "convert"),
     )
-    engine: Literal["polars", "spark"] = option(
+    engine: str = option(
         "polars",
         "Run on this machine, or on a Spark cluster: the same numbers.",
         group="input",
+        kind="choice",
+        choices=("polars", "spark"),
+        python="str",
         commands=("score", "gate"),
     )
     hash_inputs: bool = option(
