@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help demo test test-semantic test-long lint types bench clean
+.PHONY: help demo test test-semantic test-long lint types options bench clean
 
 help:  ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -29,6 +29,9 @@ lint: $(VENV)/.lint  ## Ruff, and the contracts of imports between the rooms
 
 types: $(VENV)/.lint $(VENV)/.test  ## Strict types
 	$(BIN)/mypy
+
+options: $(STAMP)  ## Write docs/options.md and the types of Python keywords from the declared options
+	$(BIN)/python -m calipers.reports.options docs/options.md src/calipers/scores/keywords.pyi
 
 bench: $(VENV)/.test  ## Figures as ratios to named peers, measured in the same run
 	$(BIN)/python -m benchmarks

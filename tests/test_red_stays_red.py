@@ -1179,7 +1179,7 @@ def test_a_check_that_rests_on_a_part_of_the_records_says_so() -> None:
 
 def test_a_map_that_hides_a_field_says_so() -> None:
     rows = [{"id": "a", "passed": True, "violations": ["leak"], "mine": []}]
-    found = gate_of(rows, blocking(pass_rate=90), rename={"violations": "mine"})
+    found = gate_of(rows, blocking(pass_rate=90), map={"violations": "mine"})
     assert "--map violations=mine: the records' own field violations is not read" in found.notices
 
 

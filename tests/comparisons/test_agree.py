@@ -254,7 +254,10 @@ def test_units_are_never_pooled(tmp_path: Path) -> None:
             "--cluster: no record has idd\n  did you",
         ),
         (["--raters", "human,judge", "--unit", "other"], "1 of 4 records have no other"),
-        (["--raters", "human,judge", "--confidence", "95"], "--confidence 95: not between 0 and 1"),
+        (
+            ["--raters", "human,judge", "--confidence", "95"],
+            "--confidence 95: must be above 0 and below 1",
+        ),
         (["--raters", "human,judge", "--value", "x"], "where are the ratings? no record has"),
         ([], "where are the ratings? no record has judgments"),
         (["--rater-field", "judge"], "--rater-field needs --value and --unit"),

@@ -384,7 +384,7 @@ def data(tmp_path: Path) -> str:
         (("--delta", "inf"), "--delta inf"),
         (("--power", "1.5"), "--power 1.5: not between 0.05, which chance reaches, and 1"),
         (("--power", "0.05"), "--power 0.05"),
-        (("--confidence", "95"), "--confidence 95: not between 0 and 1"),
+        (("--confidence", "95"), "--confidence 95: must be above 0 and below 1"),
         (("--correlation", "1"), "--correlation 1: not from -1 to below 1"),
         (("--correlation", "nan"), "--correlation nan"),
         (("--runs", "0,2"), "--runs 0,2: a task is run once or more"),
@@ -552,7 +552,7 @@ def test_two_models_on_the_same_questions() -> None:
     asked: dict[str, Any] = {
         "metrics": ["accuracy"],
         "delta": 0.03,
-        "rename": {"correct": "source_correct"},
+        "map": {"correct": "source_correct"},
     }
     found = the_only(cal.power(large, small, **asked))
     both = large.join(small, on="id", suffix="_2")

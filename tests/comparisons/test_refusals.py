@@ -101,9 +101,9 @@ def test_an_empty_file_is_exit_code_3(options: tuple[str, ...], tmp_path: Path) 
         (("A", "-", "--attribute"), "standard input can be read once\n  --attribute reads each"),
         (
             ("A", "B", "--confidence", "95"),
-            "--confidence 95: not between 0 and 1\n  for example 0.95",
+            "--confidence 95: must be above 0 and below 1\n  for example 0.95",
         ),
-        (("A", "B", "--seed", "-1"), "--resamples and --seed are whole numbers from 0 on"),
+        (("A", "B", "--seed", "-1"), "--seed -1: must be at least 0"),
         (("A", "nowhere.jsonl"), "nowhere.jsonl: no such file"),
         (("A", "B", "-o", "nowhere/x"), "nowhere/x: No such file or directory\n  check the folder"),
         (

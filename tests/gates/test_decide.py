@@ -536,7 +536,7 @@ def test_optional_scenarios_alone_never_block() -> None:
 
 @pytest.mark.parametrize("policy", [None, 5, ["accuracy"]])
 def test_what_is_no_policy_is_refused(policy: Any) -> None:
-    with pytest.raises(UsageError, match="neither a file nor a mapping"):
+    with pytest.raises(UsageError, match="expected a file or a mapping"):
         cal.gate(runs(8, 2), policy=policy)
 
 

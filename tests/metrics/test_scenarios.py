@@ -435,7 +435,7 @@ def test_refusals_found_by_matching_strings() -> None:
     refusal = pl.col("final_label", "strmatch_label") != "1_full_compliance"
     rows = cal.read(FOLDER / "scenarios/xstest_refusals.jsonl").with_columns(refusal)
     names = {"predicted": "strmatch_label", "actual": "final_label"}
-    groups = cal.score(rows, by="model", metrics=["precision", "recall"], rename=names).groups
+    groups = cal.score(rows, by="model", metrics=["precision", "recall"], map=names).groups
     found = {group.by["model"]: group.metrics for group in groups}
     for each in expected()["scenarios"]["xstest_refusals.jsonl"]:
         for name in ("precision", "recall"):

@@ -345,7 +345,7 @@ def test_pairs_may_be_named_as_the_records_are(names: tuple[str, str], tmp_path:
     records = [dict(zip(names, ("red wine", "red"), strict=True))]
     found = agents(
         records,
-        rename={"answer": names[0], "reference": names[1]},
+        map={"answer": names[0], "reference": names[1]},
         semantic_model="lexical",
         success_threshold=f"{pairs}:0.5",
     )
@@ -404,9 +404,9 @@ def test_reviews_by_people_are_far_below_the_default_threshold() -> None:
     path = FOLDER / "reviews/peerread_review_pairs.jsonl"
     names = {"id": "pair_id", "answer": "text1", "reference": "text2"}
     figures = expected()["reviews"]
-    metrics = agents(path, rename=names, missing="renormalize").metrics
+    metrics = agents(path, map=names, missing="renormalize").metrics
     assert metrics["jaccard_similarity"].n == figures["n_pairs"]
     assert metrics["jaccard_similarity"].value == pytest.approx(figures["jaccard_mean"], rel=1e-9)
     assert metrics["task_success"].value == 0
-    half = agents(path, rename=names, missing="renormalize", success_threshold=f"{path}:0.5")
+    half = agents(path, map=names, missing="renormalize", success_threshold=f"{path}:0.5")
     assert half.metrics["task_success"].value == pytest.approx(0.5, abs=0.01)

@@ -26,8 +26,8 @@ FIELDS = (
 SCALARS: dict[str, pl.DataType] = {"run": pl.Float64(), "tag": pl.String()}
 
 
-def chunk(data: bytes, strings: tuple[str, ...] = (), **renames: str) -> JsonLinesChunk:
-    wanted = Wanted(FIELDS, renames)
+def chunk(data: bytes, strings: tuple[str, ...] = (), **field_map: str) -> JsonLinesChunk:
+    wanted = Wanted(FIELDS, field_map)
     return JsonLinesChunk(Block(data, 0), "data", wanted, SCALARS, frozenset(strings))
 
 

@@ -320,7 +320,7 @@ def test_the_runs_of_scylla() -> None:
         FOLDER / "agent_runs" / "scylla_haiku_runs.jsonl",
         by="tier",
         profile="tiers",
-        rename={"id": "subtest"},
+        map={"id": "subtest"},
         on_bad="skip",
     )
     charts, left_out = charts_of(score)

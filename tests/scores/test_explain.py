@@ -244,7 +244,7 @@ def test_a_field_that_no_record_has_is_an_error() -> None:
     with pytest.raises(cal.UsageError, match="--by modle: no record has a value in modle"):
         cal.explain("sce", RECORDS, by="modle")
     with pytest.raises(cal.UsageError, match="--map answer=nope"):
-        cal.explain("sce", RECORDS, rename={"answer": "nope"})
+        cal.explain("sce", RECORDS, map={"answer": "nope"})
     with pytest.raises(cal.UsageError, match="no metric is called scee"):
         cal.explain("scee", RECORDS)
 

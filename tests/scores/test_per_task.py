@@ -341,7 +341,7 @@ def test_no_record_at_all(tmp_path: Path) -> None:
 def test_the_runs_of_tau_bench(tmp_path: Path) -> None:
     path = FOLDER / "agent_runs" / "tau_airline_gpt4o_runs.jsonl"
     out = tmp_path / "tasks.parquet"
-    score = cal.score(path, rename={"id": "task"}, profile="tiers", per_task=out)
+    score = cal.score(path, map={"id": "task"}, profile="tiers", per_task=out)
     tasks = pl.read_parquet(out)
     runs = pl.read_ndjson(path)
     assert tasks["runs"].sum() == runs.height

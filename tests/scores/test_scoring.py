@@ -273,24 +273,24 @@ def test_metrics_that_are_named_are_given_in_that_order() -> None:
     ("options", "problem", "fix"),
     [
         ({"metrics": ["acuracy"]}, "no metric is called acuracy", "did you mean accuracy?"),
-        ({"profile": "reasonin"}, "no profile is called reasonin", "did you mean reasoning?"),
+        ({"profile": "reasonin"}, "--profile reasonin: no such choice", "did you mean reasoning?"),
         ({"by": "modle"}, "--by modle: no record has a value in modle", "did you mean model?"),
         (
-            {"rename": {"answer": "outptu"}},
+            {"map": {"answer": "outptu"}},
             "--map answer=outptu: no record has a value in outptu",
             "known: ",
         ),
         (
-            {"rename": {"anser": "x"}},
+            {"map": {"anser": "x"}},
             "--map anser=…: the record has no field anser",
             "did you mean answer?",
         ),
-        ({"engine": "dask"}, "no engine is called dask", "polars or spark"),
-        ({"bins": 0}, "--bins must be at least 1", "10 is"),
-        ({"normalize": "x"}, "--normalize x: no such way", "numeric or text"),
-        ({"judge_cost": "x"}, "--judge-cost x: no such way", "apart or included"),
-        ({"missing": "x"}, "--missing x: no such way", "zero or renormalize"),
-        ({"on_bad": "x"}, "--on-bad x: no such way", "stop or skip"),
+        ({"engine": "dask"}, "--engine dask: no such choice", "polars or spark"),
+        ({"bins": 0}, "--bins 0: must be at least 1", "10 is"),
+        ({"normalize": "x"}, "--normalize x: no such choice", "numeric or text"),
+        ({"judge_cost": "x"}, "--judge-cost x: no such choice", "apart or included"),
+        ({"missing": "x"}, "--missing x: no such choice", "zero or renormalize"),
+        ({"on_bad": "x"}, "--on-bad x: no such choice", "stop or skip"),
         ({"bad_rows": "x.jsonl"}, "--bad-rows needs --on-bad skip", "add --on-bad skip"),
         ({"per_sample": "x.txt"}, "--per-sample x.txt: unknown format", "name a file that ends in"),
     ],
@@ -305,7 +305,7 @@ def test_what_makes_no_sense_is_said(options: dict[str, Any], problem: str, fix:
 def test_fields_are_renamed() -> None:
     rows = [{"output": "4", "expected": "4", "answer": "5", "system": "s"}]
     score = cal.score(
-        rows, rename={"answer": "output", "target": "expected", "model": "system"}, by="model"
+        rows, map={"answer": "output", "target": "expected", "model": "system"}, by="model"
     )
     assert only(score).by == {"model": "s"}
     assert only(score).metrics["accuracy"].value == 1.0

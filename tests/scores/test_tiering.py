@@ -298,7 +298,7 @@ def _of(statistics: Any, name: str) -> float:
 def test_tau_bench_pass_hat_k() -> None:
     runs = _runs("tau_airline_gpt4o_runs.jsonl")
     tries = [f"pass_hat_{k}" for k in range(1, 5)]
-    [group] = cal.score(runs, metrics=tries, rename={"id": "task"}).groups
+    [group] = cal.score(runs, metrics=tries, map={"id": "task"}).groups
     by_task: dict[str, list[bool]] = {}
     for run in runs:
         by_task.setdefault(run["task"], []).append(run["passed"])

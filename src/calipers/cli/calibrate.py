@@ -34,6 +34,7 @@ from calipers.cli.shared import console, limit_options, write
     type=click.Choice(("table", "json")),
     default="table",
     show_default=True,
+    help="Format of the result.",
 )
 def calibrate(
     judged: str, human: str, output: Path | None, confidence: float, output_format: str

@@ -7,71 +7,63 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from calipers.cli.choices import choice_options, policy_option
+from calipers.cli.options import GroupedCommand, declared_options, own_option
 from calipers.cli.output import Renderers, output_options, put
-from calipers.cli.shared import (
-    PROFILES,
-    evidence_options,
-    record_options,
-    say_notices,
-    tasks_option,
-)
+from calipers.cli.shared import limit_options, say_notices
 
 if TYPE_CHECKING:
     from calipers.comparisons.results import Compared
 
 
-@click.command()
+@click.command(
+    cls=GroupedCommand, first=("metrics", "margin", "between", "output_format", "output")
+)
 @click.argument("files", nargs=-1, required=True, metavar="BASE CANDIDATE…")
-@record_options
-@choice_options
-@policy_option
-@evidence_options
-@click.option(
-    "--profile", type=click.Choice(PROFILES), help="Compute only the metrics of one family."
+@declared_options("compare")
+@limit_options
+@own_option(
+    "selection",
+    "--between",
+    metavar="FIELD",
+    help="Compare the parts of one file that FIELD tells apart.",
 )
-@click.option(
-    "--metric",
-    "metrics",
-    multiple=True,
-    metavar="NAME",
-    help="Compute only the metric NAME (repeatable).",
-)
-@click.option(
-    "--between", metavar="FIELD", help="Compare the parts of one file that FIELD tells apart."
-)
-@click.option(
+@own_option(
+    "statistics",
     "--unpaired",
     is_flag=True,
     help="Treat the runs as independent samples: rank tests, Cliff's delta.",
 )
-@click.option(
-    "--attribute", is_flag=True, help="Split the change: model, scorer, tasks added and removed."
+@own_option(
+    "statistics",
+    "--attribute",
+    is_flag=True,
+    help="Split the change: model, scorer, tasks added and removed.",
 )
-@click.option(
+@own_option(
+    "metrics",
     "--base-normalize",
     type=click.Choice(("numeric", "text")),
     help="With --attribute: how the base's answers were compared when it was scored.",
 )
-@click.option(
-    "--flips", type=click.Path(path_type=Path), help="Write the tasks that flipped to a .jsonl."
+@own_option(
+    "output",
+    "--flips",
+    type=click.Path(path_type=Path),
+    help="Write the tasks that flipped to a .jsonl.",
 )
-@click.option(
+@own_option(
+    "statistics",
     "--margin",
     metavar="M",
     help="Test whether CANDIDATE is worse by more than M, and whether both are equivalent.",
 )
-@click.option(
-    "--weight",
-    type=click.Choice(("task", "row")),
-    default="task",
-    show_default=True,
-    help="Give every task the same weight in a mean, or every row as `score` does.",
-)
-@tasks_option
 @output_options
 def compare(
-    files: tuple[str, ...], output_format: str, output: Path | None, **options: Any
+    files: tuple[str, ...],
+    output_format: str,
+    output: Path | None,
+    options: dict[str, Any],
+    **own: Any,
 ) -> None:
     """Compare runs task by task: each metric's difference with its interval and p-value.
 
@@ -79,7 +71,7 @@ def compare(
     """
     from calipers.comparisons.api import compare as compare_runs  # noqa: PLC0415 (loads Polars)
 
-    result = compare_runs(*files, **options)
+    result = compare_runs(*files, **own, **options)
     say_notices(result.notices)
     put(result, _renderers, output_format, output)
 

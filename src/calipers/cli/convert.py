@@ -7,14 +7,8 @@ from typing import Any
 
 import click
 
-from calipers.cli.shared import (
-    limit_options,
-    map_option,
-    on_bad_option,
-    progress,
-    say_empty,
-    say_notices,
-)
+from calipers.cli.options import declared_options
+from calipers.cli.shared import limit_options, progress, say_empty, say_notices
 
 
 @click.command()
@@ -27,15 +21,9 @@ from calipers.cli.shared import (
     metavar="FILE",
     help="Where to write the records: a .parquet or .jsonl file.",
 )
-@map_option
+@declared_options("convert")
 @limit_options
-@on_bad_option
-@click.option(
-    "--bad-rows",
-    type=click.Path(path_type=Path),
-    help="With --on-bad skip: write the bad rows and their reasons to a .jsonl file.",
-)
-def convert(files: tuple[str, ...], output: Path, **options: Any) -> None:
+def convert(files: tuple[str, ...], output: Path, options: dict[str, Any]) -> None:
     """Write FILES, logs of any tool that `score` reads, as records to one Parquet file."""
     from calipers.records.api import convert as write_records  # noqa: PLC0415 (loads Polars)
 

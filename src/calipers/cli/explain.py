@@ -7,25 +7,28 @@ from typing import Any
 
 import click
 
-from calipers.cli.choices import choice_options, policy_option
-from calipers.cli.shared import console, record_options, say_empty
+from calipers.cli.options import GroupedCommand, declared_options, own_option
+from calipers.cli.shared import console, limit_options, say_empty
 
 
-@click.command()
+@click.command(cls=GroupedCommand, first=("rows", "by", "map", "normalize", "policy"))
 @click.argument("metric")
 @click.argument("files", nargs=-1, required=True, metavar="FILES…")
-@record_options
-@choice_options
-@policy_option
-@click.option(
-    "--rows", default=5, show_default=True, help="How many of the most influential rows to show."
+@declared_options("explain")
+@limit_options
+@own_option(
+    "output",
+    "--rows",
+    default=5,
+    show_default=True,
+    help="How many of the most influential rows to show.",
 )
-def explain(metric: str, files: tuple[str, ...], **options: Any) -> None:
+def explain(metric: str, files: tuple[str, ...], rows: int, options: dict[str, Any]) -> None:
     """Show how METRIC came to its value, with the rows left out and the most influential ones."""
     from calipers.reports.terminal import explanation_text  # noqa: PLC0415
     from calipers.scores.api import explain as explain_metric  # noqa: PLC0415 (loads Polars)
 
-    result = explain_metric(metric, list(files), **options)
+    result = explain_metric(metric, list(files), rows=rows, **options)
     explanation_text(result, console())
     if not result.groups:
         say_empty(files)

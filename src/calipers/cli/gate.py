@@ -9,17 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from calipers.cli.choices import choice_options
+from calipers.cli.options import GroupedCommand, declared_options, own_option
 from calipers.cli.output import Renderers, output_options, put
-from calipers.cli.shared import (
-    engine_option,
-    evidence_options,
-    progress,
-    record_options,
-    say_empty,
-    say_notices,
-    write,
-)
+from calipers.cli.shared import limit_options, progress, say_empty, say_notices, write
 
 if TYPE_CHECKING:
     from calipers.gates.result import GateResult
@@ -27,47 +19,59 @@ if TYPE_CHECKING:
 _SUMMARY = "GITHUB_STEP_SUMMARY"
 
 
-@click.command()
+@click.command(cls=GroupedCommand, first=("policy", "against", "by", "output_format", "output"))
 @click.argument("files", nargs=-1, required=True, metavar="FILES…")
-@click.option(
+@own_option(
+    "input",
     "--policy",
     required=True,
     type=click.Path(path_type=Path),
     metavar="FILE",
     help="The policy to decide by, YAML or JSON; `calipers init` writes one to start from.",
 )
-@click.option("--release", metavar="NAME", help="Apply the progressive thresholds of release NAME.")
-@click.option(
+@own_option(
+    "selection",
+    "--release",
+    metavar="NAME",
+    help="Apply the progressive thresholds of release NAME.",
+)
+@own_option(
+    "input",
     "--against",
     type=click.Path(path_type=Path),
     metavar="FILE",
     help="Compare with the baseline in FILE: no worse by more than the policy's margins.",
 )
-@click.option(
+@own_option(
+    "output",
     "--save-baseline",
     type=click.Path(path_type=Path),
     metavar="FILE",
     help="Record this run as a baseline.",
 )
-@click.option(
+@own_option(
+    "output",
     "--ratchet",
     is_flag=True,
     help="Raise the baseline where a run that passes is significantly better.",
 )
-@click.option(
-    "--junit", type=click.Path(path_type=Path), metavar="FILE", help="Write JUnit XML too."
+@own_option(
+    "output",
+    "--junit",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write JUnit XML too.",
 )
-@record_options
-@choice_options
-@engine_option
-@evidence_options
+@declared_options("gate")
+@limit_options
 @output_options
 def gate(
     files: tuple[str, ...],
     junit: Path | None,
     output_format: str,
     output: Path | None,
-    **options: Any,
+    options: dict[str, Any],
+    **own: Any,
 ) -> None:
     """Decide on FILES: green or red, with a reason for every red line.
 
@@ -77,7 +81,7 @@ def gate(
     from calipers.gates.api import gate as decide  # noqa: PLC0415 (loads Polars)
 
     with progress() as show:
-        result = decide(list(files), progress=show, **options)
+        result = decide(list(files), progress=show, **own, **options)
     say_notices(result.notices)
     _write_beside(result, junit)
     put(result, _renderers, output_format, output)

@@ -11,8 +11,9 @@ import click
 
 from calipers.cli.calibrate import calibrate
 from calipers.cli.judging import files as judge_files
+from calipers.cli.options import GroupedCommand, declared_options, own_option
 from calipers.cli.output import Renderers, output_options, put
-from calipers.cli.shared import record_options, say_empty, say_notices
+from calipers.cli.shared import limit_options, say_empty, say_notices
 from calipers.support.errors import UsageError
 
 if TYPE_CHECKING:
@@ -46,43 +47,37 @@ judge.add_command(judge_files, "files")
 judge.add_command(calibrate)
 
 
-@judge.command()
+@judge.command(cls=GroupedCommand)
 @click.argument("files", nargs=-1, required=True, metavar="FILES…")
-@record_options
-@click.option(
+@declared_options("audit")
+@limit_options
+@own_option(
+    "input",
     "--weights",
     type=click.Path(path_type=Path),
     metavar="FILE",
     help="Weights of rubric items, categories or criteria, YAML or JSON: {NAME: 0.6}.",
 )
-@click.option(
+@own_option(
+    "output",
     "--worst",
     default=5,
     show_default=True,
     metavar="N",
     help="How many of the scores that differ from the sum of their rubric items to list per judge.",
 )
-@click.option(
-    "--confidence",
-    default=0.95,
-    show_default=True,
-    metavar="C",
-    help="Confidence level of the intervals.",
-)
-@click.option(
-    "--cluster",
-    metavar="FIELD",
-    help="Treat records that share FIELD as dependent; by default the runs of a task.",
-)
-@click.option(
-    "--seed", default=0, show_default=True, help="Recorded in the output; nothing is resampled."
-)
 @output_options
-def audit(files: tuple[str, ...], output_format: str, output: Path | None, **options: Any) -> None:
+def audit(
+    files: tuple[str, ...],
+    output_format: str,
+    output: Path | None,
+    options: dict[str, Any],
+    **own: Any,
+) -> None:
     """Audit the judgements in FILES: agreement, each judge's bias, and scores against own items."""
     from calipers.judges.api import audit_judges  # noqa: PLC0415 (loads Polars)
 
-    result = audit_judges(list(files), **options)
+    result = audit_judges(list(files), **own, **options)
     say_notices(result.notices)
     put(result, _renderers, output_format, output)
     if not result.judged:

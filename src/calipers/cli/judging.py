@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from calipers.cli.shared import console, limit_options, map_option, on_bad_option, say_notices
+from calipers.cli.options import declared_options
+from calipers.cli.shared import console, limit_options, say_notices
 from calipers.support.errors import UsageError
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def read_settings(
     "--rubric",
     required=True,
     metavar="R",
-    help="technical_accuracy, constructiveness, planning_rationality, or a rubric file.",
+    help="Rubric: technical_accuracy, constructiveness, planning_rationality, or a rubric file.",
 )
 @click.option(
     "--model",
@@ -129,16 +130,41 @@ def read_settings(
     metavar="FOLDER",
     help="Cache judgments in FOLDER, and reuse them.",
 )
-@click.option("--concurrency", default=32, show_default=True, type=click.IntRange(min=1))
-@click.option("--retries", default=5, show_default=True, type=click.IntRange(min=0))
 @click.option(
-    "--timeout", default=120.0, show_default=True, type=click.FloatRange(min=0, min_open=True)
+    "--concurrency",
+    default=32,
+    show_default=True,
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Calls in flight at a time.",
+)
+@click.option(
+    "--retries",
+    default=5,
+    show_default=True,
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Attempts after the first, on rate limits, server errors and broken connections.",
+)
+@click.option(
+    "--timeout",
+    default=120.0,
+    show_default=True,
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="SECONDS",
+    help="Time limit of one attempt.",
 )
 @click.option("--dry-run", is_flag=True, help="Say how many calls are left and what they may cost.")
-@map_option
+@declared_options("judge")
 @limit_options
-@on_bad_option
-def files(files: tuple[str, ...], output: Path | None, *, dry_run: bool, **options: Any) -> None:
+def files(
+    files: tuple[str, ...],
+    output: Path | None,
+    *,
+    dry_run: bool,
+    options: dict[str, Any],
+    **judging: Any,
+) -> None:
     """Judge the records in FILES by a rubric, in one call each, and write them with judgements.
 
     Exit codes: 0 all are judged, 2 a mistake, 3 judgements are missing: run again to go on.
@@ -146,12 +172,12 @@ def files(files: tuple[str, ...], output: Path | None, *, dry_run: bool, **optio
     with TemporaryDirectory() as folder:
         path = output or Path(folder, "judged.jsonl")
         if dry_run:
-            _estimate(files, path, options)
+            _estimate(files, path, judging | options)
             return
         from calipers.judges.api import judge_records  # noqa: PLC0415 (loads Polars)
         from calipers.reports.run import watched  # noqa: PLC0415
 
-        result = judge_records(list(files), path, watch=watched, **options)
+        result = judge_records(list(files), path, watch=watched, **judging, **options)
         if output is None and path.exists():
             with path.open("rb") as lines:
                 copyfileobj(lines, sys.stdout.buffer)

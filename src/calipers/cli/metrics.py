@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from calipers.cli.shared import PROFILES, console
+from calipers.cli.shared import console
+from calipers.metrics import PROFILES
 
 
 @click.command(name="metrics")
@@ -18,6 +19,7 @@ from calipers.cli.shared import PROFILES, console
     type=click.Choice(("table", "json", "markdown")),
     default="table",
     show_default=True,
+    help="Format of the result.",
 )
 def list_metrics(name: str | None, profile: str | None, output_format: str) -> None:
     """List every metric, or show NAME in full."""

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 import click
 
-from calipers.cli.shared import F, console, write
+from calipers.cli.options import F, own_option
+from calipers.cli.shared import console, write
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -38,11 +39,22 @@ class Renderers(Generic[R]):
 
 def output_options(command: F) -> F:
     """The options of every command whose result has several formats."""
-    to_file = click.option(
-        "-o", "--output", type=click.Path(path_type=Path), help="Write to a file."
+    to_file = own_option(
+        "output",
+        "-o",
+        "--output",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="Write the result to FILE instead of standard output.",
     )
-    in_format = click.option(
-        "--format", "output_format", type=click.Choice(_FORMATS), default="table", show_default=True
+    in_format = own_option(
+        "output",
+        "--format",
+        "output_format",
+        type=click.Choice(_FORMATS),
+        default="table",
+        show_default=True,
+        help="Format of the result.",
     )
     return in_format(to_file(command))
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from calipers.cli.choices import choice_options, policy_option
+from calipers.cli.options import GroupedCommand, declared_options, own_option
 from calipers.cli.output import Renderers, output_options, put
-from calipers.cli.shared import record_options, say_empty, say_notices
+from calipers.cli.shared import limit_options, say_empty, say_notices
 from calipers.support.errors import UsageError
 
 if TYPE_CHECKING:
@@ -27,43 +27,49 @@ def _numbers(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> t
         ) from None
 
 
-@click.command()
+@click.command(cls=GroupedCommand, first=("delta", "runs", "metrics", "output_format", "output"))
 @click.argument("base")
 @click.argument("candidate", required=False)
-@click.option(
+@own_option(
+    "statistics",
     "--delta",
     type=float,
     metavar="D",
     help="The difference to detect; by default 0.05, or 5 % of a value outside [0, 1].",
 )
-@click.option(
+@own_option(
+    "statistics",
     "--width",
     type=float,
     metavar="W",
     help="Also plan for an interval of the value that is W wide, from low to high.",
 )
-@click.option(
+@own_option(
+    "statistics",
     "--power",
     default=0.8,
     show_default=True,
     metavar="P",
     help="Probability of detecting the difference.",
 )
-@click.option(
+@own_option(
+    "statistics",
     "--confidence",
     default=0.95,
     show_default=True,
     metavar="C",
     help="Confidence level of the test that is planned.",
 )
-@click.option(
+@own_option(
+    "statistics",
     "--correlation",
     default=0.5,
     show_default=True,
     metavar="R",
     help="Correlation of the two systems' task scores, without CANDIDATE.",
 )
-@click.option(
+@own_option(
+    "statistics",
     "--runs",
     multiple=True,
     default=("1,2,4,8,16",),
@@ -72,23 +78,16 @@ def _numbers(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> t
     metavar="K,…",
     help="Runs of each task to plan for (repeatable).",
 )
-@click.option(
-    "--metric",
-    "metrics",
-    multiple=True,
-    metavar="NAME",
-    help="Compute only the metric NAME (repeatable).",
-)
-@record_options
-@choice_options
-@policy_option
+@declared_options("power")
+@limit_options
 @output_options
 def power(
     base: str,
     candidate: str | None,
     output_format: str,
     output: Path | None,
-    **options: Any,
+    options: dict[str, Any],
+    **own: Any,
 ) -> None:
     """How many tasks and runs it takes to see a difference, and what the run BASE could see.
 
@@ -97,7 +96,7 @@ def power(
     """
     from calipers.comparisons.api import power as analyse  # noqa: PLC0415 (loads Polars)
 
-    result = analyse(base, candidate, **options)
+    result = analyse(base, candidate, **own, **options)
     say_notices(result.notices)
     put(result, _renderers, output_format, output)
     if not result.groups:

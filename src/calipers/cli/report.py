@@ -8,15 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from calipers.cli.choices import choice_options
-from calipers.cli.shared import (
-    evidence_options,
-    progress,
-    record_options,
-    say_empty,
-    say_notices,
-    write,
-)
+from calipers.cli.options import GroupedCommand, declared_options, own_option
+from calipers.cli.shared import limit_options, progress, say_empty, say_notices, write
 from calipers.support.errors import UsageError
 
 if TYPE_CHECKING:
@@ -26,31 +19,38 @@ _HTML, _MARKDOWN = "html", "markdown"
 _NAMES = {_HTML: "report.html", _MARKDOWN: "report.md"}
 
 
-@click.command()
+@click.command(cls=GroupedCommand, first=("output", "output_format", "policy", "by", "samples"))
 @click.argument("files", nargs=-1, required=True, metavar="FOLDER|FILES…")
-@click.option(
+@own_option(
+    "output",
     "-o",
     "--output",
     type=click.Path(path_type=Path),
     metavar="FILE",
     help="File to write; by default report.html in the result folder, or here.",
 )
-@click.option(
+@own_option(
+    "output",
     "--format",
     "output_format",
     type=click.Choice((_HTML, _MARKDOWN)),
     help="HTML page or Markdown; by default by the ending of FILE.",
 )
-@click.option(
+@own_option(
+    "input",
     "--policy",
     type=click.Path(path_type=Path),
     metavar="FILE",
     help="Decide by this policy; without it, the result folder's verdict is shown.",
 )
-@click.option(
-    "--title", metavar="TEXT", help="Title of the report; by default the name of the suite or file."
+@own_option(
+    "output",
+    "--title",
+    metavar="TEXT",
+    help="Title of the report; by default the name of the suite or file.",
 )
-@click.option(
+@own_option(
+    "output",
     "--samples",
     type=click.IntRange(min=0),
     default=60,
@@ -58,27 +58,14 @@ _NAMES = {_HTML: "report.html", _MARKDOWN: "report.md"}
     metavar="N",
     help="Number of records to show, failures first.",
 )
-@click.option(
-    "--figures",
-    type=click.Path(path_type=Path),
-    metavar="DIR",
-    help="Write the figures too, as SVG and PNG, into the folder DIR.",
-)
-@record_options
-@choice_options
-@evidence_options
-@click.option(
-    "--baseline",
-    default="T0",
-    show_default=True,
-    metavar="TIER",
-    help="The tier that the others are compared with.",
-)
+@declared_options("report")
+@limit_options
 def report(
     files: tuple[str, ...],
     output: Path | None,
     output_format: str | None,
-    **options: Any,
+    options: dict[str, Any],
+    **own: Any,
 ) -> None:
     """Show FILES, or a result FOLDER of `calipers run`, to a person who has two minutes.
 
@@ -95,7 +82,7 @@ def report(
     from calipers.runs.api import report as make  # noqa: PLC0415 (loads Polars)
 
     with progress() as show:
-        made = make(list(files), progress=show, **options)
+        made = make(list(files), progress=show, **own, **options)
     say_notices(made.notices)
     if not made.score.records:
         say_empty(files)

@@ -1,4 +1,4 @@
-"""What the commands share: options of reading, progress, and where the output goes."""
+"""What the commands share: limits of reading, progress, and where the output goes."""
 
 from __future__ import annotations
 
@@ -6,47 +6,17 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 import click
 
-from calipers.support.errors import UsageError, unwritable
+from calipers.cli.options import F, own_option
+from calipers.support.errors import unwritable
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-F = TypeVar("F", bound=Callable[..., Any])
-
-PROFILES = ("reasoning", "tiers", "scenarios", "agents")
 _SHOW_PROGRESS_AFTER = 1.0  # seconds
-
-
-def _renames(_: click.Context, __: click.Parameter, pairs: tuple[str, ...]) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for pair in pairs:
-        name, equals, theirs = pair.partition("=")
-        if not (name and equals and theirs):
-            raise UsageError(f"--map {pair}: not FIELD=NAME", fix="for example --map answer=output")
-        found[name.strip()] = theirs.strip()
-    return found
-
-
-_BY = click.option("--by", multiple=True, metavar="FIELD", help="Group by FIELD (repeatable).")
-map_option = click.option(
-    "--map",
-    "rename",
-    multiple=True,
-    callback=_renames,
-    metavar="FIELD=NAME",
-    help="Read the record's FIELD from the data's NAME (repeatable).",
-)
-on_bad_option = click.option(
-    "--on-bad",
-    type=click.Choice(("stop", "skip")),
-    default="stop",
-    show_default=True,
-    help="Stop at the first bad row, or leave bad rows out and count them.",
-)
 
 
 def _limit(ctx: click.Context, option: click.Parameter, value: float | None) -> None:
@@ -63,69 +33,17 @@ def limit_options(command: F) -> F:
         ("--max-expansion", "N", "Refuse compressed data that expands more than N times [200]."),
         ("--max-record-mb", "MB", "Refuse a line, row or sample of more than MB megabytes [32]."),
     ):
-        option = click.option(
-            name, type=float, metavar=metavar, callback=_limit, expose_value=False, help=text
+        option = own_option(
+            "input",
+            name,
+            type=float,
+            metavar=metavar,
+            callback=_limit,
+            expose_value=False,
+            help=text,
         )
         command = option(command)
     return command
-
-
-def record_options(command: F) -> F:
-    """The options of every command that reads records."""
-    return _BY(map_option(on_bad_option(limit_options(command))))
-
-
-def engine_option(command: F) -> F:
-    """Where a command that measures all records does it."""
-    return click.option(
-        "--engine",
-        type=click.Choice(("polars", "spark")),
-        default="polars",
-        show_default=True,
-        help="Run on this machine, or on a Spark cluster: the same numbers.",
-    )(command)
-
-
-def evidence_options(command: F) -> F:
-    """The options of every command that gives intervals."""
-    for option in reversed(
-        (
-            click.option(
-                "--confidence",
-                default=0.95,
-                show_default=True,
-                metavar="C",
-                help="Confidence level of the intervals.",
-            ),
-            click.option(
-                "--cluster",
-                metavar="FIELD",
-                help="Treat rows that share FIELD as dependent; by default a task's runs.",
-            ),
-            click.option(
-                "--resamples",
-                default=0,
-                metavar="N",
-                help="Bootstrap with N resamples; by default closed forms where available.",
-            ),
-            click.option(
-                "--seed", default=0, show_default=True, help="Random seed for resampling."
-            ),
-        )
-    ):
-        command = option(command)
-    return command
-
-
-def tasks_option(command: F) -> F:
-    """The option of commands whose intervals may hold for these very tasks."""
-    return click.option(
-        "--tasks",
-        type=click.Choice(("sampled", "fixed")),
-        default="sampled",
-        show_default=True,
-        help="Intervals for tasks like these, or for exactly these: only runs vary.",
-    )(command)
 
 
 def say_notices(notices: Sequence[str]) -> None:

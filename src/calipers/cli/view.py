@@ -5,10 +5,12 @@ from __future__ import annotations
 import threading
 import webbrowser
 from pathlib import Path
+from typing import Any
 
 import click
 
-from calipers.cli.shared import limit_options, map_option
+from calipers.cli.options import declared_options
+from calipers.cli.shared import limit_options
 from calipers.support.errors import UsageError, need_extra
 
 DEFAULT_PORT = 7575
@@ -30,10 +32,10 @@ _NEEDED = ("fastapi", "uvicorn", "jinja2", "altair", "vl_convert", "js_lib_htmx"
     show_default=True,
     help="Address to listen on; beyond this machine, the printed URL holds a token.",
 )
-@map_option
+@declared_options("view")
 @limit_options
 @click.option("--no-open", is_flag=True, help="Print the URL, and open no browser.")
-def view(folder: Path, port: int, host: str, rename: dict[str, str], *, no_open: bool) -> None:
+def view(folder: Path, port: int, host: str, options: dict[str, Any], *, no_open: bool) -> None:
     """Look at the results in FOLDER, or at any file that `score` reads, in a browser.
 
     The app is local and read-only. Ctrl-C ends it.
@@ -55,5 +57,5 @@ def view(folder: Path, port: int, host: str, rename: dict[str, str], *, no_open:
         if not no_open:
             threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
 
-    serve(folder, host=host, port=port, ready=ready, renames=rename)
+    serve(folder, host=host, port=port, ready=ready, field_map=options.get("map"))
     click.echo("ended", err=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
@@ -16,6 +16,7 @@ from calipers.statistics.agreement import Level
 from calipers.statistics.influence import Estimate, Floats, Sampling, as_dicts
 from calipers.support.errors import EXIT_INCOMPLETE, EXIT_PASS, UsageError, check_confidence
 from calipers.support.strict_json import strict_json
+from calipers.support.tabular import Tabular, metric_rows
 from calipers.support.version import __version__
 
 SCHEMA = "calipers.agree/1"
@@ -78,7 +79,7 @@ class Pair:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Agreement:
+class Agreement(Tabular):
     """How far raters agree. Prints as a table, shows as HTML in a notebook."""
 
     raters: tuple[str, ...]
@@ -113,6 +114,12 @@ class Agreement:
             "measures": as_dicts(self.measures),
             "pairs": [pair.to_dict() for pair in self.pairs],
         }
+
+    def _rows(self) -> Iterator[dict[str, Any]]:
+        """Yield a row per measure, of all raters and of each pair."""
+        yield from metric_rows({"raters": ", ".join(self.raters)}, as_dicts(self.measures))
+        for pair in self.pairs:
+            yield from metric_rows({"raters": ", ".join(pair.raters)}, as_dicts(pair.measures))
 
     def to_json(self, *, indent: int | None = 1) -> str:
         """The contract's JSON: strict, the same bytes for the same input."""

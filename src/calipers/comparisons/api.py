@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
@@ -13,13 +13,14 @@ from calipers.comparisons.ratings import Where
 from calipers.comparisons.results import Compared
 from calipers.comparisons.runs import CompareOptions, compare_data
 from calipers.comparisons.sizing import REPEATS, Aim
-from calipers.scores.choices import Choices, with_choices
-from calipers.scores.options import Options
+from calipers.scores.choices import read_options
+from calipers.scores.signatures import takes_options
 from calipers.statistics.power import CORRELATION
 from calipers.support.arguments import names, path_of
 
 if TYPE_CHECKING:
-    from calipers.scores.choices import PolicyLike
+    from calipers.scores.keywords import CompareOptions as Keywords
+    from calipers.scores.keywords import PowerOptions
 
 
 def agree(
@@ -34,10 +35,22 @@ def agree(
     cluster: str | Sequence[str] = (),
     seed: int = 0,
 ) -> Agreement:
-    """How far raters agree: percent, kappas, Krippendorff's alphas, correlations, with intervals.
+    """Measure how far raters agree: percent, kappas, Krippendorff's alphas, correlations.
 
-    `data` has a column per rater; or `judgments`; or, with `rater_field`, a row per rating. `unit`
-    names the fields that tell one rated thing from another; without it, each row is one.
+    Args:
+        data: A column per rater; or `judgments`; or, with `rater_field`, a row per rating.
+        raters: Columns with one rater's ratings each, or names of judges; by default all judges.
+        unit: The fields that identify what was rated; by default each row is one unit.
+        value: Which rating: weighted_score (the default), passed or scores.NAME of judgments; a
+            column with `rater_field`.
+        rater_field: The field that holds the rater, where there is a row per rating.
+        level: Type of the ratings: labels, ranks or numbers.
+        confidence: Confidence level of the intervals.
+        cluster: Fields; units that share their values are dependent.
+        seed: Recorded in the output; nothing is resampled.
+
+    Returns:
+        Each measure with its interval.
 
     >>> ratings = [{"human": "yes", "judge": "yes"}, {"human": "no", "judge": "yes"}]
     >>> agree(ratings, raters=["human", "judge"]).measures["percent_agreement"].value
@@ -54,34 +67,32 @@ def agree(
     return agree_data(data, options)
 
 
+@takes_options("compare")
 def compare(
     *data: Any,
-    by: str | Sequence[str] = (),
-    profile: str | None = None,
-    metrics: Sequence[str] = (),
-    rename: Mapping[str, str] | None = None,
-    on_bad: Literal["stop", "skip"] = "stop",
     unpaired: bool = False,
     between: str | None = None,
     attribute: bool = False,
     base_normalize: Literal["numeric", "text"] | None = None,
     flips: str | Path | None = None,
     margin: float | str | None = None,
-    weight: Literal["task", "row"] = "task",
-    tasks: Literal["sampled", "fixed"] = "sampled",
-    cluster: str | None = None,
-    confidence: float = 0.95,
-    resamples: int = 0,
-    seed: int = 0,
-    policy: PolicyLike | None = None,
-    **choices: Unpack[Choices],
+    **options: Unpack[Keywords],
 ) -> Compared:
     """Compare runs task by task, the first with the second; of more than two, all pairs.
 
-    With a `margin` each metric says whether the candidate is not worse by more than that, in the
-    metric's unit (`0.02`, `"2%"`), and whether the two are equivalent. `weight` says whether every
-    task counts the same or every row, as in `score`. With `tasks="fixed"` only the noise of runs
-    counts: the difference is that on these very tasks.
+    Args:
+        data: Two or more runs, each as `score` takes records; or one, with `between`.
+        unpaired: Treat the runs as independent samples: rank tests, Cliff's delta.
+        between: Compare the parts of one data set that this field tells apart.
+        attribute: Split the change: model, scorer, tasks added and removed.
+        base_normalize: With `attribute`: how the base's answers were compared when it was scored.
+        flips: A .jsonl file for the tasks that flipped.
+        margin: Test whether the candidate is worse by more than this, in the metric's unit (`0.02`,
+            `"2%"`), and whether both are equivalent.
+        options: Listed below, and on docs/options.md.
+
+    Returns:
+        Each pair with the difference of each metric, its interval and p-value.
 
     >>> base = [{"id": str(n), "correct": n < 6} for n in range(10)]
     >>> better = [{"id": str(n), "correct": n < 9} for n in range(10)]
@@ -89,19 +100,6 @@ def compare(
     >>> round(found.difference, 2), found.test, found.p_value
     (0.3, 'mid-p McNemar', 0.125)
     """
-    options = Options(
-        by=names(by),
-        profile=profile,
-        metrics=tuple(metrics),
-        renames=rename or {},
-        on_bad=on_bad,
-        cluster=cluster,
-        confidence=confidence,
-        resamples=resamples,
-        seed=seed,
-        weight=weight,
-        tasks=tasks,
-    )
     asked = CompareOptions(
         unpaired=unpaired,
         between=between,
@@ -110,9 +108,10 @@ def compare(
         flips=path_of(flips),
         margin=margin,
     )
-    return compare_data(data, with_choices(options, choices, policy), asked)
+    return compare_data(data, read_options("compare", options, data), asked)
 
 
+@takes_options("power")
 def power(
     data: Any,
     candidate: Any = None,
@@ -123,18 +122,24 @@ def power(
     confidence: float = 0.95,
     correlation: float = CORRELATION,
     runs: Sequence[int] = REPEATS,
-    metrics: Sequence[str] = (),
-    by: str | Sequence[str] = (),
-    rename: Mapping[str, str] | None = None,
-    on_bad: Literal["stop", "skip"] = "stop",
-    policy: PolicyLike | None = None,
-    **choices: Unpack[Choices],
+    **options: Unpack[PowerOptions],
 ) -> PowerAnalysis:
-    """How many tasks and runs it takes to see a difference, and what the run in `data` could see.
+    """Plan how many tasks and runs it takes to see a difference, and say what `data` could see.
 
-    With a `candidate`, a run of another system on the same tasks, the variance of the difference is
-    measured; without one, the other system is taken to vary like this one, with that `correlation`.
-    With a `width`, `width_plans` says how many tasks make the value's interval that narrow.
+    Args:
+        data: A run, as `score` takes records.
+        candidate: A run of another system on the same tasks, from which the variance of the
+            difference is measured; without one, it is assumed from `data`.
+        delta: The difference to detect; by default 0.05, or 5 % of a value outside [0, 1].
+        width: Also plan for an interval of the value that is so wide, from low to high.
+        power: Probability of detecting the difference.
+        confidence: Confidence level of the test that is planned.
+        correlation: Correlation of the two systems' task scores, without a `candidate`.
+        runs: Runs of each task to plan for.
+        options: Listed below, and on docs/options.md.
+
+    Returns:
+        Plans for each group and metric, and the difference that the run at hand could detect.
 
     >>> run = [{"id": str(n), "correct": n % 3 == 0} for n in range(90)]
     >>> found = power(run, delta=0.1).groups[0].metrics["accuracy"]
@@ -149,10 +154,4 @@ def power(
         correlation=correlation,
         runs=tuple(runs),
     )
-    options = Options(
-        by=names(by),
-        metrics=tuple(metrics),
-        renames=rename or {},
-        on_bad=on_bad,
-    )
-    return power_data(data, candidate, aim, with_choices(options, choices, policy))
+    return power_data(data, candidate, aim, read_options("power", options, data))

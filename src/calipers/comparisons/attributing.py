@@ -44,7 +44,7 @@ class Sides:
                 options,
                 settings=replace(options.settings, normalize=base_normalize),  # type: ignore[arg-type]
             )
-        anew = replace(options, renames={**options.renames, _SCORED: _NOWHERE})
+        anew = replace(options, map={**options.map, _SCORED: _NOWHERE})
         return cls(
             base=read_tasks(base, own),
             candidate=read_tasks(candidate, options),

@@ -22,6 +22,7 @@ from calipers.scores.score import check_fields
 from calipers.scores.tasks import TELL_SYSTEMS_APART, VALUE, TaskRows, per_task, pooled, read_tasks
 from calipers.support.errors import EXIT_INCOMPLETE, EXIT_PASS, DataError, UsageError
 from calipers.support.strict_json import strict_json
+from calipers.support.tabular import Tabular, metric_rows, plain
 from calipers.support.version import __version__
 
 SCHEMA = "calipers.power/1"
@@ -53,7 +54,7 @@ class PowerGroup:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PowerAnalysis:
+class PowerAnalysis(Tabular):
     """What a run could have seen, and how large the next must be. Prints as tables."""
 
     base: str
@@ -79,6 +80,13 @@ class PowerAnalysis:
             "groups": [group.to_dict() for group in self.groups],
             **({"notices": list(self.notices)} if self.notices else {}),
         }
+
+    def _rows(self) -> Iterator[dict[str, Any]]:
+        """Yield a row per group, metric and number of runs."""
+        for group in self.groups:
+            for name, found in group.metrics.items():
+                [row] = metric_rows(group.by, {name: found.to_dict()})
+                yield from ({**row, **plain(asdict(plan))} for plan in found.plans)
 
     def to_json(self, *, indent: int | None = 1) -> str:
         """The JSON: strict, the same bytes for the same input."""
@@ -129,7 +137,7 @@ def _metrics(names: Sequence[str]) -> list[Metric]:
 def _read(data: Any, options: Options) -> TaskRows:
     found = read_tasks(data, options, keep=TELL_SYSTEMS_APART)
     if found.records:
-        check_fields(found.present, found.plan, open_sources(data), options.renames)
+        check_fields(found.present, found.plan, open_sources(data), options.map)
     return found
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from math import inf
 from typing import Any, Literal, Self
 
 from calipers.support.strict_json import finite_json, strict_json
+from calipers.support.tabular import Tabular, metric_rows
 from calipers.support.version import __version__
 
 SCHEMA = "calipers.compare/1"
@@ -189,7 +190,7 @@ class Pair:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Compared:
+class Compared(Tabular):
     """Everything `calipers compare` found. Prints as a table, shows as HTML in a notebook."""
 
     pairs: tuple[Pair, ...]
@@ -218,6 +219,13 @@ class Compared:
             **(first if len(self.pairs) == 1 else several),
             **{name: value for name, value in further.items() if value},
         }
+
+    def _rows(self) -> Iterator[dict[str, Any]]:
+        """Yield a row per pair, group and metric."""
+        for whole in self.pairs:
+            for pair in (whole, *whole.groups):
+                names = {"base_name": pair.base, "candidate_name": pair.candidate, **pair.by}
+                yield from metric_rows(names, {k: v.to_dict() for k, v in pair.metrics.items()})
 
     def to_json(self, *, indent: int | None = 1) -> str:
         """Strict JSON, the same bytes for the same input and seed."""

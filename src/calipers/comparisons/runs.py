@@ -111,7 +111,7 @@ def _read(data: Sequence[Any], options: Options, asked: CompareOptions) -> list[
             raise EmptyError(f"no records in {side.name}", fix="check the file")
     sources = [source for each in data for source in open_sources(each)]
     present = frozenset[str]().union(*(side.present for side in read))
-    check_fields(present, read[0].plan, sources, options.renames)
+    check_fields(present, read[0].plan, sources, options.map)
     return read
 
 

@@ -23,13 +23,13 @@ def create_app(
     *,
     hosts: Iterable[str] | None = LOOPBACK,
     token: str | None = None,
-    renames: Mapping[str, str] | None = None,
+    field_map: Mapping[str, str] | None = None,
 ) -> Guard:
     """The dashboard over a folder, as something that a server can run."""
     app = FastAPI(
         title="Calipers", version=__version__, docs_url=None, redoc_url=None, openapi_url=None
     )
-    app.state.site = Site(root, renames)
+    app.state.site = Site(root, field_map)
     for routes in (runs, samples, compare, judges, definitions, downloads):
         app.include_router(routes.router)
     app.add_exception_handler(CalipersError, _told)

@@ -13,6 +13,7 @@ from hashlib import blake2b
 from pathlib import Path
 from uuid import uuid4
 
+from calipers.metrics.declare.settings import Settings
 from calipers.support.version import __version__
 
 FORMAT = "1"  # of the index: another one is built anew
@@ -28,10 +29,15 @@ def cache_home() -> Path:
 
 
 def index_folder(
-    path: Path, files: Iterable[Path], renames: Mapping[str, str] | None = None
+    path: Path,
+    files: Iterable[Path],
+    field_map: Mapping[str, str] | None = None,
+    settings: Settings | None = None,
 ) -> Path:
     """Where the index of a source belongs, whose content is in these files, read in this way."""
-    state = [FORMAT, __version__, *(f"{name}={theirs}" for name, theirs in (renames or {}).items())]
+    mapped = (f"{name}={theirs}" for name, theirs in (field_map or {}).items())
+    measured = () if settings in (None, Settings()) else (repr(settings),)
+    state = [FORMAT, __version__, *mapped, *measured]
     for file in files:
         found = file.stat()
         state.append(f"{file} {found.st_size} {found.st_mtime_ns}")

@@ -13,8 +13,10 @@ from calipers.dashboard.cache_folder import META, begin, forget_older, index_fol
 from calipers.dashboard.catalog import Entry
 from calipers.dashboard.index import Index
 from calipers.dashboard.kept import Kept
+from calipers.dashboard.run_settings import read_run_settings
 from calipers.dashboard.selection import Selector
-from calipers.support.errors import CalipersError, DataError
+from calipers.metrics.declare.settings import Settings
+from calipers.support.errors import CalipersError, DataError, UsageError
 
 WAIT = 1.0  # seconds in which small sources are indexed before anybody has to be told
 _MOST_WAITS = 5  # so long for the first records of a large one
@@ -30,6 +32,7 @@ class Opened:
     selector: Selector
     share: float = 1.0
     key: str = ""
+    settings: Settings = field(default_factory=Settings)  # of metrics
 
     @property
     def index(self) -> Index:
@@ -69,8 +72,8 @@ class _Job:
 class Indexes:
     """Opens the index of an entry; of files, fields may have other names."""
 
-    def __init__(self, renames: Mapping[str, str] | None = None) -> None:
-        self._renames = renames or {}
+    def __init__(self, field_map: Mapping[str, str] | None = None) -> None:
+        self._field_map = field_map or {}
         self._open: Kept[Selector] = Kept()
         self._jobs: dict[Path, _Job] = {}
         self._lock = Lock()
@@ -80,7 +83,9 @@ class Indexes:
     def place(self, entry: Entry) -> Path:
         """Where the index of an entry, as it is now, belongs."""
         try:
-            return index_folder(entry.records, entry.files(), self._names(entry))
+            return index_folder(
+                entry.records, entry.files(), self._names(entry), read_run_settings(entry.folder)
+            )
         except OSError as error:
             raise DataError(
                 f"{entry.name}: {error.strerror}", fix="a run writes it with its first call"
@@ -88,30 +93,39 @@ class Indexes:
 
     def _names(self, entry: Entry) -> Mapping[str, str]:
         """What the data calls the fields; in the results of runs they have their own names."""
-        return {} if entry.is_run else self._renames
+        return {} if entry.is_run else self._field_map
 
     def is_there(self, entry: Entry) -> bool:
         """Say whether the entry is indexed already."""
-        return entry.size() > 0 and (self.place(entry) / META).exists()
+        try:
+            return entry.size() > 0 and (self.place(entry) / META).exists()
+        except UsageError:  # of its metric settings, which whoever opens it is told
+            return False
 
     def open(self, entry: Entry, *, wait: float = WAIT) -> Opened:
         """The index, or what there is of it by now."""
         place = self.place(entry)
         if (place / META).exists():
-            return self._opened(place)
+            return self._opened(place, entry)
         job = self._job(entry, place)
         job.wait(wait)
         if job.error is not None:
             raise job.error
         if job.done.is_set():
-            return self._opened(place)
+            return self._opened(place, entry)
         index = job.index
         if index is None:
             raise NotYet(entry.name)
-        return Opened(Selector(index), share=min(job.share, 0.99), key=f"{place} {index.rows}")
+        return Opened(
+            Selector(index),
+            share=min(job.share, 0.99),
+            key=f"{place} {index.rows}",
+            settings=read_run_settings(entry.folder),
+        )
 
-    def _opened(self, place: Path) -> Opened:
-        return Opened(self._open.get(place, lambda: _selector(place)), key=str(place))
+    def _opened(self, place: Path, entry: Entry) -> Opened:
+        selector = self._open.get(place, lambda: _selector(place))
+        return Opened(selector, key=str(place), settings=read_run_settings(entry.folder))
 
     def close(self) -> None:
         """Begin nothing more."""
@@ -134,7 +148,8 @@ class Indexes:
 
         try:
             begin(place)
-            build(entry.records, place, progress, self._names(entry))
+            settings = read_run_settings(entry.folder)
+            build(entry.records, place, progress, self._names(entry), settings)
             forget_older(place)
         except CalipersError as error:
             job.error = error

@@ -22,6 +22,7 @@ from calipers.dashboard.plans import ViewOptions
 from calipers.engines.batches import MeasuredBatch
 from calipers.engines.plan import FAILED, Plan, kept
 from calipers.engines.reading import measured_batches
+from calipers.metrics.declare.settings import Settings
 from calipers.records.fields import FIELDS
 from calipers.records.sources import BadRow, Batch, Chunk, Source, UnusualRows, Wanted, open_sources
 
@@ -79,16 +80,21 @@ class Seen:
 
 
 def build(
-    path: Path, folder: Path, progress: Progress, renames: Mapping[str, str] | None = None
+    path: Path,
+    folder: Path,
+    progress: Progress,
+    field_map: Mapping[str, str] | None = None,
+    settings: Settings | None = None,
 ) -> None:
     """Write the index of a source into a folder; `progress` may look at what is there so far."""
     source = open_sources(path)[0]
     known = set(source.columns())
-    names = {ours: theirs for ours, theirs in (renames or {}).items() if theirs in known}
+    names = {ours: theirs for ours, theirs in (field_map or {}).items() if theirs in known}
     left_out: list[str] = []
     while True:
         try:
-            summary = _build(source, folder, names, tuple(left_out), progress)
+            plan = ViewOptions(settings=settings or Settings()).plan()
+            summary = _build(source, folder, names, plan, tuple(left_out), progress)
         except MixedTypes as found:
             left_out.append(found.name)
         else:
@@ -100,19 +106,20 @@ def build(
 def _build(
     source: Source,
     folder: Path,
-    renames: Mapping[str, str],
+    field_map: Mapping[str, str],
+    plan: Plan,
     left_out: tuple[str, ...],
     progress: Progress,
 ) -> Summary:
-    columns = [name for name in source.columns() if name not in renames.values()]
+    columns = [name for name in source.columns() if name not in field_map.values()]
     own = [name for name in columns if name not in FIELDS and name not in left_out]
     fields = (*FIELDS, *(name for name in own if not name.startswith("_")))
-    plan = replace(ViewOptions().plan(), kept=fields)
+    plan = replace(plan, kept=fields)
     values = _values_of(plan)
     notices = tuple(f"{name}: of several types, and so no column here" for name in left_out)
     seen = Seen()
-    chunks: Iterator[Chunk] = iter(source.chunks(Wanted(tuple(dict.fromkeys(fields)), renames)))
-    if "trace" in (*columns, *renames):
+    chunks: Iterator[Chunk] = iter(source.chunks(Wanted(tuple(dict.fromkeys(fields)), field_map)))
+    if "trace" in (*columns, *field_map):
         chunks = map(Exact, chunks)
     wanted = [*map(kept, fields), *values.values()]
     narrow: dict[str, str] | None = None

@@ -21,6 +21,7 @@ from calipers.dashboard.kept import Kept
 from calipers.dashboard.plans import ViewOptions
 from calipers.judges.audit import Audit
 from calipers.judges.auditing import audit_data
+from calipers.metrics.declare.settings import Settings
 from calipers.records.batch import Decoded
 from calipers.records.columns import conformed
 from calipers.records.sources import Batch, Wanted
@@ -102,7 +103,7 @@ class Measuring:
 
     def score(self, opened: Opened, query: Query, name: str) -> Score:
         """The score of the records in a view, grouped as it says, with all that figures need."""
-        options = ViewOptions(by=query.by, on_bad="skip", for_report=True)
+        options = ViewOptions(by=query.by, on_bad="skip", for_report=True, settings=opened.settings)
         data = partial(records_of, opened, query, name)
         key = opened.key, query.rows, query.by
         return self._scores.get(key, lambda: score_data(data(), options))
@@ -123,7 +124,8 @@ class Measuring:
 
 def _compared(base: tuple[Opened, Query, str], candidate: tuple[Opened, Query, str]) -> Comparison:
     sides = [records_of(*side) for side in (base, candidate)]
-    options = ViewOptions(on_bad="skip")
+    ours, theirs = (side[0].settings for side in (base, candidate))
+    options = ViewOptions(on_bad="skip", settings=ours if ours == theirs else Settings())
     with TemporaryDirectory(prefix="calipers-") as folder:
         path = Path(folder, "flips.jsonl")
         try:

@@ -28,7 +28,7 @@ def serve(
     host: str,
     port: int,
     ready: Callable[[str], None],
-    renames: Mapping[str, str] | None = None,
+    field_map: Mapping[str, str] | None = None,
 ) -> None:
     """Serve a folder until somebody stops it; `ready` is given the address to open."""
     # Nothing of a page goes over the network, nor does anything that measures.
@@ -37,7 +37,7 @@ def serve(
     token = None if local else secrets.token_urlsafe(24)
     listening = _listening(host, port)
     number = listening.getsockname()[1]
-    app = create_app(root, hosts=LOOPBACK if local else None, token=token, renames=renames)
+    app = create_app(root, hosts=LOOPBACK if local else None, token=token, field_map=field_map)
     config = uvicorn.Config(
         app,
         log_level="warning",

@@ -107,9 +107,9 @@ class Run:
 class Site:
     """Everything that requests need."""
 
-    def __init__(self, root: Path, renames: Mapping[str, str] | None = None) -> None:
+    def __init__(self, root: Path, field_map: Mapping[str, str] | None = None) -> None:
         self.catalog = Catalog(root)
-        self.indexes = Indexes(renames)
+        self.indexes = Indexes(field_map)
         self._followed: dict[str, Followed] = {}
         self._figures: Kept[Mapping[str, PageFigure]] = Kept()
 

@@ -45,7 +45,6 @@ class GateOptions:
     against: Path | None = None
     save_baseline: Path | None = None
     ratchet: bool = False
-    latency_budget_ms: float | None = None  # goes before the policy's
     incomplete: tuple[str, ...] = ()  # why the records are not the whole run
     early: Early | None = None  # of a run that may end as soon as it is decided
 
@@ -115,12 +114,8 @@ def ask_gate(
     given = Given(release=asked.release, recorded=baseline)
     # The pass rate and accuracy tell how scenarios ended.
     names = tuple(dict.fromkeys((*read.metrics(given), PASS_RATE, ACCURACY)))
-    settings = read.applied(options.settings)
-    if asked.latency_budget_ms is not None:
-        settings = replace(settings, latency_budget_ms=asked.latency_budget_ms)
     calibrations = read_all(read.judges.calibrations)
-    options = replace(options, metrics=names, settings=settings, who_judged=True)
-    options = replace(options, licences=calibrations)
+    options = replace(options, metrics=names, who_judged=True, licences=calibrations)
     if read.judges.corrected:
         options = replace(options, calibrations=calibrations)
     table = ScenarioTable(

@@ -6,7 +6,6 @@ A key per kind of rule comes from the kinds themselves; what stands here holds f
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal, Self, TypeVar
@@ -19,11 +18,11 @@ from calipers.gates.demands import Ahead, Demand
 from calipers.gates.policy_fields import Description, WeightTable
 from calipers.gates.rule_check import Given
 from calipers.gates.rules.kind import RuleKind
-from calipers.metrics.declare.settings import Settings
-from calipers.metrics.scenarios.case_weights import CaseWeights
+from calipers.scores.choices import locate
+from calipers.scores.settings_block import MetricSettings
 from calipers.support.config.files import ConfigFile, read_config
-from calipers.support.config.models import StrictModel
-from calipers.support.errors import UsageError
+from calipers.support.config.models import StrictModel, refuse
+from calipers.support.errors import ArgumentTypeError
 
 EXAMPLE = "for example thresholds: {blocking: {accuracy: 90}}; calipers init writes a whole one"
 
@@ -84,6 +83,17 @@ class Policy(StrictModel):
     latency_budget_ms: float | None = Field(
         default=None, gt=0, allow_inf_nan=False, description="Of normalized_latency; else 5,000 ms."
     )
+    metric_settings: MetricSettings = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _has_settings_once(self) -> Self:
+        if self.latency_budget_ms is not None and "latency_budget_ms" in self.metric_settings:
+            refuse(
+                "latency_budget is there, and latency_budget_ms beside metric_settings",
+                fix="keep one of the two",
+                at=("metric_settings", "latency_budget"),
+            )
+        return self
 
     @model_validator(mode="after")
     def _check_together(self) -> Self:
@@ -107,15 +117,15 @@ class Policy(StrictModel):
         """Return the rule of a kind, if one is written."""
         return next((rule for rule in self.written if isinstance(rule, kind)), None)
 
-    def applied(self, settings: Settings) -> Settings:
-        """Return the settings with the policy's weights of scenarios and latency budget."""
-        weights = self.weights
-        if weights.by_category or weights.by_capability:
-            of = CaseWeights(by_category=weights.by_category, by_capability=weights.by_capability)
-            settings = replace(settings, case_weights=of)
-        if self.latency_budget_ms is None:
-            return settings
-        return replace(settings, latency_budget_ms=self.latency_budget_ms)
+    def metric_values(self) -> dict[str, Any]:
+        """Return the metric settings that it brings, its weights and latency budget among them."""
+        found = dict(self.metric_settings)
+        weights = self.weights.model_dump(include={"by_category", "by_capability"})
+        if any(weights.values()):
+            found["case_weights"] = weights
+        if self.latency_budget_ms is not None:
+            found["latency_budget_ms"] = self.latency_budget_ms
+        return found
 
     @property
     def decides(self) -> bool:
@@ -161,10 +171,14 @@ def read_policy(policy: str | Path | Mapping[str, Any] | Policy) -> Policy:
     if isinstance(policy, Mapping):
         return policy_model().of(ConfigFile("policy", policy), example=EXAMPLE)
     if not isinstance(policy, str | Path):
-        raise UsageError("policy: neither a file nor a mapping", fix=EXAMPLE)
+        raise ArgumentTypeError(
+            f"policy={policy!r}: expected a file or a mapping, not {type(policy).__name__}",
+            fix=EXAMPLE,
+        )
     found = policy_model().of(read_config(policy, example=EXAMPLE), example=EXAMPLE)
     folder = Path(policy).parent
     files = [str(folder / each) for each in found.judges.calibrations]
     judges = found.judges.model_copy(update={"calibrations": files})
+    settings = locate(found.metric_settings, folder)
     moved = {rule.key: rule.move_to(folder) for rule in found.written}
-    return found.model_copy(update={"judges": judges, **moved})
+    return found.model_copy(update={"judges": judges, "metric_settings": settings, **moved})

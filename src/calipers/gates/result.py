@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -14,6 +14,7 @@ from calipers.metrics.thresholds import Scale, Threshold
 from calipers.scores.results import Input
 from calipers.support.errors import EXIT_FAILED, EXIT_INCOMPLETE, EXIT_PASS
 from calipers.support.strict_json import finite_json, strict_json
+from calipers.support.tabular import Tabular, plain
 from calipers.support.version import __version__
 
 SCHEMA = "calipers.gate/1"
@@ -149,7 +150,7 @@ class Changes:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GateResult:
+class GateResult(Tabular):
     """Everything `calipers gate` decided. Prints as a table, shows as HTML in a notebook."""
 
     verdict: GateVerdict
@@ -202,6 +203,11 @@ class GateResult:
             "checks": [check.to_dict() for check in self.checks],
             **{key: value for key, value in further.items() if value is not None},
         }
+
+    def _rows(self) -> Iterator[dict[str, Any]]:
+        """Yield a row per check."""
+        for check in self.checks:
+            yield {**check.by, **plain(check.to_dict())}
 
     def to_json(self, *, indent: int | None = 1) -> str:
         """Strict JSON, the same bytes for the same input."""

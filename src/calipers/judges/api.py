@@ -5,21 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from calipers.judges.audit import Audit
 from calipers.judges.auditing import audit_data
 from calipers.judges.rubric_items import read_rubric
 from calipers.scores.calibration import Calibrations
-from calipers.scores.options import Options
-from calipers.support.arguments import names
+from calipers.scores.choices import read_options
+from calipers.scores.signatures import takes_options
+from calipers.support.arguments import refuse_renamed
 
 if TYPE_CHECKING:
     from calipers.judges.judged import JudgedFiles
     from calipers.judges.options import Judging
+    from calipers.scores.keywords import AuditOptions
     from calipers.systems.tally import Watch
 
 
+@refuse_renamed
 def judge_records(
     files: str | Path | Sequence[str | Path],
     output: str | Path,
@@ -29,8 +32,16 @@ def judge_records(
 ) -> JudgedFiles:
     """Have the records in files judged by models, and write them with their `judgments`.
 
-    `judging` says by whom and how, see `calipers.judges.options.Judging`. Run again with the same
-    output to finish what is missing.
+    Run again with the same output to finish what is missing.
+
+    Args:
+        files: The records.
+        output: The judged records, JSON lines.
+        watch: Is given the counts of the calls while these are made.
+        judging: By whom and how, see `calipers.judges.options.Judging`.
+
+    Returns:
+        What was judged, what failed, and what it cost.
     """
     from calipers.judges.judging import judge_files  # noqa: PLC0415
     from calipers.judges.options import work_of  # noqa: PLC0415
@@ -44,28 +55,40 @@ def calibrate_judges(
     *,
     confidence: float = 0.95,
 ) -> Calibrations:
-    """Compare the judges of judged records with what people say of the same records."""
+    """Compare the judges of judged records with what people say of the same records.
+
+    Args:
+        judged: Records with `judgments`.
+        human: The same records as people judge them.
+        confidence: Confidence level of the intervals.
+
+    Returns:
+        Each judge's agreement with people, which `score` and `gate` correct by.
+    """
     from calipers.judges.calibrate import calibrate_files  # noqa: PLC0415
 
     files = [[each] if isinstance(each, str | Path) else each for each in (judged, human)]
     return calibrate_files(*files, confidence=confidence)
 
 
+@takes_options("audit")
 def audit_judges(
     data: Any,
     *,
-    by: str | Sequence[str] = (),
     weights: str | Path | Mapping[str, Any] | None = None,
     worst: int = 5,
-    rename: Mapping[str, str] | None = None,
-    on_bad: Literal["stop", "skip"] = "stop",
-    cluster: str | None = None,
-    confidence: float = 0.95,
-    seed: int = 0,
+    **options: Unpack[AuditOptions],
 ) -> Audit:
     """Audit the judges in `judgments`: agreement, bias, pass rates, and scores against items.
 
-    `weights`, of items, categories or criteria by name, is a YAML or JSON file or a mapping.
+    Args:
+        data: Records with `judgments`, as `score` takes them.
+        weights: Of items, categories or criteria by name: a YAML or JSON file, or a mapping.
+        worst: How many of the scores that differ from the sum of their items to list per judge.
+        options: Listed below, and on docs/options.md.
+
+    Returns:
+        What the judges are worth, in each group.
 
     >>> strict = {"judge": "strict", "passed": False, "weighted_score": 0.4}
     >>> kind = {"judge": "kind", "passed": True, "weighted_score": 0.9}
@@ -73,13 +96,5 @@ def audit_judges(
     >>> [(judge.judge, judge.measures["bias"].value) for judge in audit.groups[0].judges]
     [('kind', 0.5), ('strict', -0.5)]
     """
-    options = Options(
-        by=names(by),
-        renames=rename or {},
-        on_bad=on_bad,
-        cluster=cluster,
-        confidence=confidence,
-        seed=seed,
-    )
     rubric = None if weights is None else read_rubric(weights)
-    return audit_data(data, options, rubric=rubric, worst=worst)
+    return audit_data(data, read_options("audit", options), rubric=rubric, worst=worst)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -10,6 +10,7 @@ from calipers.scores.results import Measured
 from calipers.statistics.influence import Estimate, as_dicts
 from calipers.support.errors import EXIT_INCOMPLETE, EXIT_PASS
 from calipers.support.strict_json import strict_json
+from calipers.support.tabular import Tabular, metric_rows
 from calipers.support.version import __version__
 
 SCHEMA = "calipers.audit/1"
@@ -156,7 +157,7 @@ class AuditGroup:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Audit:
+class Audit(Tabular):
     """How far judges can be trusted. Prints as tables, shows as HTML in a notebook."""
 
     groups: tuple[AuditGroup, ...]
@@ -189,6 +190,13 @@ class Audit:
             "groups": [group.to_dict() for group in self.groups],
             **({"notices": list(self.notices)} if self.notices else {}),
         }
+
+    def _rows(self) -> Iterator[dict[str, Any]]:
+        """Yield a row per group, judge and measure."""
+        for group in self.groups:
+            for judge in group.judges:
+                measures = {name: found.to_dict() for name, found in judge.measures.items()}
+                yield from metric_rows({**group.by, "judge": judge.judge}, measures)
 
     def to_json(self, *, indent: int | None = 1) -> str:
         """The contract's JSON: strict, the same bytes for the same input."""

@@ -45,7 +45,7 @@ class Work:
     output: Path
     pace: Pace = field(default_factory=Pace)
     cache: Path | None = None
-    rename: Mapping[str, str] = field(default_factory=dict)
+    map: Mapping[str, str] = field(default_factory=dict)
     skip_bad: bool = False
     price_file: str | None = None  # where the judges' prices are from
     budget_usd: float | None = None  # over all runs with this output
@@ -63,7 +63,7 @@ class Work:
 
     def renamed(self, record: dict[str, Any]) -> dict[str, Any]:
         """The record as the judges read it."""
-        return record | {name: record.get(theirs) for name, theirs in self.rename.items()}
+        return record | {name: record.get(theirs) for name, theirs in self.map.items()}
 
     def places(self, key: str) -> Iterator[Place]:
         """The judgements that a record is to have."""

@@ -39,7 +39,7 @@ class Judging(TypedDict, total=False):
     concurrency: int
     retries: int
     timeout: float
-    rename: Mapping[str, str] | None
+    map: Mapping[str, str] | None
     on_bad: Literal["stop", "skip"]
 
 
@@ -70,7 +70,7 @@ def work_of(files: str | Path | Sequence[str | Path], output: str | Path, judgin
             timeout_seconds=judging.get("timeout", 120.0),
         ),
         cache=None if cache is None else Path(cache),
-        rename=judging.get("rename") or {},
+        map=judging.get("map") or {},
         skip_bad=judging.get("on_bad", "stop") == "skip",
         price_file=None if prices is None else Path(prices.source).name,
         budget_usd=_positive(judging, "budget_usd", "for example 0.50"),

@@ -70,7 +70,7 @@ def read_judgements(data: Any, options: Options, rubric: Rubric | None = None) -
     sources = open_sources(data)
     clusters = () if options.cluster is None else (options.cluster,)
     fields = dict.fromkeys((ID, "error", JUDGMENTS, *options.by, *clusters, RUBRIC))
-    reader = _Reader(Wanted(tuple(fields), options.renames, as_is=(JUDGMENTS,)), rubric)
+    reader = _Reader(Wanted(tuple(fields), options.map, as_is=(JUDGMENTS,)), rubric)
     for source in sources:
         reader.read(source, skip_bad=options.on_bad == "skip")
     records = reader.records()
@@ -244,7 +244,7 @@ def _check(records: pl.DataFrame, columns: set[str], options: Options) -> None:
     """Refuse options that fit no record, and records of which only some have an id."""
     if not records.height:
         return
-    theirs = options.renames.get(JUDGMENTS, JUDGMENTS)
+    theirs = options.map.get(JUDGMENTS, JUDGMENTS)
     if not records[JUDGMENTS].any():
         raise UsageError(
             f"no record has {theirs}, a list of judgements",
@@ -252,11 +252,11 @@ def _check(records: pl.DataFrame, columns: set[str], options: Options) -> None:
             f"{nearest(theirs, columns)}",
         )
     asked = {name: f"--by {name}" for name in options.by}
-    asked |= {name: f"--map {name}={given}" for name, given in options.renames.items()}
+    asked |= {name: f"--map {name}={given}" for name, given in options.map.items()}
     asked |= {} if options.cluster is None else {options.cluster: f"--cluster {options.cluster}"}
     for name, option in asked.items():
         if name in records.columns and records[name].is_null().all():
-            given = options.renames.get(name, name)
+            given = options.map.get(name, name)
             raise UsageError(
                 f"{option}: no record has a value in {given}", fix=nearest(given, columns)
             )

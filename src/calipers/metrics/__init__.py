@@ -7,10 +7,12 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
+from typing import TYPE_CHECKING, Any
 
-from calipers.metrics.declare.declaration import Metric
-from calipers.metrics.scenarios.pass_at_k import pass_metric
 from calipers.support.errors import UsageError, nearest
+
+if TYPE_CHECKING:
+    from calipers.metrics.declare.declaration import Metric
 
 __all__ = ["PROFILES", "Metric", "catalogue", "metric_named", "metrics_of"]
 
@@ -19,9 +21,18 @@ _DOCUMENTS = "ZTSP"  # of the profiles, in their order
 _TRIES = re.compile(r"pass_(at|hat)_([1-9][0-9]{0,2})")
 
 
+def __getattr__(name: str) -> Any:
+    """Return what loads Polars only once it is asked for: the command line reads options here."""
+    if name == "Metric":
+        return import_module("calipers.metrics.declare.declaration").Metric
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
 @cache
 def catalogue() -> dict[str, Metric]:
     """All metrics by name, in the order of the documents."""
+    from calipers.metrics.declare.declaration import Metric  # noqa: PLC0415 (loads Polars)
+
     found: dict[str, Metric] = {}
     for module in sorted(_modules(), key=lambda name: name.rpartition(".")[2]):
         for value in _declared(vars(import_module(module)).values()):
@@ -57,6 +68,8 @@ def metric_named(name: str) -> Metric:
     """The metric of that name, or an error that names the nearest."""
     metrics = catalogue()
     if name not in metrics and (tries := _TRIES.fullmatch(name)):
+        from calipers.metrics.scenarios.pass_at_k import pass_metric  # noqa: PLC0415
+
         return pass_metric(tries[1], int(tries[2]))
     if name not in metrics:
         raise UsageError(f"no metric is called {name}", fix=nearest(name, metrics))

@@ -4,46 +4,69 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import polars as pl
 
 from calipers.records.convert import Converted, Progress, batches, convert_data, open_whole
-from calipers.support.arguments import no_progress, path_of
-
-if TYPE_CHECKING:
-    pass
+from calipers.support.arguments import no_progress, path_of, refuse_renamed
 
 
-def read(data: Any, *, rename: Mapping[str, str] | None = None) -> pl.DataFrame:
-    """The records in `data` as a Polars frame: checked, in the record's types, all fields kept.
+@refuse_renamed
+def read(data: Any, *, map: Mapping[str, str] | None = None) -> pl.DataFrame:  # noqa: A002
+    """Read records as a Polars frame: checked, in the record's types, all fields kept.
 
-    >>> read([{"question": "2 + 2", "answer": 4}], rename={"input": "question"}).row(0, named=True)
+    Args:
+        data: Records, as `score` takes them.
+        map: The data's names of the record's fields.
+
+    Returns:
+        A row per record.
+
+    >>> read([{"question": "2 + 2", "answer": 4}], map={"input": "question"}).row(0, named=True)
     {'input': '2 + 2', 'answer': '4'}
     """
     frames = []
     for source in open_whole(data):
-        for batch, _ in batches(source, rename or {}):
+        for batch, _ in batches(source, map or {}):
             if batch.bad:
                 raise batch.bad[0].error()
             frames.append(batch.frame)
     return pl.concat(frames, how="diagonal_relaxed") if frames else pl.DataFrame()
 
 
+@refuse_renamed
 def convert(
     data: Any,
     output: str | Path,
     *,
-    rename: Mapping[str, str] | None = None,
+    map: Mapping[str, str] | None = None,  # noqa: A002
     on_bad: Literal["stop", "skip"] = "stop",
     bad_rows: str | Path | None = None,
     progress: Progress = no_progress,
 ) -> Converted:
-    """Write the records in `data`, any log that `score` reads, to a .parquet or .jsonl file."""
+    """Write the records in `data`, any log that `score` reads, to a .parquet or .jsonl file.
+
+    Args:
+        data: Records, as `score` takes them.
+        output: The file to write.
+        map: The data's names of the record's fields.
+        on_bad: Stop at the first bad row, or leave bad rows out and count them.
+        bad_rows: With `on_bad="skip"`: a .jsonl file for the bad rows and their reasons.
+        progress: Is given the share of the work that is done, from 0 to 1.
+
+    Returns:
+        Where the records are, how many there are, and their columns.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     convert([{"id": "a", "answer": "4"}], f"{folder}/records.parquet").columns
+    ('id', 'answer')
+    """
     return convert_data(
         data,
         Path(output),
-        renames=rename or {},
+        field_map=map or {},
         skip_bad=on_bad == "skip",
         bad_rows=path_of(bad_rows),
         progress=progress,

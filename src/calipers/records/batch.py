@@ -20,13 +20,13 @@ class Wanted:
     """The fields to read, and what the data calls those that it names differently."""
 
     fields: tuple[str, ...]
-    renames: Mapping[str, str] = field(default_factory=dict)
+    map: Mapping[str, str] = field(default_factory=dict)
     as_is: tuple[str, ...] = ()  # nested fields that who wants them looks into
     keys: tuple[str, ...] = ()  # fields by which rows are told apart
 
     def theirs(self, name: str) -> str:
         """What the data calls the field `name`."""
-        return self.renames.get(name, name)
+        return self.map.get(name, name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -46,7 +46,7 @@ _LATEST = 1e14  # seconds: what is more is no time
 
 def derived_in(wanted: Wanted) -> tuple[str, ...]:
     """Return the wanted fields that may be given in another way; a renamed one is not."""
-    return tuple(name for name in DERIVED if name in wanted.fields and name not in wanted.renames)
+    return tuple(name for name in DERIVED if name in wanted.fields and name not in wanted.map)
 
 
 def inputs_of(wanted: Wanted) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ from calipers.records.sinks import check_table_place, open_sinks
 from calipers.records.sources import CHECK, Batch, Chunk, Source, UnusualRows, Wanted, open_sources
 from calipers.records.tables import Rows
 from calipers.support.errors import UsageError
+from calipers.support.tabular import Tabular
 
 Progress = Callable[[float], None]
 
@@ -24,8 +25,8 @@ _READ_AS_STRUCT = "trace"  # the fast way does not give its text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Converted:
-    """What was written."""
+class Converted(Tabular):
+    """What was written; as a table, the records themselves."""
 
     path: Path
     records: int
@@ -33,12 +34,27 @@ class Converted:
     columns: tuple[str, ...]
     notices: tuple[str, ...]
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return what was written as Python values."""
+        return {
+            "path": str(self.path),
+            "records": self.records,
+            "skipped": self.skipped,
+            "columns": list(self.columns),
+            "notices": list(self.notices),
+        }
+
+    def to_polars(self) -> pl.DataFrame:
+        """Return the records that were written."""
+        is_parquet = self.path.suffix == ".parquet"
+        return pl.read_parquet(self.path) if is_parquet else pl.read_ndjson(self.path)
+
 
 def convert_data(
     data: Any,
     output: Path,
     *,
-    renames: Mapping[str, str],
+    field_map: Mapping[str, str],
     skip_bad: bool = False,
     bad_rows: Path | None = None,
     progress: Progress = lambda _: None,
@@ -48,13 +64,13 @@ def convert_data(
     if bad_rows is not None and not skip_bad:
         raise UsageError("--bad-rows needs --on-bad skip", fix="add --on-bad skip")
     sources = open_whole(data)
-    columns = list(dict.fromkeys(name for each in sources for name in _fields(each, renames)))
+    columns = list(dict.fromkeys(name for each in sources for name in _fields(each, field_map)))
     records = skipped = 0
     with open_sinks(
         samples=output, bad_rows=bad_rows, skip_bad=skip_bad, progress=progress
     ) as sinks:
         for place, source in enumerate(sources):
-            for batch, done in batches(source, renames):
+            for batch, done in batches(source, field_map):
                 sinks.bad_rows(batch.bad)
                 missing = [name for name in columns if name not in batch.frame.columns]
                 sinks.samples(
@@ -86,21 +102,21 @@ def _nulls(name: str) -> pl.Expr:
     return pl.lit(None, dtype=dtype).alias(name)
 
 
-def batches(source: Source, renames: Mapping[str, str]) -> Iterator[tuple[Batch, float]]:
+def batches(source: Source, field_map: Mapping[str, str]) -> Iterator[tuple[Batch, float]]:
     """The source's records with all their fields, and the share of it that is behind."""
-    wanted = Wanted(_fields(source, renames), renames)
+    wanted = Wanted(_fields(source, field_map), field_map)
     exact = _READ_AS_STRUCT in wanted.fields or not wanted.fields  # so that bad rows are named
     for chunk in source.chunks(wanted):
         yield (chunk.exact() if exact else _read(chunk)), chunk.done
 
 
-def _fields(source: Source, renames: Mapping[str, str]) -> tuple[str, ...]:
+def _fields(source: Source, field_map: Mapping[str, str]) -> tuple[str, ...]:
     """Those of the contract first, then the source's own."""
     columns = source.columns()
-    others = [name for name in columns if name not in renames.values()]
-    derived = {name for name in derivable_from(columns) if name not in renames}
+    others = [name for name in columns if name not in field_map.values()]
+    derived = {name for name in derivable_from(columns) if name not in field_map}
     known = (name for name in FIELDS if name in columns or name in derived)
-    return tuple(dict.fromkeys((*renames, *known, *others)))
+    return tuple(dict.fromkeys((*field_map, *known, *others)))
 
 
 def _read(chunk: Chunk) -> Batch:

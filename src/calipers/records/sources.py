@@ -25,7 +25,8 @@ from calipers.records.logs.inspect_ai import INSPECT
 from calipers.records.parquet_folder import ParquetFolder, parquet_parts
 from calipers.records.result_folder import RECORDS, result_folder
 from calipers.records.tables import Parquet, Rows, Table
-from calipers.support.errors import DataError, UsageError
+from calipers.support.config.files import shown
+from calipers.support.errors import ArgumentTypeError, DataError, UsageError
 
 __all__ = [
     "CHECK",
@@ -71,6 +72,8 @@ def open_sources(data: Any) -> list[Source]:
         )
     if (frame := _as_polars(data)) is not None:
         return [Table(frame, "<table>")]
+    if _is_pandas(data):
+        return [Rows(_pandas_rows(data), "<table>")]
     if isinstance(data, Source):  # not before: to look at a lazy frame's columns is work
         return [data]
     if isinstance(data, Iterable):
@@ -78,8 +81,8 @@ def open_sources(data: Any) -> list[Source]:
         if items and all(isinstance(item, str | Path) for item in items):
             return [source for item in items for source in _of_path(str(item))]
         return [Rows(items, "<records>")]
-    raise UsageError(
-        f"cannot read records from a {type(data).__name__}",
+    raise ArgumentTypeError(
+        f"records cannot be read from {type(data).__name__} {shown(data)}",
         fix="give a path, a list of dicts, or a Polars, pandas or Arrow table",
     )
 
@@ -97,6 +100,8 @@ def _as_polars(data: Any) -> pl.LazyFrame | None:
     if hasattr(data, "__arrow_c_stream__"):  # Arrow tables, pandas ≥ 2.2, DuckDB, …
         try:
             return pl.DataFrame(data).lazy()
+        except ImportError:  # pandas hands over Arrow data through pyarrow
+            return None
         except (TypeError, ValueError, NotImplementedError, pl.exceptions.PolarsError) as error:
             raise DataError(
                 f"<table>: cannot be read: {brief(error)}",
@@ -104,6 +109,21 @@ def _as_polars(data: Any) -> pl.LazyFrame | None:
                 "or hand over a list of dicts: df.to_dict('records')",
             ) from error
     return None
+
+
+def _is_pandas(data: Any) -> bool:
+    return type(data).__module__.partition(".")[0] == "pandas" and hasattr(data, "notna")
+
+
+def _pandas_rows(data: Any) -> list[dict[str, Any]]:
+    """Return the rows of a pandas frame without pyarrow; what pandas takes for missing is None."""
+    if not hasattr(data, "columns") or not data.columns.is_unique:
+        raise DataError(
+            "<table>: two columns of the pandas frame have the same name, or it has none",
+            fix="give every column a name of its own: df.columns = [...]",
+        )
+    found = data.astype(object).where(data.notna(), None).to_dict("records")
+    return [{str(name): value for name, value in row.items()} for row in found]
 
 
 def _of_path(text: str) -> Iterator[Source]:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from calipers.records.fields import BadValue
 from calipers.reports.traces.picture import trace_picture
 from calipers.support.errors import DataError, UsageError
-
-if TYPE_CHECKING:
-    pass
 
 
 def trace_svg(
@@ -19,10 +16,17 @@ def trace_svg(
     start: str | None = None,
     goal: str | None = None,
 ) -> str:
-    """A picture of one trace, an object or its JSON text, as SVG.
+    """Draw one trace as SVG.
 
-    The graph of its tools with the shortest way from start to goal, or of its agents with the most
-    central one; without a choice the tools, if any was called.
+    Args:
+        trace: An object, or its JSON text.
+        graph: The graph of its tools with the shortest way from start to goal, or of its agents
+            with the most central one; by default the tools, if any was called.
+        start: Tool at which the path starts; by default that of the first call.
+        goal: Tool at which the path ends; by default that of the last call.
+
+    Returns:
+        The text of an SVG picture.
 
     >>> trace_svg({"tool_calls": [{"tool_name": "search"}, {"tool_name": "write"}]})[:4]
     '<svg'

@@ -2,58 +2,86 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from calipers.runs.report_data import SAMPLES, Report
-from calipers.scores.choices import Choices, with_choices
-from calipers.scores.options import Options
+from calipers.scores.choices import read_options
 from calipers.scores.score import Progress
-from calipers.support.arguments import names, no_progress
+from calipers.scores.signatures import takes_options
+from calipers.support.arguments import no_progress
+from calipers.support.errors import ArgumentTypeError
 
 if TYPE_CHECKING:
     from calipers.runs.finish import RunResult
     from calipers.scores.choices import PolicyLike
+    from calipers.scores.keywords import ReportOptions
     from calipers.systems.tally import Watch
 
 
 def run(
-    suite: str | Path,
+    suite: str | Path | Callable[[Any], Any],
     output: str | Path | None = None,
     *,
+    tasks: Any = None,
+    policy: str | Path | Mapping[str, Any] | None = None,
     fresh: bool = False,
     until_decided: bool = False,
     seed: int = 0,
     report: bool = True,
     watch: Watch | None = None,
+    **settings: Any,
 ) -> RunResult:
-    """Call the systems of a suite file on its tasks, keep every reply, score them and decide.
+    """Call the systems of a suite file, or a function, on tasks, score the replies and decide.
 
     Running again calls only what is missing. What has changed is never mixed with old answers.
 
     Args:
-        suite: The suite file.
+        suite: The suite file; or a function that takes a record, or its input where its parameter
+            is a text, and returns the answer or fields of the record.
         output: The result folder. Without it the newest in `results/NAME`, or a new folder there,
-            `results/NAME/TIMESTAMP`, where the suite, its data or the code under test has changed.
+            `results/NAME/TIMESTAMP`, where the suite, its data or the code under test has changed;
+            for a function, one that is removed when Python ends.
+        tasks: With a function: a file of records, or a list of records or of inputs.
+        policy: With a function: a gate to hold the run against, a file or a mapping.
         fresh: Call everything again, in a new folder; the old results are kept.
         until_decided: Stop as soon as the verdict of the suite's gate is certain.
         seed: Draws the order of the tasks, with `until_decided`.
         report: Write report.html beside the numbers.
         watch: Is given the counts of the calls while these are made.
+        settings: With a function: other keys of a suite file, such as `runs=3`, `concurrency`,
+            `timeout_seconds`, `answer`, `judges` or `metric_settings`.
 
     Returns:
-        The counts, among them of `new` and `reused` answers, the `score` and the `gate`.
+        The counts, among them of `new` and `reused` answers, the `records`, the `score` and the
+        `gate`.
 
     Raises:
+        TypeError: An argument is of another type, or is not known.
         UsageError: The suite has a mistake, or `output` holds answers that are stale.
+
+    >>> def double(record):
+    ...     return str(2 * int(record["input"]))
+    >>> result = run(double, tasks=[{"id": "a", "input": "2", "target": "4"}], runs=3)
+    >>> result.score["accuracy"].value, result.records.height
+    (1.0, 3)
     """
+    from calipers.runs.functions import new_folder, prepare_function  # noqa: PLC0415
     from calipers.runs.preparing import prepared  # noqa: PLC0415
     from calipers.runs.running import run_suite  # noqa: PLC0415
 
+    if callable(suite):
+        ready = prepare_function(suite, tasks, policy, **settings)
+        report = report and output is not None
+        output = new_folder() if output is None else output
+    else:
+        _refuse_for_files(suite, tasks=tasks, policy=policy, **settings)
+        ready = prepared(suite)
     return run_suite(
-        prepared(suite),
+        ready,
         None if output is None else Path(output),
         watch or (lambda _: nullcontext()),
         fresh=fresh,
@@ -63,6 +91,22 @@ def run(
     )
 
 
+def _refuse_for_files(suite: Any, **of_functions: Any) -> None:
+    """Refuse what is no suite file, and what such a file says itself."""
+    if not isinstance(suite, str | Path):
+        raise ArgumentTypeError(
+            f"run({suite!r}): expected a suite file or a function, not {type(suite).__name__}",
+            fix="calipers init writes a suite to start from",
+        )
+    for name, value in of_functions.items():
+        if value is not None:
+            raise ArgumentTypeError(
+                f"run(): {name} is for a function",
+                fix=f"a suite file says it itself: write {name} in {suite}",
+            )
+
+
+@takes_options("report")
 def report(
     data: Any,
     output: str | Path | None = None,
@@ -70,43 +114,34 @@ def report(
     policy: PolicyLike | None = None,
     title: str | None = None,
     samples: int = SAMPLES,
-    figures: str | Path | None = None,
-    by: str | Sequence[str] = (),
-    rename: Mapping[str, str] | None = None,
-    on_bad: Literal["stop", "skip"] = "stop",
-    baseline: str = "T0",
-    cluster: str | None = None,
-    confidence: float = 0.95,
-    resamples: int = 0,
-    seed: int = 0,
     progress: Progress = no_progress,
-    **choices: Unpack[Choices],
+    **options: Unpack[ReportOptions],
 ) -> Report:
-    """What a person wants to know about some records, or a result folder, in one page.
+    """Show what a person wants to know about some records, or a result folder, on one page.
 
-    `output` names a file for it, HTML or, if it ends in .md, Markdown. A `policy` brings a verdict;
-    without one, a result folder's own verdict is shown. `figures` names a folder for the figures.
+    Args:
+        data: Records, as `score` takes them, or the result folder of a run.
+        output: A file for the page, HTML or, if it ends in .md, Markdown.
+        policy: Decide by this policy; without one, a result folder's own verdict is shown.
+        title: Title of the report; by default the name of the suite or file.
+        samples: Number of records to show, failures first.
+        progress: Is given the share of the work that is done, from 0 to 1.
+        options: Listed below, and on docs/options.md.
+
+    Returns:
+        The score, the verdict, what failed, and samples to read.
 
     >>> told = report([{"id": "a", "answer": "4", "target": "5"}])
     >>> told.failures[0].what, told.failures[0].ids
     ('wrong', ('a',))
     """
-    from calipers.runs.present import ReportOptions, report_data  # noqa: PLC0415 (loads pydantic)
+    from calipers.runs import present  # noqa: PLC0415 (loads pydantic)
 
-    options = Options(
-        by=names(by),
-        renames=rename or {},
-        on_bad=on_bad,
-        baseline=baseline,
-        cluster=cluster,
-        confidence=confidence,
-        resamples=resamples,
-        seed=seed,
-    )
-    asked = ReportOptions(policy=policy, samples=samples, title=title)
-    made = report_data(data, asked, with_choices(options, choices, policy), progress)
-    if figures is not None:
-        made.score.save_figures(figures)
+    asked = present.ReportOptions(policy=policy, samples=samples, title=title)
+    chosen = read_options("report", options, data, policy=policy)
+    made = present.report_data(data, asked, replace(chosen, figures=None), progress)
+    if chosen.figures is not None:
+        made.score.save_figures(chosen.figures)
     if output is not None:
         made.save(output)
     return made

@@ -12,6 +12,7 @@ from calipers.runs.manifest import IMPORTED, ORDER_SEED
 
 MAY_CHANGE = ("budget_usd", "budget_calls", "concurrency", "retries", "timeout_seconds")
 _DECIDES_NOTHING = ("description",)
+_MEASURES = "metric_settings"
 _SHOWN = 60
 
 
@@ -27,13 +28,19 @@ def list_changes(before: Mapping[str, Any], now: Mapping[str, Any], base: Path) 
         base: The suite's own folder.
     """
     return [
-        *_differences(before["suite"], now["suite"]),
+        *_differences(_what_was_asked(before, before), _what_was_asked(now, before)),
         *_of_data(before["data"], now["data"]),
         *_of_files(before, now, base),
         *_of_rubrics(before.get("rubrics", {}), now.get("rubrics", {})),
         *_of_prices(before.get("prices", {}), now.get("prices", {})),
         *_of_servers(before.get("servers"), now.get("servers", {})),
     ]
+
+
+def _what_was_asked(of: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a suite without what only measures the answers, unless that chose the calls."""
+    dropped = () if ORDER_SEED in before else (_MEASURES,)
+    return {key: value for key, value in of["suite"].items() if key not in dropped}
 
 
 def _of_data(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
@@ -85,6 +92,8 @@ def policy_notice(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator
     name = now["suite"]["policy"]
     if name is not None and before["files"].get(name) != now["files"].get(name):
         yield f"{name} has changed: the answers that are there are decided on anew"
+    if before["suite"].get(_MEASURES, {}) != now["suite"][_MEASURES]:
+        yield f"{_MEASURES} has changed: the answers that are there are measured anew"
 
 
 def _differences(before: Any, now: Any, place: str = "") -> Iterator[str]:

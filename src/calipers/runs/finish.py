@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from calipers.engines.watching import watch_groups
 from calipers.gates.decide import GateOptions, GateQuestion, ask_gate, decide
 from calipers.gates.early import Early
 from calipers.gates.result import GateResult
-from calipers.records.result_folder import GATE, REPORT, SCORE
+from calipers.records.result_folder import GATE, RECORDS, REPORT, SCORE
 from calipers.runs.folder import Folder
+from calipers.runs.metric_settings import suite_options
 from calipers.runs.present import ReportOptions, ReportPage
 from calipers.runs.report_data import need_report
 from calipers.runs.samples import FIELDS
@@ -21,10 +23,20 @@ from calipers.scores.options import Options
 from calipers.scores.read_once import read_once
 from calipers.scores.results import Score
 from calipers.support.errors import EXIT_INCOMPLETE, EXIT_PASS, CalipersError, DataError
+from calipers.support.tabular import Tabular
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+_COUNTS = (
+    *("calls", "done", "errors", "missing", "new", "reused", "truncated"),
+    *("cost_usd", "judging_usd", "stopped"),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunResult:
+class RunResult(Tabular):
     """What a run came to: counts over all runs of the folder, the score, the verdict."""
 
     folder: Path
@@ -42,6 +54,28 @@ class RunResult:
     score: Score | None = None
     gate: GateResult | None = None
     notices: tuple[str, ...] = ()
+
+    @property
+    def records(self) -> pl.DataFrame:
+        """Return the records of the folder, a row per finished call."""
+        from calipers.records.api import read  # noqa: PLC0415 (only where they are asked for)
+
+        return read(self.folder / RECORDS)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the counts, the score and the verdict as Python values."""
+        return {
+            **{name: getattr(self, name) for name in _COUNTS},
+            "folder": str(self.folder),
+            "failures": [{"count": count, "error": error} for count, error in self.failures],
+            "score": None if self.score is None else self.score.to_dict(),
+            "gate": None if self.gate is None else self.gate.to_dict(),
+            "notices": list(self.notices),
+        }
+
+    def to_polars(self) -> pl.DataFrame:
+        """Return the records of the folder as a table."""
+        return self.records
 
     @property
     def was_decided_early(self) -> bool:
@@ -119,20 +153,18 @@ class _Asked:
     @classmethod
     def of(cls, suite: Suite, base: Path, state: State, early: Early | None) -> _Asked:
         """Each system, in each tier, is held against the policy."""
+        by = _by(suite, least=1)
         if suite.policy is None:
-            return cls(options=Options(by=_by(suite, least=1)), gate=None)
+            return cls(options=suite_options(suite, base, by=by), gate=None)
         lacking = state.missing and not (early is not None and early.stopped)
         also = (f"{state.missing:,} calls were not made",) if lacking else ()
         question = ask_gate(
             base / suite.policy,
             GateOptions(incomplete=also, early=early),
-            Options(by=gate_fields(suite)),
+            suite_options(suite, base, by=gate_fields(suite)),
         )
-        options = Options(
-            by=_by(suite, least=1),
-            settings=question.options.settings,
-            calibrations=question.calibrations,  # shows judged means without the judge's error too
-        )
+        # With the calibrations it shows judged means without the judge's error too.
+        options = suite_options(suite, base, by=by, calibrations=question.calibrations)
         return cls(options=options, gate=question)
 
 

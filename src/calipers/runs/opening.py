@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from calipers.runs.suite import Suite
 from calipers.support.cache import Say
 from calipers.systems.cache import Cached
-from calipers.systems.callables import PythonFunction, load_function
+from calipers.systems.callables import Function, PythonFunction, load_function
 from calipers.systems.calls import System
 from calipers.systems.commands import Command
 from calipers.systems.leash import Leash, held
@@ -38,7 +38,12 @@ class _Shared:
 
 @asynccontextmanager
 async def open_systems(
-    suite: Suite, folder: Path, say: Say, *, fresh: bool = False
+    suite: Suite,
+    folder: Path,
+    say: Say,
+    *,
+    fresh: bool = False,
+    functions: Mapping[str, Function] | None = None,
 ) -> AsyncIterator[list[System]]:
     """Open the suite's systems, in order.
 
@@ -47,6 +52,7 @@ async def open_systems(
         folder: What its paths are relative to.
         say: Hears of troubles.
         fresh: Whether every call is made, also where the suite's cache has a reply.
+        functions: Systems that are at hand, by name, and need not be loaded.
     """
     async with AsyncExitStack() as stack:
         shared = _Shared()
@@ -58,7 +64,9 @@ async def open_systems(
             shared.loop = stack.enter_context(OwnLoop())
         mask = mask_for(suite.served)
         with mask_errors(mask):
-            opened = [_opened(each, suite, folder, shared, say) for each in suite.systems]
+            opened = [
+                _opened(each, suite, folder, shared, say, functions or {}) for each in suite.systems
+            ]
         yield [
             _cached(Masked(system, mask), each, suite, folder, say, fresh=fresh)
             for system, each in zip(opened, suite.systems, strict=True)
@@ -77,10 +85,18 @@ def _cached(
     return Cached(system, folder / suite.cache, asked, say, reads=not fresh)
 
 
-def _opened(system: SuiteSystem, suite: Suite, folder: Path, shared: _Shared, say: Say) -> System:
+def _opened(
+    system: SuiteSystem,
+    suite: Suite,
+    folder: Path,
+    shared: _Shared,
+    say: Say,
+    functions: Mapping[str, Function],
+) -> System:
     if system.python is not None:
         assert shared.loop is not None
-        return PythonFunction(load_function(system.python, folder), shared.loop, say)
+        function = functions.get(system.name) or load_function(system.python, folder)
+        return PythonFunction(function, shared.loop, say)
     if system.command is not None:
         assert shared.leash is not None
         return Command(system.command, folder, shared.leash)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from calipers.gates.policy import read_policy
@@ -11,11 +11,13 @@ from calipers.judges.panels import rubrics_of
 from calipers.judges.rubrics import Rubric
 from calipers.records.tasks import read_tasks
 from calipers.runs.finish import gate_fields
+from calipers.runs.metric_settings import suite_options
 from calipers.runs.plan import Plan
 from calipers.runs.prices import price_notices, pricings
 from calipers.runs.suite import Suite, read_suite
 from calipers.runs.until_decided import UntilDecided, until_decided
 from calipers.scores.calibration import read_all
+from calipers.systems.callables import Function
 from calipers.systems.pricing import Pricing
 
 
@@ -29,14 +31,23 @@ class Prepared:
     prices: Sequence[Pricing | None]
     rubrics: Sequence[Rubric]  # of the judges
     notices: tuple[str, ...]
+    functions: Mapping[str, Function] = field(default_factory=dict)  # systems that are at hand
 
 
 def prepared(path: str | Path) -> Prepared:
     """Read a suite, its data and its policy; every mistake in them is found here."""
-    suite, base = read_suite(path), Path(path).parent
+    return prepare(read_suite(path), Path(path).parent)
+
+
+def prepare(suite: Suite, base: Path, functions: Mapping[str, Function] | None = None) -> Prepared:
+    """Read the data and the policy of a suite whose paths are relative to `base`.
+
+    `functions` are systems that are at hand, by name, and need not be loaded.
+    """
     rubrics = rubrics_of(suite.judges, base)
     if suite.policy is not None:
         read_all(read_policy(base / suite.policy).judges.calibrations)
+    suite_options(suite, base)
     tasks = read_tasks(base / suite.data)
     prices = pricings(suite)
     return Prepared(
@@ -46,6 +57,7 @@ def prepared(path: str | Path) -> Prepared:
         prices=prices,
         rubrics=rubrics,
         notices=(*tasks.notices, *price_notices(suite, prices)),
+        functions=functions or {},
     )
 
 

@@ -10,10 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from calipers.engines.watching import watch_groups
-from calipers.gates.decide import GateOptions, GateQuestion, ask_gate, decide
+from calipers.gates.decide import GateOptions, ask_gate, decide
 from calipers.gates.reading import read_gate
-from calipers.metrics.declare.settings import Settings
-from calipers.metrics.scenarios.case_weights import CaseWeights
 from calipers.records.result_folder import (
     GATE,
     MANIFEST,
@@ -33,7 +31,7 @@ from calipers.scores.options import Options
 from calipers.scores.read_once import ReadRecords, read_once
 from calipers.scores.results import Group, Score
 from calipers.scores.score import Progress
-from calipers.support.errors import CalipersError, UsageError
+from calipers.support.errors import CalipersError
 from calipers.support.version import __version__
 
 if TYPE_CHECKING:
@@ -62,10 +60,10 @@ def report_data(
     """Return the report on the records in `data`, or in the result folder that it names."""
     folder = result_folder(data)
     records = data if folder is None else str(folder / RECORDS)
-    if folder is not None and asked.policy is None:
-        options = _as_scored(folder, options)
+    if folder is not None and asked.policy is None and not options.calibrations:
+        options = replace(options, calibrations=_calibrations(folder))
     page = ReportPage(asked, options)
-    question = None if asked.policy is None else _ask_gate(asked.policy, options)
+    question = None if asked.policy is None else ask_gate(asked.policy, GateOptions(), options)
     watches = [page.watch]
     if question is not None:
         fields = options.by or SYSTEM
@@ -147,38 +145,14 @@ def _lacking(manifest: Mapping[str, Any], score: Score) -> str | None:
     return why_incomplete(manifest, score.records, errors)
 
 
-def _as_scored(folder: Path, options: Options) -> Options:
-    """The options with what the suite's policy brought when the folder was scored."""
-    found = (stored_json(folder / SCORE) or {}).get("settings")
-    if options.settings != Settings() or not isinstance(found, dict):
-        return options
-    weights, budget = found.get("case_weights"), found.get("latency_budget_ms")
-    settings = options.settings
-    try:
-        settings = replace(
-            settings,
-            case_weights=None if weights is None else CaseWeights(**weights),
-            latency_budget_ms=settings.latency_budget_ms if budget is None else float(budget),
-        )
-    except (TypeError, ValueError, UsageError):
-        return options
-    calibrations = options.calibrations or _calibrations(found.get("calibrations"))
-    return replace(options, settings=settings, calibrations=calibrations)
-
-
-def _calibrations(files: Any) -> tuple[Calibration, ...]:
-    """The judges' calibrations, where all files that the score was corrected by are still there."""
+def _calibrations(folder: Path) -> tuple[Calibration, ...]:
+    """Return the calibrations that the run was corrected by, where all their files are there."""
+    files = (stored_json(folder / SCORE) or {}).get("settings", {}).get("calibrations")
     paths = [Path(str(each)) for each in files] if isinstance(files, list) else []
     try:
         return read_all(paths) if all(path.is_file() for path in paths) else ()
     except (CalipersError, OSError, ValueError):
         return ()
-
-
-def _ask_gate(policy: PolicyLike, options: Options) -> GateQuestion:
-    """Return the policy's question; a time budget that was asked for goes before its own."""
-    asked = GateOptions(latency_budget_ms=options.settings.latency_budget_ms)
-    return ask_gate(policy, asked, options)
 
 
 def _breakdowns(

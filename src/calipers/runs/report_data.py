@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from calipers.support.errors import EXIT_INCOMPLETE, EXIT_PASS, need_extra
+from calipers.support.tabular import Tabular
 from calipers.support.whole_files import write_whole
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from calipers.gates.result import GateResult
     from calipers.scores.results import Score
 
+SCHEMA = "calipers.report/1"
 SAMPLES = 60  # records that a report shows, unless asked for others
 WRONG = "wrong"  # in the place of an error's kind: no call failed
 
@@ -42,7 +46,7 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class Report(Tabular):
     """Everything a report shows. Saves as HTML or Markdown, shows as HTML in a notebook."""
 
     title: str
@@ -60,6 +64,25 @@ class Report:
     def exit_code(self) -> int:
         """What the command line gives back: 3 when there was nothing to show."""
         return EXIT_PASS if self.score.records else EXIT_INCOMPLETE
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report as Python values."""
+        return {
+            "schema": SCHEMA,
+            "title": self.title,
+            "facts": dict(self.facts),
+            "score": self.score.to_dict(),
+            "gate": None if self.gate is None else self.gate.to_dict(),
+            "incomplete": self.incomplete,
+            "breakdowns": {name: each.to_dict() for name, each in self.breakdowns.items()},
+            "failures": [asdict(each) for each in self.failures],
+            "samples": [asdict(each) for each in self.samples],
+            "notices": list(self.notices),
+        }
+
+    def to_polars(self) -> pl.DataFrame:
+        """Return the score as a table, a row per group and metric."""
+        return self.score.to_polars()
 
     def to_html(self) -> str:
         """One page that needs nothing else: it opens from disk and without a network."""

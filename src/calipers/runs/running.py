@@ -22,6 +22,7 @@ from calipers.runs.code_under_test import hash_code, hash_imported
 from calipers.runs.finish import RunResult, ended
 from calipers.runs.folder import Folder
 from calipers.runs.manifest import ANSWERS, FRESH, IMPORTED, new_manifest
+from calipers.runs.metric_settings import STORED, settings_to_store
 from calipers.runs.opening import open_systems
 from calipers.runs.preparing import Prepared, deciding_course
 from calipers.runs.rejudging import Rejudging
@@ -77,6 +78,7 @@ def run_suite(
         fresh = False
     else:
         folder, notices = Folder(output), ()
+    now[STORED] = settings_to_store(suite.suite, suite.base, folder.path)
     run = _Run(suite, folder, watch, course, RunManifest(folder, now, suite.base), notices)
     return run(fresh=fresh, report=report)
 
@@ -216,7 +218,13 @@ class _Run:
 
         async def calls() -> None:
             async with (
-                open_systems(of.suite, of.base, self._say, fresh=self._is_fresh) as systems,
+                open_systems(
+                    of.suite,
+                    of.base,
+                    self._say,
+                    fresh=self._is_fresh,
+                    functions=of.functions,
+                ) as systems,
                 self._open_judges() as judges,
             ):
                 self._note_imports()

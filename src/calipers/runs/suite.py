@@ -9,6 +9,7 @@ from typing import Self
 from pydantic import Field, model_validator
 
 from calipers.judges.spec import Judge
+from calipers.scores.settings_block import MetricSettings
 from calipers.support.config.files import read_config
 from calipers.support.config.models import StrictModel, refuse
 from calipers.support.patterns import groups_in
@@ -94,6 +95,7 @@ class Suite(StrictModel):
     )
     judges: list[Judge] = Field(default_factory=list)
     policy: Text | None = Field(default=None, description="A gate to hold the run against.")
+    metric_settings: MetricSettings = Field(default_factory=dict)
 
     @property
     def served(self) -> Iterator[Served]:

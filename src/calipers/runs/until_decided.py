@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from hashlib import sha256
 from itertools import product
 from pathlib import Path
@@ -24,7 +25,7 @@ from calipers.gates.early import By, Early
 from calipers.gates.policy import Policy, read_policy
 from calipers.gates.rules.baseline import Baseline
 from calipers.gates.sequential import CheckSequence, TaskValue
-from calipers.metrics.declare.settings import Settings
+from calipers.runs.metric_settings import suite_options
 from calipers.runs.plan import Place, Plan
 from calipers.runs.state import FAILED, MISSING, State
 from calipers.runs.suite import Suite
@@ -42,13 +43,16 @@ Unit = tuple[int, int, int]
 class UntilDecided:
     """Chooses calls that help to decide, and knows when all is decided."""
 
-    def __init__(self, plan: Plan, policy: Policy, by: Sequence[str], seed: int) -> None:
+    def __init__(
+        self, plan: Plan, policy: Policy, options: Options, by: Sequence[str], seed: int
+    ) -> None:
         self.seed = seed
         self._plan = plan
         self._by = by
         self._order = drawn_order(plan, seed)
         self._groups = _sequences(plan, policy, by, self._order)
-        self._options = Options(
+        self._options = replace(
+            options,
             metrics=tuple(
                 dict.fromkeys(
                     name
@@ -57,7 +61,6 @@ class UntilDecided:
                     for name in sequence.demand.metrics
                 )
             ),
-            settings=policy.applied(Settings()),
         )
         self._state: State | None = None
         self._units: dict[Unit, list[Mapping[str, Any]]] = {}
@@ -200,7 +203,7 @@ def until_decided(
             fix="name one in the suite: policy: policy.yaml",
         )
     policy = read_policy(base / suite.policy)
-    course = UntilDecided(plan, policy, by, seed)
+    course = UntilDecided(plan, policy, suite_options(suite, base), by, seed)
     if not course.can_fail:
         raise UsageError(
             f"--until-decided: nothing in {suite.policy} can fail the gate",

@@ -7,7 +7,7 @@ file holds numbers over records and none of their texts.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from itertools import pairwise
 from math import isfinite
@@ -18,6 +18,7 @@ from calipers.statistics.correction import Moments, Verdicts
 from calipers.statistics.influence import Estimate
 from calipers.support.errors import EXIT_INCOMPLETE, EXIT_PASS, UsageError
 from calipers.support.strict_json import strict_json
+from calipers.support.tabular import Tabular, plain
 from calipers.support.version import __version__
 
 SCHEMA = "calipers.calibration/1"
@@ -67,7 +68,7 @@ class Calibration:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Calibrations:
+class Calibrations(Tabular):
     """All judges of a file. `to_json` is the calibration file."""
 
     judges: tuple[Calibration, ...]
@@ -86,6 +87,11 @@ class Calibrations:
             "confidence": self.confidence,
             "judges": [each.to_dict() for each in self.judges],
         }
+
+    def _rows(self) -> Iterator[dict[str, Any]]:
+        """Yield a row per judge."""
+        for each in self.judges:
+            yield plain(each.to_dict())
 
     def to_json(self) -> str:
         """The file: strict JSON, the same bytes for the same input."""

@@ -1,76 +1,252 @@
-"""What a user can choose about how metrics are computed, and the settings that come of it.
+"""From what a user gives, on the command line, in Python and in files, to the options of a score.
 
-Every function of the API and every command that measures takes these choices; files that they name
-are read here, once.
+How metrics are computed may be said in several places. In this order, the later wins and says so:
+the suite of the run that the records are of, the policy, the flags or keywords.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from calipers.metrics.agents.weights import read_weights
-from calipers.metrics.cost.prices import read_prices
-from calipers.metrics.declare.settings import Settings
-from calipers.metrics.scenarios.case_weights import CaseWeights
-from calipers.metrics.traces.graphs import read_optimal_tools
-from calipers.scores.options import Options
+from calipers.metrics.declare.settings import Settings, metric_options
+from calipers.records.result_folder import MANIFEST, RECORDS, result_folder, stored_json
+from calipers.scores.options import Options, options_of
 from calipers.scores.thresholds import with_threshold
+from calipers.support.arguments import RENAMED
+from calipers.support.config.files import shown
+from calipers.support.errors import ArgumentTypeError, UsageError, nearest
+from calipers.support.options import Option, find_option
 
 if TYPE_CHECKING:
     from calipers.gates.policy import Policy
 
-    PolicyLike = str | Path | Mapping[str, Any] | Policy
+    PolicyLike: TypeAlias = "str | Path | Mapping[str, Any] | Policy"
 
-File = str | Path
-
-
-class Choices(TypedDict, total=False):
-    """How metrics are computed; each has a default."""
-
-    normalize: Literal["numeric", "text"]  # compare numbers by value, or answers as text
-    bins: int  # of the ECE
-    tokenizer: str  # whitespace, a tokenizer.json file, or a name on the hub
-    pass_weight: float  # of passing in composite_score
-    impl_weight: float  # of impl_rate in it
-    prices: File | None  # of models, USD per million tokens
-    judge_cost: Literal["apart", "included"]  # what judging cost: a metric, or part of cost_usd
-    errors: Literal["exclude", "fail"]  # failed calls: in no metric, or counted as failures
-    pass_score: float  # of a scenario, from which on it passed
-    positive: str | None  # the label that counts as positive
-    latency_budget_ms: float | None  # of final_score
-    case_weights: CaseWeights | None  # of scenarios, by category and capability
-    optimal_tools: File | None  # which tool a call's context calls for
-    start: str | None  # of the way through the tools
-    goal: str | None
-    weights: File | None  # of the parts of agent_composite
-    semantic_model: str  # a name or a folder
-    semantic_cache: File | None  # where the model's scores are kept
-    missing: Literal["zero", "renormalize"]  # what a null part does to what it is part of
-    success_threshold: float | str  # a number, or FILE:Q, a quantile of the similarity of pairs
+SUITE, POLICY = "suite", "policy"  # whose metric settings a run's manifest keeps
+_THRESHOLD = "success_threshold"
+_SHOWS_ITS_RUN = ("gate", "report")  # whose numbers are those of the run, as everybody expects
 
 
-def with_choices(options: Options, choices: Choices, policy: PolicyLike | None = None) -> Options:
-    """The options with the settings that were chosen.
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """Metric settings from one place, by the names of their fields; no source: flags, keywords."""
 
-    A policy brings the weights of scenarios and the latency budget, where they are not chosen.
+    source: str | None
+    values: Mapping[str, Any]
+
+
+def read_options(
+    command: str,
+    given: Mapping[str, Any],
+    data: Any = None,
+    *,
+    policy: PolicyLike | None = None,
+    **more: Any,
+) -> Options:
+    """Return the options of a command: what was given, checked, and what files say beside it.
+
+    Args:
+        command: Whose options they are; `audit` is `judge audit`.
+        given: What the user gave, by keyword; whatever is not among it has its default.
+        data: The records; those of a run bring the metric settings of its suite.
+        policy: A policy that brings metric settings, where `given` names none.
+        more: Further fields of `Options`.
+
+    Raises:
+        ArgumentTypeError: A keyword is not known, or a value is of another type.
+        UsageError: A value is refused, or a file cannot be read.
     """
-    chosen: dict[str, Any] = dict(choices)
-    threshold = chosen.pop("success_threshold", None)
-    readers = {"prices": read_prices, "optimal_tools": read_optimal_tools, "weights": read_weights}
-    for name, read in readers.items():
-        if chosen.get(name) is not None:
-            chosen[name] = read(chosen[name])
-    if chosen.get("semantic_cache") is not None:
-        chosen["semantic_cache"] = str(chosen["semantic_cache"])
-    beyond = {name: chosen.pop(name, None) for name in ("latency_budget_ms", "case_weights")}
-    settings = Settings(**chosen)
-    if policy is not None:
-        from calipers.gates.policy import read_policy  # noqa: PLC0415 (loads pydantic)
+    known = options_of(command)
+    checked = check_keywords(command, given, known)
+    own = metric_options()
+    explicit = {name: value for name, value in checked.items() if name in own}
+    plain = {name: value for name, value in checked.items() if name not in own}
+    layers = run_layers(data)
+    asked = plain.get("policy") or policy
+    if asked is not None:
+        layers = [each for each in layers if each.source != _of_run(POLICY)]
+        layers.append(policy_layer(asked))
+    for option in known.values():
+        if option.read is not None and option.name in plain:
+            plain[option.name] = option.read(plain[option.name])
+    found = options_from([*layers, Layer(None, explicit)], **plain, **more)
+    if command in _SHOWS_ITS_RUN:
+        return found
+    return replace(found, notices=(*found.notices, *_of_the_run(layers)))
 
-        settings = read_policy(policy).applied(settings)
-    given = {name: value for name, value in beyond.items() if value is not None}
-    options = replace(options, settings=replace(settings, **given))
+
+def _of_the_run(layers: Iterable[Layer]) -> Iterator[str]:
+    """Yield that metrics are measured as the run that the records are of measured them."""
+    for layer in layers:
+        if layer.values and layer.source in (_of_run(SUITE), _of_run(POLICY)):
+            said = (f"{metric_options()[k].key}: {shown(v)}" for k, v in layer.values.items())
+            yield f"measured by the metric settings of {layer.source}: {', '.join(said)}"
+
+
+def check_keywords(
+    command: str, given: Mapping[str, Any], known: Mapping[str, Option]
+) -> dict[str, Any]:
+    """Return what was given, checked and by the names of fields, with the command's own defaults.
+
+    Raises:
+        ArgumentTypeError: A keyword is not known, or a value is of another type.
+        UsageError: A value is refused.
+    """
+    for keyword in given:
+        if keyword not in known:
+            now = RENAMED.get(keyword)
+            fix = f"it is called {now} now" if now in known else nearest(keyword, known)
+            raise ArgumentTypeError(f"{command}() has no option {keyword}", fix=fix)
+    found = {known[keyword].name: known[keyword].check(value) for keyword, value in given.items()}
+    preset = {
+        option.name: option.default_of(command) for option in known.values() if option.defaults
+    }
+    return {**preset, **found}
+
+
+def options_from(layers: Iterable[Layer], **plain: Any) -> Options:
+    """Return options with the metric settings of all layers, the last of which wins.
+
+    Args:
+        layers: Where metric settings are said.
+        plain: Further fields of `Options`.
+
+    Raises:
+        UsageError: A file that they name cannot be read, or values do not go together.
+    """
+    found: dict[str, tuple[Any, str | None]] = {}
+    said: list[str] = []
+    for layer in layers:
+        for name, value in layer.values.items():
+            before = found.get(name)
+            if before is not None and before[0] != value:
+                said.append(_overruled(metric_options()[name], (value, layer.source), before))
+            found[name] = (value, layer.source)
+    given = {name: value for name, (value, _) in found.items()}
+    threshold = given.pop(_THRESHOLD, None)
+    settings = Settings(**{name: _read(name, value) for name, value in given.items()})
+    options = Options(**plain, settings=settings, notices=tuple(said))
     return options if threshold is None else with_threshold(options, threshold)
+
+
+def _read(name: str, value: Any) -> Any:
+    read = metric_options()[name].read
+    return value if read is None or value is None else read(value)
+
+
+def _overruled(option: Option, now: tuple[Any, str | None], before: tuple[Any, str | None]) -> str:
+    value, source = now
+    written = f"{option.flag} {shown(value)}" if source is None else f"{option.key}: {shown(value)}"
+    where = "" if source is None else f" of {source}"
+    return f"{written}{where} takes precedence over {shown(before[0])} in {before[1]}"
+
+
+def policy_layer(policy: PolicyLike) -> Layer:
+    """Return the metric settings that a policy brings: its own, weights, the latency budget."""
+    from calipers.gates.policy import read_policy  # noqa: PLC0415 (loads pydantic)
+
+    source = str(policy) if isinstance(policy, str | Path) else "the policy"
+    return Layer(source, read_policy(policy).metric_values())
+
+
+def read_metric_settings(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the `metric_settings` of a file, checked, by the names of fields.
+
+    Raises:
+        UsageError: A key is not known, or its value is refused; `key` of the error names it.
+    """
+    known = metric_options()
+    found: dict[str, Any] = {}
+    for key, value in given.items():
+        option = find_option(key, known.values())
+        if option is None:
+            keys = [each.key for each in known.values()]
+            raise SettingError(
+                f"{shown(key)} is no metric option", fix=nearest(str(key), keys), key=key
+            )
+        if option.name in found:
+            raise SettingError(f"{shown(key)} is there twice", fix="keep one of them", key=key)
+        try:
+            checked = option.check(value)
+        except UsageError as error:
+            message = error.message.replace(option.flag, option.key, 1)
+            raise SettingError(message, fix=error.fix, key=key) from None
+        found[option.name] = str(checked) if isinstance(checked, Path) else checked
+    return found
+
+
+class SettingError(UsageError):
+    """A mistake in `metric_settings`, under the key that it names."""
+
+    def __init__(self, message: str, *, fix: str, key: Any) -> None:
+        super().__init__(message, fix=fix)
+        self.key = key
+
+
+def locate(values: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """Return metric settings whose paths, relative to a file's folder, lead there from here."""
+    known = metric_options()
+    return {
+        name: str(folder / value) if is_path(known[name], value, folder) else value
+        for name, value in values.items()
+    }
+
+
+def is_path(option: Option, value: Any, folder: Path) -> bool:
+    """Say whether an option's value in a file is a path, relative to that file's folder."""
+    if not isinstance(value, str) or option.relative is None or _is_number(value):
+        return False
+    return option.relative == "always" or (folder / value).exists()
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def run_layers(data: Any) -> list[Layer]:
+    """Return the metric settings of the run that the records are of; none where there are several.
+
+    A run keeps them in its manifest: those of its suite, and those of its policy.
+    """
+    found = [_layers_of(folder) for folder in _run_folders(data)]
+    return found[0] if found and all(each == found[0] for each in found) else []
+
+
+def _run_folders(data: Any) -> Sequence[Path]:
+    """Return the result folder of each input, or nothing where one is not of a run."""
+    if isinstance(data, str | Path):
+        data = [data]
+    if not isinstance(data, list | tuple) or not all(isinstance(each, str | Path) for each in data):
+        return ()
+    found = [folder for each in data if (folder := _run_folder(each)) is not None]
+    return found if len(found) == len(data) else ()
+
+
+def _run_folder(path: str | Path) -> Path | None:
+    """Return the result folder that a path is, or whose journal it is; None of another path."""
+    try:
+        return result_folder(Path(path).parent if Path(path).name == RECORDS else path)
+    except (OSError, ValueError):  # not a path: whoever reads it says so
+        return None
+
+
+def _layers_of(folder: Path) -> list[Layer]:
+    stored = (stored_json(folder / MANIFEST) or {}).get("metric_settings")
+    if not isinstance(stored, dict):
+        return []
+    return [
+        Layer(_of_run(kind), locate(read_metric_settings(values), folder))
+        for kind in (SUITE, POLICY)
+        if isinstance(values := stored.get(kind), dict) and values
+    ]
+
+
+def _of_run(kind: str) -> str:
+    return f"the {kind} of the run"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import reduce
 from html import escape
@@ -28,7 +28,11 @@ from calipers.scores.score import check_fields
 from calipers.scores.variances import JUDGMENTS, judge_noise, judges_matter, variance_parts
 from calipers.statistics.power import Components
 from calipers.support.errors import EXIT_INCOMPLETE, EXIT_PASS
+from calipers.support.strict_json import finite_json
+from calipers.support.tabular import Tabular, plain
+from calipers.support.version import __version__
 
+SCHEMA = "calipers.explain/1"
 _TABLE_ROWS = 20
 
 
@@ -50,7 +54,7 @@ class GroupExplanation:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Explanation:
+class Explanation(Tabular):
     """A metric, explained on some data. Prints as text, in a notebook too."""
 
     metric: Metric
@@ -61,6 +65,21 @@ class Explanation:
         """What the command line gives back: 3 when there was nothing to explain."""
         return EXIT_PASS if self.groups else EXIT_INCOMPLETE
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the explanation as Python values: the metric, and each group."""
+        return {
+            "schema": SCHEMA,
+            "version": __version__,
+            "metric": self.metric.name,
+            "formula": self.metric.formula,
+            "groups": [_group_dict(group) for group in self.groups],
+        }
+
+    def _rows(self) -> Iterator[dict[str, Any]]:
+        """Yield a row per group."""
+        for group in self.groups:
+            yield {**group.by, "metric": self.metric.name, **plain(_group_dict(group))}
+
     def __str__(self) -> str:
         from calipers.reports.terminal import explanation_text  # noqa: PLC0415 (loads rich)
 
@@ -68,6 +87,20 @@ class Explanation:
 
     def _repr_html_(self) -> str:
         return f"<pre>{escape(str(self))}</pre>"
+
+
+def _group_dict(group: GroupExplanation) -> dict[str, Any]:
+    return {
+        "by": dict(group.by),
+        "value": finite_json(group.value),
+        "records": group.records,
+        "errors": group.errors,
+        "n": group.n,
+        "left_out": dict(group.left_out),
+        "work": group.work,
+        "table": [] if group.table is None else group.table.to_dicts(),
+        "most_influential": group.weigh_most.to_dicts(),
+    }
 
 
 def explain_data(data: Any, options: Options, *, rows: int) -> Explanation:
@@ -82,7 +115,7 @@ def explain_data(data: Any, options: Options, *, rows: int) -> Explanation:
         sources = open_sources(data)
         for source in sources:
             fields = tuple(dict.fromkeys((*plan.fields, *judged)))
-            chunks = source.chunks(Wanted(fields, options.renames, keys=plan.by))
+            chunks = source.chunks(Wanted(fields, options.map, keys=plan.by))
             columns = [*plan.schema, "id", *judged]
             for batch in measured_batches(chunks, plan, columns=columns):
                 if batch.bad and options.on_bad == "stop":
@@ -94,7 +127,7 @@ def explain_data(data: Any, options: Options, *, rows: int) -> Explanation:
                 present.update(name for name in plan.watched if batch.rows[has(name)].any())
         groups = totals(store, plan)
         if read:
-            check_fields(present, plan, sources, options.renames)
+            check_fields(present, plan, sources, options.map)
         table = _keyed_table(store, metric)
         explained = [
             _explained(text, key, groups[text], plan, store, table, rows)

@@ -33,6 +33,7 @@ _LONGEST = 40  # characters of a name
 
 def notices(sources: Sequence[Source], outcome: Outcome, options: Options) -> Iterator[str]:
     """Each a sentence; those of metrics come from where these are declared."""
+    yield from options.notices
     yield from log_notices(sources)
     for source, reading in zip(sources, outcome.readings, strict=True):
         lacking = why_unfinished(Path(source.name), reading.rows + reading.skipped)
@@ -71,7 +72,7 @@ def notices(sources: Sequence[Source], outcome: Outcome, options: Options) -> It
 
 def _hidden(sources: Sequence[Source], options: Options) -> Iterator[str]:
     """Name the fields of the records that are not read since another is mapped in their place."""
-    mapped = {name: theirs for name, theirs in options.renames.items() if name != theirs}
+    mapped = {name: theirs for name, theirs in options.map.items() if name != theirs}
     columns = set(_columns(sources)) if mapped else set()
     for name in sorted(columns & mapped.keys() - {*mapped.values()}):
         yield f"--map {name}={mapped[name]}: the records' own field {name} is not read"

@@ -1,82 +1,203 @@
-"""What a user can ask of a score, and the plan that comes of it."""
+"""The options of `score` that are not those of metrics; each is declared here, and only here.
 
-from __future__ import annotations
+A field's type, default, help and bounds make it an option of the commands it names and a keyword
+in Python (`support/options.py`). Those of metrics are in `metrics/declare/settings.py`.
+"""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from math import isfinite
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from calipers.engines.plan import Plan
-from calipers.metrics import metric_named, metrics_of
-from calipers.metrics.calibration.confidence import confidence_bin
-from calipers.metrics.cost.tiers import DESCRIBED, MEDIANS, TIER, composite_score
-from calipers.metrics.declare.declaration import Feature
-from calipers.metrics.declare.settings import Settings
-from calipers.metrics.judged.who import judged_by
-from calipers.metrics.reasoning.tokens import check_tokenizer
-from calipers.metrics.scenarios.weighted import WEIGHTED_BY
-from calipers.metrics.text.semantic_similarity import forget_failures
-from calipers.records.fields import FIELDS
-from calipers.records.sinks import check_folder
-from calipers.scores.calibration import Calibration
-from calipers.scores.figure_data import SPREAD
-from calipers.support.errors import UsageError, check_confidence, nearest
+from calipers.metrics import PROFILES
+from calipers.metrics.declare.settings import MEASURING, Settings, metric_options
+from calipers.support.errors import UsageError, nearest
+from calipers.support.options import Option, declared_in, option
 
-ENGINES = ("polars", "spark")
+if TYPE_CHECKING:
+    from calipers.engines.plan import Plan
+    from calipers.scores.calibration import Calibration
 
-_WAYS = {
-    "normalize": ("numeric", "text"),
-    "judge_cost": ("apart", "included"),
-    "missing": ("zero", "renormalize"),
-    "errors": ("exclude", "fail"),
-}
+_EVIDENCE = ("score", "gate", "compare", "report", "audit")
+_RESAMPLED = ("score", "gate", "compare", "report")
+
+
+def _read_calibrations(paths: tuple[Path, ...]) -> "tuple[Calibration, ...]":
+    from calipers.scores.calibration import read_all  # noqa: PLC0415 (loads Polars)
+
+    return read_all(paths)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
     """Everything a user can ask of a score."""
 
-    by: tuple[str, ...] = ()
-    profile: str | None = None
-    metrics: tuple[str, ...] = ()
-    engine: str = "polars"
-    renames: Mapping[str, str] = field(default_factory=dict)
+    by: tuple[str, ...] = option(
+        (),
+        "Group by FIELD (repeatable).",
+        group="selection",
+        metavar="FIELD",
+        commands=(*MEASURING, "audit"),
+    )
+    metrics: tuple[str, ...] = option(
+        (),
+        "Compute only the metric NAME (repeatable).",
+        group="selection",
+        flag="--metric",
+        metavar="NAME",
+        commands=("score", "compare", "power"),
+    )
+    map: Mapping[str, str] = option(
+        {},
+        "Read the record's FIELD from the data's NAME (repeatable).",
+        group="input",
+        metavar="FIELD=NAME",
+        commands=(*MEASURING, "audit", "convert", "read", "judge", "view"),
+    )
+    profile: str | None = option(
+        None,
+        "Compute only the metrics of one family.",
+        group="selection",
+        kind="choice",
+        choices=PROFILES,
+        python="str | None",
+        commands=("score", "compare"),
+    )
+    policy: Any = option(
+        None,
+        "Apply the metric settings, weights and latency budget of a gate's policy.",
+        group="metrics",
+        kind="any",
+        metavar="FILE",
+        python="PolicyLike | None",
+        commands=("score", "compare", "explain", "power"),
+    )
+    on_bad: Literal["stop", "skip"] = option(
+        "stop",
+        "Stop at the first bad row, or leave bad rows out and count them.",
+        group="input",
+        commands=(*MEASURING, "audit", "convert", "judge"),
+    )
+    bad_rows: Path | None = option(
+        None,
+        "With --on-bad skip: write the bad rows and their reasons to a .jsonl file.",
+        group="input",
+        commands=("score", "convert"),
+    )
+    engine: str = option(
+        "polars",
+        "Run on this machine, or on a Spark cluster: the same numbers.",
+        group="input",
+        kind="choice",
+        choices=("polars", "spark"),
+        python="str",
+        commands=("score", "gate"),
+    )
+    hash_inputs: bool = option(
+        False,  # noqa: FBT003 (the default)
+        "Hash inputs larger than 64 MiB too.",
+        group="input",
+        flag="--hash",
+        commands=("score",),
+    )
+    baseline: str = option(
+        "T0",
+        "The tier that the others are compared with.",
+        group="selection",
+        metavar="TIER",
+        commands=("score", "report"),
+    )
+    confidence: float = option(
+        0.95,
+        "Confidence level of the intervals.",
+        group="statistics",
+        metavar="C",
+        above=0,
+        below=1,
+        fix="for example 0.95",
+        commands=_EVIDENCE,
+    )
+    cluster: str | None = option(
+        None,
+        "Treat rows that share FIELD as dependent; by default a task's runs.",
+        group="statistics",
+        metavar="FIELD",
+        commands=_EVIDENCE,
+    )
+    resamples: int = option(
+        0,
+        "Bootstrap with N resamples; by default closed forms where available.",
+        group="statistics",
+        metavar="N",
+        at_least=0,
+        commands=_RESAMPLED,
+    )
+    seed: int = option(
+        0,
+        "Random seed for resampling; it is recorded in the output.",
+        group="statistics",
+        at_least=0,
+        commands=_EVIDENCE,
+    )
+    tasks: Literal["sampled", "fixed"] = option(
+        "sampled",  # fixed: only the noise of runs counts
+        "Intervals for tasks like these, or for exactly these: only runs vary.",
+        group="statistics",
+        commands=("score", "compare"),
+    )
+    weight: Literal["task", "row"] | None = option(
+        None,  # as the command does by itself
+        "What counts the same in a mean: every task, or every row.",
+        group="statistics",
+        defaults={"score": "row", "compare": "task"},
+        commands=("score", "compare"),
+    )
+    calibrations: "tuple[Calibration, ...]" = option(
+        (),
+        "Correct judged means by this file of `judge calibrate` (repeatable).",
+        group="statistics",
+        kind="paths",
+        keyword="calibration",
+        flag="--calibration",
+        read=_read_calibrations,
+        commands=("score",),
+    )
+    per_sample: Path | None = option(
+        None,
+        "Write a row per record to a .parquet or .jsonl file.",
+        group="output",
+        commands=("score",),
+    )
+    per_task: Path | None = option(
+        None,
+        "Write a row per group and task to a .parquet or .jsonl file.",
+        group="output",
+        commands=("score",),
+    )
+    figures: Path | None = option(
+        None,
+        "Draw the figures, or those of the profile, as SVG and PNG into the folder DIR.",
+        group="output",
+        metavar="DIR",
+        commands=("score", "report"),
+    )
+
     settings: Settings = field(default_factory=Settings)
-    on_bad: Literal["stop", "skip"] = "stop"
-    bad_rows: Path | None = None
-    per_sample: Path | None = None
-    per_task: Path | None = None
-    figures: Path | None = None
+    notices: tuple[str, ...] = ()  # what to say of how the settings came about
     for_report: bool = False  # with all that figures and lists of tasks need
-    hash_inputs: bool = False
-    cluster: str | None = None
-    baseline: str = "T0"
-    confidence: float = 0.95
-    resamples: int = 0
-    seed: int = 0
-    calibrations: tuple[Calibration, ...] = ()  # of judges: judged means are corrected by them
-    licences: tuple[Calibration, ...] = ()  # the same of a gate that does not correct
+    licences: "tuple[Calibration, ...]" = ()  # as calibrations, of a gate that does not correct
     must_measure: bool = False  # whether records of which nothing can be measured are an error
     who_judged: bool = False  # whether each group says who made its judged values
-    tasks: Literal["sampled", "fixed"] = "sampled"  # fixed: only the noise of runs counts
-    weight: Literal["task", "row"] | None = None  # None: as the command does by itself
 
     def __post_init__(self) -> None:
-        _check_settings(self.settings)
-        check_confidence(self.confidence)
-        if self.resamples < 0 or self.seed < 0:
-            raise UsageError("--resamples and --seed are whole numbers from 0 on", fix="leave out")
-        _check_way("--on-bad", self.on_bad, ("stop", "skip"))
-        _check_way("--tasks", self.tasks, ("sampled", "fixed"))
+        for each in _own_options().values():
+            if each.kind in ("whole", "number", "choice"):
+                each.check(getattr(self, each.name))
         if self.tasks == "fixed" and (self.cluster is not None or self.resamples):
             raise UsageError(
                 "--tasks fixed: only the runs of a task vary, no clusters and no resamples",
                 fix="leave --cluster and --resamples out",
             )
-        if self.weight is not None:
-            _check_way("--weight", self.weight, ("task", "row"))
         if self.weight == "task" and self.calibrations:
             raise UsageError(
                 "--weight task: a judge is corrected over rows, not over tasks",
@@ -84,87 +205,31 @@ class Options:
             )
         if self.bad_rows is not None and self.on_bad != "skip":
             raise UsageError("--bad-rows needs --on-bad skip", fix="add --on-bad skip")
-        if self.engine not in ENGINES:
-            raise UsageError(f"no engine is called {self.engine}", fix=" or ".join(ENGINES))
-        for name in self.renames:
-            if name not in FIELDS:
-                raise UsageError(
-                    f"--map {name}=…: the record has no field {name}", fix=nearest(name, FIELDS)
-                )
+        check_map(self.map)
 
-    def plan(self) -> Plan:
-        """What to measure: the metrics named, or those of the profile, or all there are."""
-        check_tokenizer(self.settings.tokenizer)
-        forget_failures()
-        chosen = [metric_named(name) for name in self.metrics] or metrics_of(self.profile)
-        if not chosen:
+    def plan(self) -> "Plan":
+        """Return what to measure: the metrics named, or those of the profile, or all there are."""
+        from calipers.scores.plans import plan_of  # noqa: PLC0415 (loads Polars)
+
+        return plan_of(self)
+
+
+def check_map(given: Mapping[str, str]) -> None:
+    """Refuse a name in `--map` that is no field of the record."""
+    from calipers.records.fields import FIELDS  # noqa: PLC0415 (loads Polars)
+
+    for name in given:
+        if name not in FIELDS:
             raise UsageError(
-                f"the profile {self.profile} has no metrics yet", fix="see: calipers metrics"
+                f"--map {name}=…: the record has no field {name}", fix=nearest(name, FIELDS)
             )
-        features = {feature for metric in chosen for feature in metric.features}
-        drawn = self.profile is not None or self.figures is not None or self.for_report
-        tiers = self.profile == "tiers" or (drawn and not self.profile and TIER in self.by)
-        return Plan(
-            tuple(dict.fromkeys(chosen)),
-            tuple(dict.fromkeys(self.by)),
-            self.settings,
-            also_watched=tuple(self.renames),
-            only_present=not (self.profile or self.metrics),
-            described=DESCRIBED if tiers else (),
-            medians=MEDIANS if tiers else (),
-            binned=(composite_score,) if tiers else (),
-            widely_binned=tuple(each for each in SPREAD if drawn and each in features),
-            reliability=drawn and confidence_bin in features,
-            per_task=tiers or self.for_report or self.per_task is not None,
-            cluster=self.cluster,
-            confidence=self.confidence,
-            resamples=self.resamples,
-            seed=self.seed,
-            tallied=tuple(self._tallied()),
-        )
-
-    def _tallied(self) -> Iterator[Feature]:
-        """What is counted text by text: who judged, and what weights are for."""
-        if self.calibrations or self.who_judged:
-            yield judged_by([each.records for each in self.calibrations or self.licences])
-        if self.settings.case_weights is not None:
-            yield from WEIGHTED_BY.values()
 
 
-def _check_way(option: str, given: str, ways: Sequence[str]) -> None:
-    if given not in ways:
-        raise UsageError(f"{option} {given}: no such way", fix=" or ".join(ways))
+def _own_options() -> Mapping[str, Option]:
+    return declared_in(Options, "selection")
 
 
-def _check_settings(settings: Settings) -> None:
-    if settings.bins < 1:
-        raise UsageError("--bins must be at least 1", fix="10 is what the literature uses")
-    for name, ways in _WAYS.items():
-        _check_way(f"--{name.replace('_', '-')}", getattr(settings, name), ways)
-    if not 0 < settings.pass_score <= 1:
-        raise UsageError(
-            f"--pass-score {settings.pass_score:g}: not above 0 and at most 1",
-            fix="1 asks for every expected behavior, 0.5 for half of them",
-        )
-    if not (isfinite(settings.latency_budget_ms) and settings.latency_budget_ms > 0):
-        raise UsageError(
-            f"--latency-budget {settings.latency_budget_ms:g}: not a time",
-            fix="milliseconds above 0, for example 5000",
-        )
-    if not settings.semantic_model:
-        raise UsageError(
-            "--semantic-model: an empty name", fix="a model's name, its folder, or lexical"
-        )
-    if settings.semantic_cache is not None:
-        check_folder(Path(settings.semantic_cache), "--semantic-cache")
-    if not 0 <= settings.success_threshold <= 1:
-        raise UsageError(
-            f"--success-threshold {settings.success_threshold:g}: outside [0, 1]",
-            fix="0.8 is the default; FILE:0.5 is the median similarity of the pairs in FILE",
-        )
-    weights = (settings.pass_weight, settings.impl_weight)
-    if not all(isfinite(weight) and weight >= 0 for weight in weights) or not sum(weights):
-        raise UsageError(
-            "--pass-weight and --impl-weight must not be negative, nor both 0",
-            fix="0.5 and 0.5 count both alike",
-        )
+def options_of(command: str) -> dict[str, Option]:
+    """Return the declared options of a command, by their Python keywords."""
+    every = (*_own_options().values(), *metric_options().values())
+    return {each.keyword: each for each in every if command in each.commands}

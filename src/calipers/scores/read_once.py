@@ -66,7 +66,7 @@ def read_once(
     plan = _join([plan_for(sources, options) for options in asked], by_if_few)
     plan = replace(plan, kept=together.kept, sampled=together.columns)
     first = asked[0]
-    wanted = Wanted(plan.fields, first.renames, keys=plan.regrouped_by)
+    wanted = Wanted(plan.fields, first.map, keys=plan.regrouped_by)
     with (
         open_sinks(
             samples=None,

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from calipers.scores.tier_results import Bounded, FlakyTask, Frontier, OnFrontier, PerTask, Tiers
 from calipers.statistics.correction import Corrected
-from calipers.support.errors import EXIT_INCOMPLETE, EXIT_PASS, need_extra
+from calipers.support.errors import EXIT_INCOMPLETE, EXIT_PASS, NotFoundError, nearest, need_extra
 from calipers.support.strict_json import finite_json, strict_json
+from calipers.support.tabular import Tabular
 from calipers.support.version import __version__
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ __all__ = [
 
 SCHEMA = "calipers.score/1"
 ALL_FAILED = "every call failed"
+_NAMED_GROUPS = 6  # in a message
 
 Number = int | float  # a count that is read back stays whole
 
@@ -159,6 +161,18 @@ class Group:
             )
         return None
 
+    def __getitem__(self, metric: str) -> Measured:
+        """Return a metric's value in this group.
+
+        Raises:
+            NotFoundError: It was not measured.
+        """
+        if metric not in self.metrics:
+            raise NotFoundError(
+                f"no metric {metric!r} was measured", fix=nearest(str(metric), self.metrics)
+            )
+        return self.metrics[metric]
+
     def to_dict(self) -> dict[str, Any]:
         """The contract's JSON of one group."""
         tiers = {
@@ -214,7 +228,7 @@ class Input:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Score:
+class Score(Tabular):
     """Everything `calipers score` measured. Prints as a table, shows as HTML in a notebook."""
 
     groups: tuple[Group, ...]
@@ -236,6 +250,50 @@ class Score:
     def exit_code(self) -> int:
         """What the command line gives back: 3 when there was nothing to measure."""
         return EXIT_PASS if self.records else EXIT_INCOMPLETE
+
+    def __getitem__(self, metric: str) -> Measured:
+        """Return a metric's value, where there is one group: `score["accuracy"].value`.
+
+        Raises:
+            NotFoundError: There are several groups, or the metric was not measured.
+        """
+        if len(self.groups) != 1:
+            raise NotFoundError(
+                f"{metric}: the score has {len(self.groups)} groups{self._named()}",
+                fix=f"choose one: score.group({self._example()})[{metric!r}]",
+            )
+        return self.groups[0][metric]
+
+    def group(self, **by: Any) -> Group:
+        """Return the one group of the fields named: `score.group(model="m0")`.
+
+        Raises:
+            NotFoundError: No group has these values, or several have them.
+        """
+        missing = object()
+        found = [
+            group
+            for group in self.groups
+            if all(group.by.get(name, missing) == value for name, value in by.items())
+        ]
+        if len(found) != 1:
+            asked = ", ".join(f"{name}={value!r}" for name, value in by.items())
+            what = "no group has" if not found else f"{len(found)} groups have"
+            raise NotFoundError(
+                f"group({asked}): {what} these values{self._named()}",
+                fix=f"for example score.group({self._example()})",
+            )
+        return found[0]
+
+    def _named(self) -> str:
+        """Return the groups in words, the first of them."""
+        some = [", ".join(f"{k}={v!r}" for k, v in group.by.items()) for group in self.groups]
+        more = "; …" if len(some) > _NAMED_GROUPS else ""
+        return f": {'; '.join(some[:_NAMED_GROUPS])}{more}" if some and some[0] else ""
+
+    def _example(self) -> str:
+        first = self.groups[0].by if self.groups else {}
+        return ", ".join(f"{name}={value!r}" for name, value in first.items())
 
     def to_dict(self) -> dict[str, Any]:
         """The contract's JSON, as Python values."""

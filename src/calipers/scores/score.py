@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -97,14 +97,9 @@ def plan_for(sources: Sequence[Source], options: Options) -> Plan:
 
 def _settings(options: Options) -> dict[str, Any]:
     """All that was chosen, as the output names it."""
-    chosen = options.settings
     calibrations = list(dict.fromkeys(each.source for each in options.calibrations))
     return {
-        **asdict(chosen),
-        "prices": chosen.prices and chosen.prices.source,
-        "case_weights": chosen.case_weights and chosen.case_weights.to_dict(),
-        "optimal_tools": chosen.optimal_tools and chosen.optimal_tools.source,
-        "weights": chosen.weights and chosen.weights.to_dict(),
+        **options.settings.to_dict(),
         "confidence": options.confidence,
         "cluster": options.cluster,
         "resamples": options.resamples,
@@ -115,7 +110,7 @@ def _settings(options: Options) -> dict[str, Any]:
 
 def _seen(sources: Sequence[Source], options: Options) -> frozenset[str]:
     columns = {column for source in sources for column in source.columns()}
-    ours = (name for name, theirs in options.renames.items() if theirs in columns)
+    ours = (name for name, theirs in options.map.items() if theirs in columns)
     return frozenset((*columns, *ours, *derivable_from(columns)))
 
 
@@ -132,7 +127,7 @@ def run_engine(
         from calipers.engines.spark import run  # noqa: PLC0415 (an extra)
     else:
         from calipers.engines.polars import run  # noqa: PLC0415 (only the engine in use)
-    wanted = Wanted(plan.fields, options.renames, keys=plan.by)
+    wanted = Wanted(plan.fields, options.map, keys=plan.by)
     with open_sinks(
         samples=options.per_sample,
         tasks=None if tasks is None else tasks.add,
@@ -147,21 +142,21 @@ def run_engine(
 def _check(outcome: Outcome, plan: Plan, sources: Sequence[Source], options: Options) -> None:
     """Raise where the records lack what the options name."""
     if any(reading.rows for reading in outcome.readings):
-        check_fields(outcome.present, plan, sources, options.renames)
+        check_fields(outcome.present, plan, sources, options.map)
     _check_ids(outcome, sources, options)
 
 
 def check_fields(
-    present: Collection[str], plan: Plan, sources: Sequence[Source], renames: Mapping[str, str]
+    present: Collection[str], plan: Plan, sources: Sequence[Source], field_map: Mapping[str, str]
 ) -> None:
-    """A field to group by or to rename that no record has is a mistake, not an empty group."""
+    """A field to group by or to map that no record has is a mistake, not an empty group."""
     asked = {name: f"--by {name}" for name in plan.by}
     asked |= {} if plan.cluster is None else {plan.cluster: f"--cluster {plan.cluster}"}
-    asked |= {name: f"--map {name}={theirs}" for name, theirs in renames.items()}
+    asked |= {name: f"--map {name}={theirs}" for name, theirs in field_map.items()}
     for name, option in asked.items():
         if name in plan.watched and name not in present:
             columns = {column for source in sources for column in source.columns()}
-            theirs = renames.get(name, name)
+            theirs = field_map.get(name, name)
             raise UsageError(
                 f"{option}: no record has a value in {theirs}", fix=nearest(theirs, columns)
             )

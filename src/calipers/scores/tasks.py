@@ -66,7 +66,7 @@ def read_tasks(
     sources = open_sources(data)
     plan = plan_for(sources, options)
     columns = list(dict.fromkeys((*plan.schema, "id", *keep)))
-    wanted = Wanted(tuple(dict.fromkeys((*plan.fields, *keep))), options.renames)
+    wanted = Wanted(tuple(dict.fromkeys((*plan.fields, *keep))), options.map)
     empty = {**dict.fromkeys(keep, pl.Null()), **plan.schema, "id": pl.String()}
     frames = [pl.DataFrame(schema=empty)]
     skipped = 0

@@ -78,13 +78,11 @@ def _similarities(path: str, options: Options) -> tuple[pl.Series, str | None]:
     columns = (output_similarity.name, semantic_reason.name)
     found = [pl.DataFrame(schema={name: pl.Null() for name in columns})]
     for source in open_sources(path):
-        renames = _renames(source, options.renames)
-        asked = Options(
-            metrics=(output_similarity.name,), renames=renames, settings=options.settings
-        )
+        field_map = _names_in(source, options.map)
+        asked = Options(metrics=(output_similarity.name,), map=field_map, settings=options.settings)
         plan = asked.plan()
         for batch in measured_batches(
-            source.chunks(Wanted(plan.fields, renames)), plan, columns=columns
+            source.chunks(Wanted(plan.fields, field_map)), plan, columns=columns
         ):
             if batch.bad:
                 raise batch.bad[0].error()
@@ -94,10 +92,10 @@ def _similarities(path: str, options: Options) -> tuple[pl.Series, str | None]:
     return rows[output_similarity.name].cast(pl.Float64), reason[0] if len(reason) else None
 
 
-def _renames(source: Source, renames: Mapping[str, str]) -> dict[str, str]:
+def _names_in(source: Source, field_map: Mapping[str, str]) -> dict[str, str]:
     """How the file names the two texts: as the records do, or as pairs of reviews do."""
     columns = source.columns()
-    asked = {name: renames.get(name, name) for name in ("answer", "reference")}
+    asked = {name: field_map.get(name, name) for name in ("answer", "reference")}
     for names in (asked, *PAIRS):
         if all(theirs in columns for theirs in names.values()):
             return dict(names)

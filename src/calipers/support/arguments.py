@@ -2,20 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import wraps
 from pathlib import Path
+from typing import ParamSpec, TypeVar
+
+from calipers.support.errors import ArgumentTypeError
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+RENAMED = {"rename": "map", "renames": "map"}  # keywords of earlier versions
+
+
+def refuse_renamed(function: Callable[P, R]) -> Callable[P, R]:
+    """Let a function name the present keyword to whoever uses that of an earlier version."""
+
+    @wraps(function)
+    def call(*args: P.args, **options: P.kwargs) -> R:
+        for keyword in RENAMED.keys() & options.keys():
+            raise ArgumentTypeError(
+                f"{function.__name__}() has no option {keyword}",
+                fix=f"it is called {RENAMED[keyword]} now",
+            )
+        return function(*args, **options)
+
+    return call
 
 
 def names(fields: str | Sequence[str]) -> tuple[str, ...]:
-    """One name, or several."""
-    return (fields,) if isinstance(fields, str) else tuple(fields)
+    """Return one name, or several, as a tuple.
+
+    Raises:
+        ArgumentTypeError: It is neither.
+    """
+    found = [fields] if isinstance(fields, str) else fields
+    if not isinstance(found, list | tuple) or not all(isinstance(each, str) for each in found):
+        raise ArgumentTypeError(
+            f"{fields!r}: expected a name or a list of names, not {type(fields).__name__}",
+            fix='for example ["human", "judge"]',
+        )
+    return tuple(found)
 
 
 def path_of(path: str | Path | None) -> Path | None:
-    """A path, however it was written."""
+    """Return a path, however it was written."""
     return None if path is None else Path(path)
 
 
 def no_progress(share: float) -> None:
-    """Nobody is looking."""
+    """Do nothing: nobody is looking."""
     del share

@@ -38,6 +38,14 @@ class UsageError(CalipersError):
     """An option, a name or a combination that makes no sense."""
 
 
+class ArgumentTypeError(UsageError, TypeError):
+    """An argument of another type than the function takes."""
+
+
+class NotFoundError(UsageError, KeyError):
+    """A name that is not among those there are."""
+
+
 class DataError(CalipersError):
     """A record that cannot be read: the message names file, row and field."""
 
@@ -65,7 +73,7 @@ def check_confidence(confidence: float) -> None:
     """Refuse what is no level of confidence."""
     if not 0 < confidence < 1:
         raise UsageError(
-            f"--confidence {confidence:g}: not between 0 and 1", fix="for example 0.95"
+            f"--confidence {confidence:g}: must be above 0 and below 1", fix="for example 0.95"
         )
 
 

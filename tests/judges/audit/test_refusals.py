@@ -117,7 +117,7 @@ def test_options_that_fit_no_record_are_mistakes(panel: Path, tmp_path: Path) ->
     assert "--cluster repo: no record" in refused("audit", panel, "--cluster", "repo")
     assert "--map id=key: no record" in refused("audit", panel, "--map", "id=key")
     assert "--map name=…" in refused("audit", panel, "--map", "name=key")
-    assert "not between 0 and 1" in refused("audit", panel, "--confidence", "95")
+    assert "must be above 0 and below 1" in refused("audit", panel, "--confidence", "95")
     assert "--worst -1: negative" in refused("audit", panel, "--worst", "-1")
     assert "No such file" in refused("audit", panel, "--weights", tmp_path / "none.yaml")
     some = write_lines(

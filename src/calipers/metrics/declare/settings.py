@@ -1,38 +1,223 @@
-"""What a user can choose about how metrics are computed."""
+"""The options of metrics: how they are computed. Each is declared here, and only here.
 
-from __future__ import annotations
+A field's type, default, help and bounds make it an option of every command that measures, a
+keyword in Python, and a key of `metric_settings:` in suites and policies (`support/options.py`).
+"""
 
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
-from calipers.metrics.agents.weights import AgentWeights
-from calipers.metrics.cost.prices import Prices
-from calipers.metrics.scenarios.case_weights import CaseWeights
-from calipers.metrics.traces.graphs import OptimalTools
+from calipers.support.errors import UsageError
+from calipers.support.options import Option, declared_in, option
+
+if TYPE_CHECKING:
+    from calipers.metrics.agents.weights import AgentWeights
+    from calipers.metrics.cost.prices import Prices
+    from calipers.metrics.scenarios.case_weights import CaseWeights
+    from calipers.metrics.traces.graphs import OptimalTools
+
+MEASURING = ("score", "gate", "compare", "report", "explain", "power")
+
+_COMPOSITE = ("composite_score",)
+_AGENTS = ("agent_composite",)
+_SEMANTIC = ("semantic_similarity", "output_similarity", "task_success", "agent_composite")
+
+
+def _read_prices(path: str | Path) -> "Prices":
+    from calipers.metrics.cost.prices import read_prices  # noqa: PLC0415 (loads Polars)
+
+    return read_prices(path)
+
+
+def _read_tools(path: str | Path) -> "OptimalTools":
+    from calipers.metrics.traces.graphs import read_optimal_tools  # noqa: PLC0415 (loads Polars)
+
+    return read_optimal_tools(path)
+
+
+def _read_weights(path: str | Path) -> "AgentWeights":
+    from calipers.metrics.agents.weights import read_weights  # noqa: PLC0415 (loads Polars)
+
+    return read_weights(path)
+
+
+def _read_case_weights(given: Any) -> "CaseWeights":
+    from calipers.metrics.scenarios.case_weights import read_case_weights  # noqa: PLC0415
+
+    return read_case_weights(given)
+
+
+def _read_cache_folder(path: Path) -> str:
+    from calipers.records.sinks import check_folder  # noqa: PLC0415 (loads Polars)
+
+    check_folder(path, "--semantic-cache")
+    return str(path)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """Each choice with its default; the output names them all."""
 
-    normalize: Literal["numeric", "text"] = "numeric"
-    bins: int = 10
-    tokenizer: str = "whitespace"
-    pass_weight: float = 0.5
-    impl_weight: float = 0.5
-    prices: Prices | None = None
-    judge_cost: Literal["apart", "included"] = "apart"
-    errors: Literal["exclude", "fail"] = "exclude"  # failed calls: in no metric, or failures
-    pass_score: float = 1.0  # of a scenario, from which on it passed
-    positive: str | None = None  # the label that counts as positive
-    latency_budget_ms: float = 5000.0
-    case_weights: CaseWeights | None = None
-    optimal_tools: OptimalTools | None = None
-    start: str | None = None  # of the way through the tools; else the first call's tool
-    goal: str | None = None  # else the last call's
-    weights: AgentWeights | None = None  # of the parts of the agents' composite; else P's
-    semantic_model: str = "distilbert-base-uncased"
-    semantic_cache: str | None = None  # a folder; it saves time and changes no number
-    missing: Literal["zero", "renormalize"] = "zero"  # what a null part does to what it is part of
-    success_threshold: float = 0.8
+    normalize: Literal["numeric", "text"] = option(
+        "numeric",
+        "Compare numbers by value (18.0 = 18), or answers as text.",
+        metrics=("accuracy", "mode_accuracy", "answer_entropy", "stability"),
+    )
+    bins: int = option(
+        10,
+        "Number of bins of the ECE.",
+        metavar="K",
+        at_least=1,
+        fix="10 is what the literature uses",
+        metrics=("ece",),
+    )
+    tokenizer: str = option(
+        "whitespace",
+        "Tokenizer: whitespace, a tokenizer.json file, or a name on the hub.",
+        metavar="NAME",
+        relative="if there",
+        metrics=("cot_tokens_mean",),
+    )
+    pass_weight: float = option(
+        0.5, "Weight of passing in composite_score.", at_least=0, metrics=_COMPOSITE
+    )
+    impl_weight: float = option(
+        0.5, "Weight of impl_rate in composite_score.", at_least=0, metrics=_COMPOSITE
+    )
+    prices: "Prices | None" = option(
+        None,
+        "Prices, YAML or JSON: {MODEL: {input: 3, output: 15}}, USD per million tokens.",
+        read=_read_prices,
+        metrics=("cost_usd", "cost_of_pass"),
+    )
+    judge_cost: Literal["apart", "included"] = option(
+        "apart",
+        "Cost of judging: apart as a metric of its own, or included in cost_usd.",
+        metrics=("cost_usd", "cost_of_pass"),
+    )
+    errors: Literal["exclude", "fail"] = option(
+        "exclude", "Failed calls: exclude them from every metric, or count them as failures."
+    )
+    pass_score: float = option(
+        1.0,
+        "Lowest score at which a scenario passes, where the records do not say.",
+        metavar="S",
+        above=0,
+        at_most=1,
+        fix="1 asks for every expected behavior, 0.5 for half of them",
+        metrics=("pass_rate", "weighted_pass_rate", "safety_rate", "final_score"),
+    )
+    positive: str | None = option(
+        None,
+        "The positive label, for precision and recall.",
+        metavar="LABEL",
+        metrics=("precision", "recall"),
+    )
+    latency_budget_ms: float = option(
+        5000.0,
+        "The p95 latency from which final_score gives nothing for speed.",
+        flag="--latency-budget",
+        metavar="MS",
+        above=0,
+        fix="milliseconds above 0, for example 5000",
+        metrics=("final_score",),
+    )
+    case_weights: "CaseWeights | None" = option(
+        None,
+        "Weights of scenarios, YAML or JSON: {by_category: {adversarial: 2}, by_capability: {}}.",
+        kind="any",
+        metavar="FILE",
+        relative="always",
+        python="CaseWeights | Mapping[str, Any] | str | Path | None",
+        schema={"type": ["object", "string"]},
+        read=_read_case_weights,
+        metrics=("weighted_pass_rate",),
+    )
+    optimal_tools: "OptimalTools | None" = option(
+        None,
+        "The best tool for each context, YAML or JSON: {CONTEXT: TOOL, '*': TOOL}.",
+        read=_read_tools,
+        metrics=("tool_selection_accuracy",),
+    )
+    start: str | None = option(
+        None,
+        "Tool at which the path starts; by default that of the first call.",
+        metavar="TOOL",
+        metrics=("path_convergence",),
+    )
+    goal: str | None = option(
+        None,
+        "Tool at which the path ends; by default that of the last call.",
+        metavar="TOOL",
+        metrics=("path_convergence",),
+    )
+    weights: "AgentWeights | None" = option(
+        None,
+        "Weights of the parts of agent_composite, YAML or JSON: {task_success: 0.5, …}.",
+        read=_read_weights,
+        metrics=_AGENTS,
+    )
+    semantic_model: str = option(
+        "distilbert-base-uncased",
+        "Model that compares meanings; `lexical` is a stand-in that matches words.",
+        metavar="NAME|FOLDER",
+        relative="if there",
+        fix="a model's name, its folder, or lexical",
+        metrics=_SEMANTIC,
+    )
+    semantic_cache: str | None = option(
+        None,
+        "Cache the model's scores in FOLDER, so that each pair of texts is scored only once.",
+        kind="path",
+        metavar="FOLDER",
+        read=_read_cache_folder,
+        metrics=_SEMANTIC,
+    )
+    missing: Literal["zero", "renormalize"] = option(
+        "zero",
+        "A missing part of a composite counts as 0, or its weight goes to the other parts.",
+        metrics=("output_similarity", "task_success", "agent_composite"),
+    )
+    success_threshold: float = option(
+        0.8,
+        "Output similarity of a success, or FILE:Q, the Q-quantile of its pairs.",
+        kind="any",
+        metavar="NUMBER|FILE:Q",
+        relative="always",
+        python="float | str",
+        schema={"type": ["number", "string"]},
+        metrics=("task_success", "agent_composite"),
+    )
     threshold_from: str | None = None  # where the threshold comes from, if it was measured
+
+    def __post_init__(self) -> None:
+        for each in metric_options().values():
+            if each.kind in ("whole", "number", "choice", "text"):
+                each.check(getattr(self, each.name))
+        if not 0 <= self.success_threshold <= 1:
+            raise UsageError(
+                f"--success-threshold {self.success_threshold:g}: outside [0, 1]",
+                fix="0.8 is the default; FILE:0.5 is the median similarity of the pairs in FILE",
+            )
+        if not self.pass_weight + self.impl_weight:
+            raise UsageError(
+                "--pass-weight and --impl-weight must not both be 0",
+                fix="0.5 and 0.5 count both alike",
+            )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the settings as the output names them: files by their paths, tables whole."""
+        return {each.name: _echo(getattr(self, each.name)) for each in fields(self)}
+
+
+def _echo(value: Any) -> Any:
+    if hasattr(value, "to_dict"):
+        return value.to_dict()
+    return getattr(value, "source", value)
+
+
+def metric_options() -> Mapping[str, Option]:
+    """Return the options of metrics, by the names of their fields in `Settings`."""
+    return declared_in(Settings, "metrics", MEASURING)

@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from math import isfinite
+from pathlib import Path
 from typing import Any
 
-from calipers.support.errors import UsageError
+from calipers.support.config.files import read_config
+from calipers.support.errors import ArgumentTypeError, UsageError, nearest
+
+_EXAMPLE = "for example by_category: {adversarial: 2}"
 
 
 class Weights(Mapping[str, float]):
@@ -70,3 +74,26 @@ class CaseWeights:
     def to_dict(self) -> dict[str, dict[str, float]]:
         """As a policy file has them."""
         return {"by_category": dict(self.by_category), "by_capability": dict(self.by_capability)}
+
+
+def read_case_weights(given: Any) -> CaseWeights:
+    """Return the weights of scenarios that a YAML or JSON file, or a mapping, holds.
+
+    Raises:
+        UsageError: A key is not known, or a weight is no number from 0 on.
+    """
+    if isinstance(given, CaseWeights):
+        return given
+    is_file = isinstance(given, str | Path)
+    source = str(given) if is_file else "case_weights"
+    table = read_config(given, example=_EXAMPLE).value if is_file else given
+    if not isinstance(table, Mapping):
+        raise ArgumentTypeError(f"{source}: not a mapping", fix=_EXAMPLE)
+    known = ("by_category", "by_capability")
+    for name in table:
+        if name not in known:
+            raise UsageError(
+                f"{source}: {name} is not a known key",
+                fix=nearest(str(name), known),
+            )
+    return CaseWeights(**table)

@@ -1,0 +1,37 @@
+"""The metric settings that a run was measured by, so that its pages show the same numbers."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+
+from calipers.metrics.declare.settings import Settings
+from calipers.records.result_folder import MANIFEST
+
+_NEEDS_A_MODEL = "success_threshold"  # of what no page shows
+
+
+def read_run_settings(folder: Path | None) -> Settings:
+    """Return the metric settings of a result folder; the defaults where it is none.
+
+    Raises:
+        CalipersError: A file that they name is gone, or can no longer be read.
+    """
+    if folder is None:
+        return Settings()
+    try:
+        changed = (folder / MANIFEST).stat().st_mtime_ns
+    except OSError:
+        return Settings()
+    return _read(folder, changed)
+
+
+@lru_cache(maxsize=10_000)
+def _read(folder: Path, changed: int) -> Settings:
+    del changed
+    from calipers.scores.choices import Layer, options_from, run_layers  # noqa: PLC0415 (loads Polars)
+
+    return options_from(
+        Layer(each.source, {k: v for k, v in each.values.items() if k != _NEEDS_A_MODEL})
+        for each in run_layers(folder)
+    ).settings

@@ -1,0 +1,131 @@
+"""Pages made from the declared options: docs/options.md, and the types of Python keywords.
+
+`make options` writes both anew; tests fail where they are stale.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from calipers.metrics.declare.settings import metric_options
+from calipers.scores.options import options_of
+from calipers.support.options import GROUPS, Option
+
+FUNCTIONS = ("score", "gate", "compare", "report", "explain", "power", "audit")
+_TYPES = {
+    "whole": "int",
+    "number": "float",
+    "flag": "bool",
+    "text": "str",
+    "path": "str | Path",
+    "texts": "str | Sequence[str]",
+    "paths": "str | Path | Sequence[str | Path]",
+    "map": "Mapping[str, str] | None",
+    "any": "Any",
+}
+_HEAD = """\
+# Made from the declared options: make options
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, TypedDict
+
+from calipers.metrics.scenarios.case_weights import CaseWeights
+from calipers.scores.choices import PolicyLike
+"""
+_INTRO = """\
+# Options
+
+Made from the declarations in the code, which the command line and the Python keywords are made from
+as well (`make options` writes this page anew). An option has the same name, default and bounds
+everywhere: `--pass-score 0.8`, `cal.score(records, pass_score=0.8)`, and for options of metrics
+also `metric_settings: {pass_score: 0.8}` in a suite or a policy.
+"""
+_SETTINGS = """\
+These may stand in the block `metric_settings:` of a suite or a policy, under the name of the flag
+with `_` or `-`. Paths there are relative to the file. `run`, `gate`, `report` and `view` measure by
+them; so do `score` and `explain` with `--policy`, or on the records of a run. A policy takes
+precedence over a suite, and a flag or keyword over both; a note says where that changes a value.
+"""
+
+
+def options_page() -> str:
+    """Return docs/options.md."""
+    return "\n".join(_page())
+
+
+def _page() -> Iterator[str]:
+    every = {
+        each.keyword: each for name in (*FUNCTIONS, "convert") for each in options_of(name).values()
+    }
+    yield _INTRO
+    for group, title in GROUPS.items():
+        yield f"## {title}\n"
+        if group == "metrics":
+            yield _SETTINGS
+        yield "| option | Python | default | what it does | of |"
+        yield "|---|---|---|---|---|"
+        yield from (_row(each) for each in every.values() if each.group == group)
+        yield ""
+
+
+def _row(option: Option) -> str:
+    metavar = f" {option.metavar}" if option.metavar else ""
+    shown = f"{'|'.join(option.choices)}" if option.choices else metavar.strip()
+    flag = f"`{option.flag}{f' {shown}' if shown else ''}`".replace("|", "\\|")
+    text = option.help.replace("|", "\\|")
+    cells = (f"`{option.keyword}`", _default(option), text + _bounds(option), _of(option))
+    return f"| {flag} | {' | '.join(cells)} |"
+
+
+def _default(option: Option) -> str:
+    if option.defaults:
+        return ", ".join(f"`{value}` ({command})" for command, value in option.defaults.items())
+    is_none = option.default is None or option.default in ((), {})
+    return "" if is_none else f"`{option.default}`"
+
+
+def _bounds(option: Option) -> str:
+    said = " and ".join(f"{text} {bound:g}" for text, bound in option.bounds().items())
+    return f" Must be {said}." if said else ""
+
+
+def _of(option: Option) -> str:
+    if option.group == "metrics":
+        return ", ".join(f"`{name}`" for name in option.metrics) or "all metrics"
+    return ", ".join(option.commands)
+
+
+def keywords_stub() -> str:
+    """Return src/calipers/scores/keywords.pyi, by which editors and mypy know the keywords."""
+    return "\n".join((_HEAD, *_classes()))
+
+
+def _classes() -> Iterator[str]:
+    metrics = metric_options().values()
+    yield from _class("MetricOptions", "TypedDict", list(metrics))
+    for name in FUNCTIONS:
+        known = options_of(name).values()
+        has_metrics = any(each.group == "metrics" and each in metrics for each in known)
+        own = [each for each in known if each not in metrics]
+        yield from _class(
+            f"{name.capitalize()}Options", "MetricOptions" if has_metrics else "TypedDict", own
+        )
+
+
+def _class(name: str, base: str, options: list[Option]) -> Iterator[str]:
+    yield f"class {name}({base}, total=False):"
+    yield from (f"    {each.keyword}: {_type(each)}" for each in options)
+    yield ""
+
+
+def _type(option: Option) -> str:
+    choices = ", ".join(f'"{each}"' for each in option.choices)
+    found = option.python or (f"Literal[{choices}]" if choices else _TYPES[option.kind])
+    return found if option.default is not None or "None" in found else f"{found} | None"
+
+
+if __name__ == "__main__":
+    for path, text in zip(sys.argv[1:], (options_page(), keywords_stub()), strict=True):
+        Path(path).write_text(text, encoding="utf-8")

@@ -1,0 +1,92 @@
+"""A Python function as a suite of its own: what `calipers.run(function, tasks=[…])` runs."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from calipers.runs.preparing import Prepared, prepare
+from calipers.runs.suite import EXAMPLE, Suite
+from calipers.support.config.files import ConfigFile
+from calipers.support.errors import ArgumentTypeError, UsageError
+
+_TASKS, _POLICY = "tasks.jsonl", "policy.json"
+_KEPT: list[TemporaryDirectory[str]] = []  # as long as this process runs
+
+
+def new_folder() -> Path:
+    """Return a folder that is removed when Python ends."""
+    _KEPT.append(TemporaryDirectory(prefix="calipers-run-"))
+    return Path(_KEPT[-1].name)
+
+
+def prepare_function(
+    function: Callable[[Any], Any], tasks: Any, policy: Any, **settings: Any
+) -> Prepared:
+    """Return a function as a suite that has been checked.
+
+    Args:
+        function: What is called with each task, or with its `input` where it takes a text.
+        tasks: A file, or a list of records or of inputs.
+        policy: A policy file, the same as a mapping, or None.
+        settings: Keys of a suite: name, runs, prompt, answer, judges, metric_settings, …
+
+    Raises:
+        ArgumentTypeError: The tasks or the policy are of another type.
+        UsageError: A setting is not one of a suite, or has a wrong value.
+    """
+    base = new_folder()
+    name = getattr(function, "__name__", "")
+    name = name if name.isidentifier() else "function"
+    (base / f"{name}.py").write_text(_source_of(function), encoding="utf-8")
+    found = {
+        "name": name,
+        **settings,
+        "data": _tasks_file(tasks, base),
+        "systems": [{"name": name, "python": f"{name}.py:{name}"}],
+        **({} if policy is None else {"policy": _policy_file(policy, base)}),
+    }
+    suite = Suite.of(ConfigFile(f"run({name})", found), example=EXAMPLE)
+    return prepare(suite, base, functions={name: function})
+
+
+def _source_of(function: Callable[[Any], Any]) -> str:
+    """Return what tells this function from a changed one: its source, or else its code."""
+    try:
+        return inspect.getsource(function)
+    except (OSError, TypeError):  # typed into a prompt, or no plain function
+        code = getattr(function, "__code__", None)
+        return f"# {getattr(code, 'co_code', b'').hex()} {getattr(code, 'co_consts', ())}\n"
+
+
+def _tasks_file(tasks: Any, base: Path) -> str:
+    if isinstance(tasks, str | Path):
+        return str(Path(tasks).resolve())
+    if not isinstance(tasks, list | tuple):
+        raise ArgumentTypeError(
+            f"tasks: expected a file or a list of records, not {type(tasks).__name__}",
+            fix='for example tasks=[{"id": "q1", "input": "2 + 2", "target": "4"}]',
+        )
+    records = [{"input": each} if isinstance(each, str) else each for each in tasks]
+    try:
+        lines = [json.dumps(each, allow_nan=False) for each in records]
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"tasks: {error}", fix="a task is a dict of JSON values") from error
+    (base / _TASKS).write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return _TASKS
+
+
+def _policy_file(policy: Any, base: Path) -> str:
+    if isinstance(policy, str | Path):
+        return str(Path(policy).resolve())
+    if not isinstance(policy, Mapping):
+        raise ArgumentTypeError(
+            f"policy={policy!r}: expected a file or a mapping, not {type(policy).__name__}",
+            fix='for example policy={"thresholds": {"blocking": {"accuracy": 90}}}',
+        )
+    (base / _POLICY).write_text(json.dumps(policy, default=str), encoding="utf-8")
+    return _POLICY

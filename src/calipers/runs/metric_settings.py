@@ -1,0 +1,58 @@
+"""The metric settings of a run: those of its suite, and those of its policy, which win."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from calipers.metrics.declare.settings import metric_options
+from calipers.runs.suite import Suite
+from calipers.scores.choices import (
+    POLICY,
+    SUITE,
+    Layer,
+    is_path,
+    locate,
+    options_from,
+    policy_layer,
+)
+from calipers.scores.options import Options
+
+STORED = "metric_settings"  # the key of the manifest
+
+
+def suite_options(suite: Suite, base: Path, **plain: Any) -> Options:
+    """Return the options that a suite is measured by.
+
+    Args:
+        suite: The suite.
+        base: Its folder, which its paths are relative to.
+        plain: Further fields of the options.
+    """
+    return options_from(_layers(suite, base).values(), **plain)
+
+
+def settings_to_store(suite: Suite, base: Path, folder: Path) -> dict[str, dict[str, Any]]:
+    """Return what the manifest keeps, so that others measure the records of the folder alike.
+
+    Paths are relative to the result folder.
+    """
+    layers = _layers(suite, base)
+    return {kind: _relative(layer.values, folder) for kind, layer in layers.items()}
+
+
+def _layers(suite: Suite, base: Path) -> dict[str, Layer]:
+    found = {SUITE: Layer("the suite", locate(suite.metric_settings, base))}
+    if suite.policy is not None:
+        found[POLICY] = policy_layer(base / suite.policy)
+    return found
+
+
+def _relative(values: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    known = metric_options()
+    return {
+        name: os.path.relpath(value, folder) if is_path(known[name], value, Path()) else value
+        for name, value in values.items()
+    }

@@ -1,0 +1,107 @@
+# Made from the declared options: make options
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, TypedDict
+
+from calipers.metrics.scenarios.case_weights import CaseWeights
+from calipers.scores.choices import PolicyLike
+
+class MetricOptions(TypedDict, total=False):
+    normalize: Literal["numeric", "text"]
+    bins: int
+    tokenizer: str
+    pass_weight: float
+    impl_weight: float
+    prices: str | Path | None
+    judge_cost: Literal["apart", "included"]
+    errors: Literal["exclude", "fail"]
+    pass_score: float
+    positive: str | None
+    latency_budget_ms: float
+    case_weights: CaseWeights | Mapping[str, Any] | str | Path | None
+    optimal_tools: str | Path | None
+    start: str | None
+    goal: str | None
+    weights: str | Path | None
+    semantic_model: str
+    semantic_cache: str | Path | None
+    missing: Literal["zero", "renormalize"]
+    success_threshold: float | str
+
+class ScoreOptions(MetricOptions, total=False):
+    by: str | Sequence[str]
+    metrics: str | Sequence[str]
+    map: Mapping[str, str] | None
+    profile: str | None
+    policy: PolicyLike | None
+    on_bad: Literal["stop", "skip"]
+    bad_rows: str | Path | None
+    engine: str
+    hash_inputs: bool
+    baseline: str
+    confidence: float
+    cluster: str | None
+    resamples: int
+    seed: int
+    tasks: Literal["sampled", "fixed"]
+    weight: Literal["task", "row"] | None
+    calibration: str | Path | Sequence[str | Path]
+    per_sample: str | Path | None
+    per_task: str | Path | None
+    figures: str | Path | None
+
+class GateOptions(MetricOptions, total=False):
+    by: str | Sequence[str]
+    map: Mapping[str, str] | None
+    on_bad: Literal["stop", "skip"]
+    engine: str
+    confidence: float
+    cluster: str | None
+    resamples: int
+    seed: int
+
+class CompareOptions(MetricOptions, total=False):
+    by: str | Sequence[str]
+    metrics: str | Sequence[str]
+    map: Mapping[str, str] | None
+    profile: str | None
+    policy: PolicyLike | None
+    on_bad: Literal["stop", "skip"]
+    confidence: float
+    cluster: str | None
+    resamples: int
+    seed: int
+    tasks: Literal["sampled", "fixed"]
+    weight: Literal["task", "row"] | None
+
+class ReportOptions(MetricOptions, total=False):
+    by: str | Sequence[str]
+    map: Mapping[str, str] | None
+    on_bad: Literal["stop", "skip"]
+    baseline: str
+    confidence: float
+    cluster: str | None
+    resamples: int
+    seed: int
+    figures: str | Path | None
+
+class ExplainOptions(MetricOptions, total=False):
+    by: str | Sequence[str]
+    map: Mapping[str, str] | None
+    policy: PolicyLike | None
+    on_bad: Literal["stop", "skip"]
+
+class PowerOptions(MetricOptions, total=False):
+    by: str | Sequence[str]
+    metrics: str | Sequence[str]
+    map: Mapping[str, str] | None
+    policy: PolicyLike | None
+    on_bad: Literal["stop", "skip"]
+
+class AuditOptions(TypedDict, total=False):
+    by: str | Sequence[str]
+    map: Mapping[str, str] | None
+    on_bad: Literal["stop", "skip"]
+    confidence: float
+    cluster: str | None
+    seed: int

@@ -1,0 +1,62 @@
+"""What is measured for the options of a score."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from calipers.engines.plan import Plan
+from calipers.metrics import metric_named, metrics_of
+from calipers.metrics.calibration.confidence import confidence_bin
+from calipers.metrics.cost.tiers import DESCRIBED, MEDIANS, TIER, composite_score
+from calipers.metrics.declare.declaration import Feature
+from calipers.metrics.judged.who import judged_by
+from calipers.metrics.reasoning.tokens import check_tokenizer
+from calipers.metrics.scenarios.weighted import WEIGHTED_BY
+from calipers.metrics.text.semantic_similarity import forget_failures
+from calipers.scores.figure_data import SPREAD
+from calipers.scores.options import Options
+from calipers.support.errors import UsageError
+
+
+def plan_of(options: Options) -> Plan:
+    """Return the plan of what the options ask for.
+
+    Raises:
+        UsageError: A metric, a profile or the tokenizer is not known.
+    """
+    check_tokenizer(options.settings.tokenizer)
+    forget_failures()
+    chosen = [metric_named(name) for name in options.metrics] or metrics_of(options.profile)
+    if not chosen:
+        raise UsageError(
+            f"the profile {options.profile} has no metrics yet", fix="see: calipers metrics"
+        )
+    features = {feature for metric in chosen for feature in metric.features}
+    drawn = options.profile is not None or options.figures is not None or options.for_report
+    tiers = options.profile == "tiers" or (drawn and not options.profile and TIER in options.by)
+    return Plan(
+        tuple(dict.fromkeys(chosen)),
+        tuple(dict.fromkeys(options.by)),
+        options.settings,
+        also_watched=tuple(options.map),
+        only_present=not (options.profile or options.metrics),
+        described=DESCRIBED if tiers else (),
+        medians=MEDIANS if tiers else (),
+        binned=(composite_score,) if tiers else (),
+        widely_binned=tuple(each for each in SPREAD if drawn and each in features),
+        reliability=drawn and confidence_bin in features,
+        per_task=tiers or options.for_report or options.per_task is not None,
+        cluster=options.cluster,
+        confidence=options.confidence,
+        resamples=options.resamples,
+        seed=options.seed,
+        tallied=tuple(_tallied(options)),
+    )
+
+
+def _tallied(options: Options) -> Iterator[Feature]:
+    """Yield what is counted text by text: who judged, and what weights are for."""
+    if options.calibrations or options.who_judged:
+        yield judged_by([each.records for each in options.calibrations or options.licences])
+    if options.settings.case_weights is not None:
+        yield from WEIGHTED_BY.values()

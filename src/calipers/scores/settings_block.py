@@ -1,0 +1,54 @@
+"""The block `metric_settings:` of suites and policies, made from the declared options."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import Field, PlainValidator, WithJsonSchema
+
+from calipers.metrics.declare.settings import metric_options
+from calipers.scores.choices import SettingError, read_metric_settings
+from calipers.support.config.models import refuse
+from calipers.support.options import Option
+
+_TYPES = {"whole": "integer", "number": "number", "flag": "boolean"}
+_BOUNDS = {
+    "minimum": "at_least",
+    "exclusiveMinimum": "above",
+    "maximum": "at_most",
+    "exclusiveMaximum": "below",
+}
+
+
+def _read(given: Any) -> dict[str, Any]:
+    if not isinstance(given, Mapping):
+        refuse("not a mapping of options to values", fix="for example {missing: renormalize}")
+    try:
+        return read_metric_settings(given)
+    except SettingError as error:
+        refuse(error.message, fix=error.fix, at=(error.key,))
+
+
+def _property(option: Option) -> dict[str, Any]:
+    """Return the JSON Schema of an option's value."""
+    if option.choices:
+        kind: Mapping[str, Any] = {"enum": list(option.choices)}
+    else:
+        kind = option.schema or {"type": _TYPES.get(option.kind, "string")}
+    bounds = {key: getattr(option, name) for key, name in _BOUNDS.items()}
+    known = {key: bound for key, bound in bounds.items() if bound is not None}
+    return {**kind, **known, "description": option.help}
+
+
+def _schema() -> dict[str, Any]:
+    properties = {option.key: _property(option) for option in metric_options().values()}
+    return {"type": "object", "properties": properties, "additionalProperties": False}
+
+
+MetricSettings = Annotated[
+    Mapping[str, Any],
+    PlainValidator(_read),
+    WithJsonSchema(_schema()),
+    Field(description="Options of metrics, by their names on the command line."),
+]

@@ -1,0 +1,261 @@
+"""How an option is declared: once, as a field of the dataclass that holds its value.
+
+`bins: int = option(10, "Number of bins of the ECE.", at_least=1)` is all there is to write. The
+command line, the Python keyword, its checks, `metric_settings:` in files, the output's `settings`
+and docs/options.md are made from it. Nothing heavy is imported here: `--help` reads it.
+"""
+
+import operator
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import MISSING, Field, dataclass, field, fields
+from functools import cache
+from math import isfinite
+from numbers import Integral, Real
+from os import PathLike
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Any, Literal, NoReturn, Union, get_args, get_origin
+
+from calipers.support.errors import ArgumentTypeError, UsageError, nearest
+
+Group = Literal["input", "selection", "metrics", "statistics", "output"]
+Kind = Literal["whole", "number", "flag", "text", "choice", "path", "texts", "paths", "map", "any"]
+
+GROUPS: Mapping[str, str] = {
+    "input": "Input",
+    "selection": "Selection",
+    "metrics": "How metrics are computed",
+    "statistics": "Statistics",
+    "output": "Output",
+}
+EXPECTED: Mapping[str, str] = {
+    "whole": "a whole number",
+    "number": "a number",
+    "flag": "True or False",
+    "text": "a text",
+    "choice": "a text",
+    "path": "a path",
+    "texts": "a name or a list of names",
+    "paths": "a path or a list of paths",
+    "map": "a mapping of the record's fields to the data's names",
+}
+_KINDS: Mapping[Any, Kind] = {
+    bool: "flag",
+    int: "whole",
+    float: "number",
+    str: "text",
+    Path: "path",
+    tuple: "texts",
+    Mapping: "map",
+}
+_OPTION = "option"
+_FEW = 3  # choices that are all named where one is mistaken
+_HOLDS: Mapping[str, Callable[[float, float], bool]] = {
+    "at least": operator.ge,
+    "above": operator.gt,
+    "at most": operator.le,
+    "below": operator.lt,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Option:
+    """One declared option; `commands` names those that take it."""
+
+    name: str  # of the field
+    keyword: str  # in Python
+    flag: str  # on the command line
+    help: str
+    default: Any
+    kind: Kind
+    group: Group
+    commands: tuple[str, ...]
+    choices: tuple[str, ...] = ()
+    metavar: str | None = None
+    at_least: float | None = None
+    above: float | None = None
+    at_most: float | None = None
+    below: float | None = None
+    fix: str | None = None  # what to do about a value that is refused
+    python: str | None = None  # the type of the keyword, where the kind does not tell
+    schema: Mapping[str, Any] | None = None  # the JSON Schema, where the kind does not tell
+    relative: Literal["always", "if there"] | None = None  # in a file: to the file's own folder
+    read: Callable[[Any], Any] | None = None  # from what a user gives to the field's value
+    defaults: Mapping[str, Any] | None = None  # of commands that have another one
+    metrics: tuple[str, ...] = ()  # the metrics that it belongs to; none named: all
+
+    @property
+    def key(self) -> str:
+        """The name in `metric_settings:`, as on the command line but with `_`."""
+        return self.flag.removeprefix("--").replace("-", "_")
+
+    def default_of(self, command: str) -> Any:
+        """Return the default that a command has."""
+        return (self.defaults or {}).get(command, self.default)
+
+    def check(self, value: Any) -> Any:
+        """Return a value that a user gave, in the type of its kind.
+
+        Raises:
+            ArgumentTypeError: It is of another type.
+            UsageError: It is none of the choices, or out of bounds.
+        """
+        if value is None and self.default is None:
+            return None
+        try:
+            found = _CHECKS.get(self.kind, _same)(value)
+        except TypeError:
+            raise ArgumentTypeError(
+                f"{self.keyword}={value!r}: expected {EXPECTED[self.kind]}, "
+                f"not {type(value).__name__}",
+                fix=f"{self.flag}: {self.help}",
+            ) from None
+        if (problem := self.problem(found)) is not None:
+            raise UsageError(f"{self.flag} {_shown(value)}: {problem}", fix=self._way_out(value))
+        return found
+
+    def _way_out(self, value: Any) -> str:
+        if self.choices:
+            few = len(self.choices) <= _FEW
+            return " or ".join(self.choices) if few else nearest(str(value), self.choices)
+        return self.fix or f"{self.flag}: {self.help}"
+
+    def problem(self, value: Any) -> str | None:
+        """Say what is wrong with a value of the right type; None where nothing is."""
+        if self.choices:
+            return None if value in self.choices else "no such choice"
+        if self.kind not in ("whole", "number"):
+            return "an empty text" if value == "" else None
+        bounds = self.bounds()
+        if isfinite(value) and all(_HOLDS[text](value, bound) for text, bound in bounds.items()):
+            return None
+        words = " and ".join(f"{text} {bound:g}" for text, bound in bounds.items())
+        return f"must be {words or 'a finite number'}"
+
+    def bounds(self) -> dict[str, float]:
+        """Return the bounds of its value, by words such as `at least`."""
+        every = zip(_HOLDS, (self.at_least, self.above, self.at_most, self.below), strict=True)
+        return {text: bound for text, bound in every if bound is not None}
+
+
+def option(default: Any, text: str, **more: Any) -> Any:
+    """Return the dataclass field that declares an option, with its default and its help.
+
+    `more` are the other parts of an `Option`: those that differ from what the field tells.
+    """
+    metadata = {_OPTION: {"help": text, **more}}
+    if isinstance(default, dict):
+        return field(default_factory=default.copy, metadata=metadata)
+    return field(default=default, metadata=metadata)
+
+
+@cache
+def declared_in(holder: type, group: Group, commands: tuple[str, ...] = ()) -> dict[str, Option]:
+    """Return the options that a dataclass declares, by the names of their fields."""
+    of = (each for each in fields(holder) if _OPTION in each.metadata)
+    return {each.name: _option_of(each, group, commands) for each in of}
+
+
+def _option_of(declared: Field[Any], group: Group, commands: tuple[str, ...]) -> Option:
+    more: dict[str, Any] = {
+        "keyword": declared.name,
+        "flag": f"--{declared.name.replace('_', '-')}",
+        "default": declared.default_factory()
+        if declared.default_factory is not MISSING
+        else declared.default,
+        "kind": "path",  # an annotation in quotes: what is read from a file
+        "group": group,
+        "commands": commands,
+        **_told_by(declared.type),
+        **declared.metadata[_OPTION],
+    }
+    if more["kind"] in ("path", "paths"):
+        more = {"metavar": "FILE", "relative": "always", **more}
+    return Option(name=declared.name, **more)
+
+
+def _told_by(annotation: Any) -> dict[str, Any]:
+    """Return what a field's type says of its option."""
+    if isinstance(annotation, str):
+        return {}
+    if get_origin(annotation) in (Union, UnionType):
+        [annotation] = [each for each in get_args(annotation) if each is not NoneType]
+    if get_origin(annotation) is Literal:
+        return {"kind": "choice", "choices": get_args(annotation)}
+    return {"kind": _KINDS.get(get_origin(annotation) or annotation, "any")}
+
+
+def find_option(name: Any, known: Iterable[Option]) -> Option | None:
+    """Return the option of a name as a file or a keyword writes it, with `_` or `-`."""
+    written = str(name).replace("-", "_")
+    return next((each for each in known if written in (each.key, each.keyword)), None)
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else _refuse_type()
+
+
+def _whole(value: Any) -> int:
+    is_whole = isinstance(value, Integral) and not isinstance(value, bool)
+    return int(value) if is_whole else _refuse_type()
+
+
+def _number(value: Any) -> float:
+    is_number = isinstance(value, Real) and not isinstance(value, bool)
+    return float(value) if is_number else _refuse_type()
+
+
+def _flag(value: Any) -> bool:
+    return value if isinstance(value, bool) else _refuse_type()
+
+
+def _path(value: Any) -> Path:
+    return Path(value) if isinstance(value, str | PathLike) else _refuse_type()
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    if isinstance(value, str):
+        return (value,)
+    return tuple(map(_text, value)) if _is_list(value) else _refuse_type()
+
+
+def _paths(value: Any) -> tuple[Path, ...]:
+    if isinstance(value, str | PathLike):
+        return (Path(value),)
+    return tuple(map(_path, value)) if _is_list(value) else _refuse_type()
+
+
+def _map(value: Any) -> dict[str, str]:
+    if value is None:
+        return {}
+    is_map = isinstance(value, Mapping)
+    return {_text(k): _text(v) for k, v in value.items()} if is_map else _refuse_type()
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, Iterable) and not isinstance(value, Mapping | bytes)
+
+
+def _refuse_type() -> NoReturn:
+    raise TypeError
+
+
+def _shown(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+_CHECKS: Mapping[str, Callable[[Any], Any]] = {
+    "whole": _whole,
+    "number": _number,
+    "flag": _flag,
+    "text": _text,
+    "choice": _text,
+    "path": _path,
+    "texts": _texts,
+    "paths": _paths,
+    "map": _map,
+}

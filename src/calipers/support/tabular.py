@@ -1,0 +1,59 @@
+"""Results as tables of Polars and pandas."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from calipers.support.errors import UsageError
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+
+
+class Tabular:
+    """A result that is a table: `_rows` yields its rows."""
+
+    __slots__ = ()
+
+    def _rows(self) -> Iterable[Mapping[str, Any]]:
+        raise NotImplementedError
+
+    def to_polars(self) -> pl.DataFrame:
+        """Return the result as a Polars frame, numbers in full precision."""
+        import polars as pl  # noqa: PLC0415 (nothing else here needs it)
+
+        return pl.DataFrame(list(self._rows()), infer_schema_length=None, strict=False)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Return the same as a pandas frame; pandas is all that it needs.
+
+        Raises:
+            UsageError: pandas is not installed.
+        """
+        try:
+            import pandas as pd  # noqa: PLC0415 (not a dependency)
+        except ImportError:
+            raise UsageError(
+                "to_pandas: pandas is not installed", fix="install it: pip install pandas"
+            ) from None
+        frame = self.to_polars()
+        return pd.DataFrame({name: frame[name].to_list() for name in frame.columns})
+
+
+def metric_rows(
+    by: Mapping[str, Any], found: Mapping[str, Mapping[str, Any]]
+) -> Iterator[dict[str, Any]]:
+    """Yield a row per metric: the group, the metric's name, then its values that fit into cells.
+
+    >>> list(metric_rows({"model": "m0"}, {"accuracy": {"value": 0.5, "plans": []}}))
+    [{'model': 'm0', 'metric': 'accuracy', 'value': 0.5}]
+    """
+    for name, values in found.items():
+        yield {**by, "metric": name, **plain(values)}
+
+
+def plain(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values that fit into a cell: numbers, texts, nothing."""
+    return {k: v for k, v in values.items() if v is None or isinstance(v, str | int | float | bool)}

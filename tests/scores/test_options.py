@@ -1,0 +1,160 @@
+"""An option is declared once: command line, Python, files and pages are made from that."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+import calipers as cal
+from calipers.cli import app
+from calipers.metrics import metric_named
+from calipers.metrics.declare.settings import Settings, metric_options
+from calipers.reports.options import FUNCTIONS, keywords_stub, options_page
+from calipers.scores.options import Options, options_of
+from tests.commands import run
+
+ROOT = Path(__file__).resolve().parents[2]
+ROWS = [{"id": "a", "answer": "4", "target": "4"}]
+TOY = '    toy: int = option(7, "Number of toys to play with.", at_least=1)\n'
+USE_OF_TOY = """
+import calipers as cal
+rows = [{"id": "a", "answer": "4", "target": "4"}]
+print(cal.score(rows).settings["toy"], cal.score(rows, toy=3).settings["toy"])
+try:
+    cal.score(rows, toy=0)
+except cal.UsageError as error:
+    print(error.message)
+policy = {"thresholds": {"blocking": {"accuracy": 90}}, "metric_settings": {"toy": 5}}
+print(cal.score(rows, policy=policy).settings["toy"], cal.gate(rows, policy=policy).verdict)
+from calipers.cli import app
+app(["score", "--help"])
+"""
+
+
+def test_one_line_makes_an_option(tmp_path: Path) -> None:
+    """A declaration is put into a copy of the package, and nothing else is touched."""
+    shutil.copytree(ROOT / "src", tmp_path / "src", ignore=shutil.ignore_patterns("__pycache__"))
+    path = tmp_path / "src/calipers/metrics/declare/settings.py"
+    text = path.read_text(encoding="utf-8")
+    place = text.index("    bins: int = option(")
+    path.write_text(text[:place] + TOY + text[place:], encoding="utf-8")
+    result = subprocess.run(
+        [sys.executable, "-c", USE_OF_TOY],
+        env={**os.environ, "PYTHONPATH": str(tmp_path / "src")},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    lines = result.stdout.splitlines()
+    assert lines[:3] == ["7 3", "--toy 0: must be at least 1", "5 pass"]
+    assert "--toy INTEGER" in result.stdout
+    assert "Number of toys to play with.  [default: 7]" in result.stdout
+
+
+def test_the_options_page_is_what_the_declarations_say() -> None:
+    page = (ROOT / "docs/options.md").read_text(encoding="utf-8")
+    assert page == options_page(), "write it anew: make options"
+
+
+def test_the_types_of_keywords_are_what_the_declarations_say() -> None:
+    stub = (ROOT / "src/calipers/scores/keywords.pyi").read_text(encoding="utf-8")
+    assert stub == keywords_stub(), "write it anew: make options"
+
+
+def test_the_metrics_of_options_are_in_the_catalogue() -> None:
+    for option in metric_options().values():
+        for name in option.metrics:
+            assert metric_named(name).name == name
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_signatures_and_help_name_every_option(name: str) -> None:
+    function = cal.audit_judges if name == "audit" else getattr(cal, name)
+    known = options_of(name)
+    parameters = inspect.signature(function).parameters
+    assert set(known) <= set(parameters)
+    text = function.__doc__ or ""
+    assert all(f"{keyword}: {each.help}" in text for keyword, each in known.items())
+    command = ("judge", "audit") if name == "audit" else (name,)
+    shown = run(*command, "--help").stdout
+    assert [each.flag for each in known.values() if each.flag not in shown] == []
+
+
+@pytest.mark.parametrize("name", ["read", "convert"])
+def test_functions_that_read_have_the_same_keywords(name: str) -> None:
+    known = options_of(name)
+    assert set(known) <= set(inspect.signature(getattr(cal, name)).parameters)
+
+
+def test_help_is_grouped_and_begins_with_what_matters() -> None:
+    shown = run("score", "--help").stdout
+    titles = [line[:-1] for line in shown.splitlines() if line.endswith(":") and line[0] != " "]
+    assert titles == [
+        "Most used",
+        "Input",
+        "Selection",
+        "How metrics are computed",
+        "Statistics",
+        "Output",
+        "Other options",
+    ]
+    first = shown.partition("Most used:")[2].partition("\n\n")[0]
+    flags = [line.split()[0].strip(",") for line in first.splitlines() if line.startswith("  -")]
+    assert flags == ["--by", "--metric", "--map", "--format", "-o"]
+
+
+def every_command(command: click.Command) -> Iterator[click.Command]:
+    yield command
+    for each in getattr(command, "commands", {}).values():
+        yield from every_command(each)
+
+
+def test_the_help_of_every_option_is_a_whole_phrase() -> None:
+    for command in every_command(app):
+        for option in command.params:
+            if isinstance(option, click.Option):
+                assert re.match(r"[A-Z].*\.$", option.help or ""), (command.name, option.opts)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"by": 3}, "by=3: expected a name or a list of names, not int"),
+        ({"bins": "ten"}, "bins='ten': expected a whole number, not str"),
+        ({"bins": True}, "bins=True: expected a whole number, not bool"),
+        ({"confidence": "95%"}, "confidence='95%': expected a number, not str"),
+        ({"map": ["answer"]}, "map=['answer']: expected a mapping of the record's fields"),
+        ({"per_sample": 5}, "per_sample=5: expected a path, not int"),
+        ({"hash_inputs": "yes"}, "hash_inputs='yes': expected True or False, not str"),
+        ({"policy": 7}, "policy=7: expected a file or a mapping, not int"),
+        ({"nonsense": 1}, "score() has no option nonsense"),
+    ],
+)
+def test_a_wrong_type_is_a_type_error_with_words(given: dict[str, object], said: str) -> None:
+    with pytest.raises(TypeError) as error:
+        cal.score(ROWS, **given)  # type: ignore[arg-type]
+    assert str(error.value).startswith(said)
+
+
+@pytest.mark.parametrize("call", [cal.score, cal.read, cal.audit_judges])
+def test_the_old_name_of_map_leads_to_the_new(call: Any) -> None:
+    with pytest.raises(TypeError, match="it is called map now"):
+        call(ROWS, rename={"answer": "output"})
+
+
+def test_the_output_names_every_setting() -> None:
+    settings = cal.score(ROWS).settings
+    assert {*Settings.__dataclass_fields__} <= set(settings)
+    assert Options().settings == Settings()

@@ -1,0 +1,139 @@
+"""What `import calipers` offers: the names, how results read, and what wrong arguments say."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+import calipers as cal
+from tests.files import write_lines
+
+ROWS = [
+    {"id": f"q{n}", "model": f"m{n % 2}", "answer": "4", "target": "4" if n % 3 else "5"}
+    for n in range(12)
+]
+POLICY = {"thresholds": {"blocking": {"accuracy": 50}}}
+EXPORTED = """
+    Agreement Audit Calibrations CalipersError CaseWeights Compared Converted DataError EmptyError
+    Explanation GateResult Group Measured MissingExtraError PowerAnalysis Report RunResult Score Timed
+    UsageError __version__ agree audit_judges calibrate_judges compare convert explain gate
+    judge_records limit_reading power read report run score timed trace_svg
+"""
+
+
+def test_the_exported_names() -> None:
+    public: list[str] = vars(cal)["__all__"]
+    assert set(EXPORTED.split()) <= set(public), "a public name is gone"
+
+
+def answer(record: dict[str, Any]) -> str:
+    return "4" if record["input"] == "2 + 2" else "?"
+
+
+def results(folder: Path) -> dict[str, Any]:
+    judgments = [{"judge": name, "passed": True, "weighted_score": 0.9} for name in "ab"]
+    judged = [{"id": row["id"], "judgments": judgments} for row in ROWS]
+    return {
+        "Score": cal.score(ROWS),
+        "Compared": cal.compare(ROWS, ROWS),
+        "GateResult": cal.gate(ROWS, policy=POLICY),
+        "Agreement": cal.agree([{"x": n % 2, "y": n % 3 % 2} for n in range(9)], raters=["x", "y"]),
+        "PowerAnalysis": cal.power(ROWS),
+        "Audit": cal.audit_judges(judged),
+        "Explanation": cal.explain("accuracy", ROWS),
+        "Converted": cal.convert(ROWS, folder / "records.parquet"),
+        "RunResult": cal.run(answer, tasks=["2 + 2", "2 + 3"]),
+        "Report": cal.report(ROWS),
+    }
+
+
+def test_every_result_is_a_frame_and_a_dict(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = results(tmp_path)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)  # pandas alone has to do
+    for name, result in found.items():
+        frame = result.to_polars()
+        assert isinstance(frame, pl.DataFrame), name
+        assert frame.height, name
+        assert list(result.to_pandas().columns) == frame.columns, name
+        assert isinstance(result.to_dict(), dict), name
+    assert found["Score"].to_polars()["metric"][0] == "accuracy"
+    assert found["GateResult"].to_polars()["verdict"].to_list() == ["pass"]
+    assert "difference" in found["Compared"].to_polars().columns
+
+
+def test_to_pandas_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    score = cal.score(ROWS)
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(cal.UsageError, match="pip install pandas"):
+        score.to_pandas()
+
+
+def test_pandas_frames_are_read_without_pyarrow(monkeypatch: pytest.MonkeyPatch) -> None:
+    pd = pytest.importorskip("pandas")
+    rows = [*ROWS, {"id": "q12", "model": "m0", "answer": None, "target": "4"}]
+    whole = cal.score(rows, by="model").to_polars()
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    assert cal.score(pd.DataFrame(rows), by="model").to_polars().equals(whole)
+
+
+def test_a_score_is_indexed_by_metric_and_group() -> None:
+    assert cal.score(ROWS)["accuracy"].value == pytest.approx(8 / 12)
+    grouped = cal.score(ROWS, by="model")
+    assert grouped.group(model="m0")["accuracy"].n == 6
+    with pytest.raises(KeyError, match="2 groups: model='m0'; model='m1'"):
+        grouped["accuracy"]
+    with pytest.raises(KeyError, match="no group has these values"):
+        grouped.group(model="m9")
+    with pytest.raises(KeyError, match="did you mean accuracy"):
+        cal.score(ROWS)["acuracy"]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: cal.score(5),
+        lambda: cal.gate(ROWS, policy=7),  # type: ignore[arg-type]
+        lambda: cal.run(5),  # type: ignore[arg-type]
+        lambda: cal.run(answer),
+        lambda: cal.run(answer, tasks=["x"], policy=3),  # type: ignore[arg-type]
+        lambda: cal.run("suite.yaml", tasks=[]),
+        lambda: cal.agree(ROWS, raters=3),  # type: ignore[arg-type]
+        lambda: cal.explain(5, ROWS),  # type: ignore[arg-type]
+    ],
+)
+def test_wrong_types_are_type_errors_with_words(call: Any) -> None:
+    with pytest.raises(TypeError) as error:
+        call()
+    assert isinstance(error.value, cal.CalipersError)
+
+
+def test_a_function_runs_on_tasks(tmp_path: Path) -> None:
+    tasks = [{"id": "a", "input": "2 + 2", "target": "4"}, {"id": "b", "input": "?", "target": "4"}]
+    result = cal.run(answer, tasks=tasks, runs=3, policy=POLICY, output=tmp_path / "out")
+    assert (result.calls, result.new) == (6, 6)
+    assert result.records.filter(pl.col("id") == "a")["answer"].to_list() == ["4"] * 3
+    assert result.score is not None
+    assert result.score["accuracy"].value == 0.5
+    assert result.gate is not None
+    assert result.gate.verdict == "pass"
+    again = cal.run(answer, tasks=tasks, runs=3, policy=POLICY, output=tmp_path / "out")
+    assert (again.new, again.reused) == (0, 6)
+
+
+def test_a_function_runs_on_a_file_and_knows_the_keys_of_a_suite(tmp_path: Path) -> None:
+    write_lines(tmp_path / "tasks.jsonl", [{"id": "a", "input": "2 + 2", "target": "4"}])
+    result = cal.run(
+        lambda record: f"{record['input']} ANSWER: 4",
+        tasks=tmp_path / "tasks.jsonl",
+        answer={"after": "ANSWER:"},
+    )
+    assert result.score is not None
+    assert result.score["accuracy"].value == 1
+    with pytest.raises(cal.UsageError, match="did you mean runs"):
+        cal.run(answer, tasks=["x"], rnus=3)
