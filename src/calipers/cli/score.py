@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from calipers.cli.choices import choice_options, policy_option
-from calipers.cli.output import Renderers, output_options, put
+from calipers.cli.output import output_options, put
 from calipers.cli.shared import (
     PROFILES,
     engine_option,
@@ -20,9 +20,6 @@ from calipers.cli.shared import (
     say_notices,
     tasks_option,
 )
-
-if TYPE_CHECKING:
-    from calipers.scores.results import Score
 
 
 @click.command()
@@ -103,14 +100,7 @@ def score(
     with progress() as show:
         result = measure(list(files), progress=show, **options)
     say_notices(result.notices)
-    put(result, _renderers, output_format, output)
+    put(result, output_format, output)
     if not result.records:
         say_empty(files)
     sys.exit(result.exit_code)
-
-
-def _renderers() -> Renderers[Score]:
-    from calipers.reports.frames import score_csv, score_markdown  # noqa: PLC0415
-    from calipers.reports.terminal import score_text  # noqa: PLC0415
-
-    return Renderers(table=score_text, csv=score_csv, markdown=score_markdown)

@@ -6,7 +6,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import reduce
-from html import escape
 from operator import and_, or_
 from typing import Any
 
@@ -27,6 +26,7 @@ from calipers.scores.score import check_fields
 from calipers.scores.variances import JUDGMENTS, judge_noise, judges_matter, variance_parts
 from calipers.statistics.power import Components
 from calipers.support.errors import EXIT_INCOMPLETE, EXIT_PASS
+from calipers.support.printing import Printed
 
 _TABLE_ROWS = 20
 
@@ -49,7 +49,7 @@ class GroupExplanation:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Explanation:
+class Explanation(Printed):
     """A metric, explained on some data. Prints as text, in a notebook too."""
 
     metric: Metric
@@ -59,14 +59,6 @@ class Explanation:
     def exit_code(self) -> int:
         """What the command line gives back: 3 when there was nothing to explain."""
         return EXIT_PASS if self.groups else EXIT_INCOMPLETE
-
-    def __str__(self) -> str:
-        from calipers.reports.terminal import explanation_text  # noqa: PLC0415 (loads rich)
-
-        return explanation_text(self)
-
-    def _repr_html_(self) -> str:
-        return f"<pre>{escape(str(self))}</pre>"
 
 
 def explain_data(data: Any, options: Options, *, rows: int) -> Explanation:
