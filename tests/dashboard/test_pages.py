@@ -211,7 +211,7 @@ def test_calibrations_in_a_run_are_shown(results: Path, serving: Serving) -> Non
         {"id": str(n), "judgments": [said | {"passed": n % 2 == 0 or n == 5}]} for n in range(40)
     ]
     human = [{"id": str(n), "passed": n % 2 == 0} for n in range(40)]
-    paths = [write_lines(results / f"{n}.jsonl", rows) for n, rows in enumerate((judged, human))]
+    paths = [write_lines(results / "j.jsonl", judged), write_lines(results / "h.jsonl", human)]
     found = calipers.calibrate_judges(*paths)
     for path in paths:
         path.unlink()
