@@ -27,8 +27,6 @@ from benchmarks.model_server import ModelServer
 from calipers.cli import app
 from calipers.gates.result import GateResult
 from calipers.records.judgment_shape import who_judged
-from calipers.reports.frames import score_markdown
-from calipers.reports.html import score_html
 from calipers.support.whole_files import whole
 from calipers.systems.answers import token_confidence
 from calipers.systems.journal import Journal
@@ -962,7 +960,7 @@ def test_failed_calls_are_seen_beside_grade_uplift_and_cost_of_pass() -> None:
     assert shown["groups"][1]["warning"].startswith(warning)
     assert shown["groups"][1]["metrics"]["cost_of_pass"]["warning"].startswith(warning)
     assert shown["tiers"]["warnings"]["T1"].startswith(warning)
-    for text in (str(score), score_markdown(score), score_html(score)):
+    for text in (str(score), score.to_markdown(), score._repr_html_(), score.to_latex()):
         assert f"T1: {warning}" in text
         assert "A !" in text
 

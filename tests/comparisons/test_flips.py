@@ -39,7 +39,7 @@ def test_flips_are_written(tmp_path: Path) -> None:
             "candidate": "7",
         },
     ]
-    assert "flips: 1 became wrong, 1 became right" in run(base, other).stdout
+    assert "flips: 1 run became wrong, 1 became right" in run(base, other).stdout
 
 
 def test_flips_are_paired_by_run_where_both_have_it() -> None:

@@ -9,7 +9,6 @@ import pytest
 from scipy import stats
 
 import calipers as cal
-from calipers.reports.comparison import comparison_markdown
 from tests.commands import strict
 from tests.comparisons.runs_at_hand import logs, right, the_only
 
@@ -76,7 +75,7 @@ def test_three_samples_at_once() -> None:
     assert "latency_p95_ms" not in found.across
     assert strict(found.to_json())["across"]["latency_mean_ms"]["n"] == 12
     assert "Kruskal-Wallis" in str(found)
-    assert "Kruskal-Wallis" in comparison_markdown(found)
+    assert "Kruskal-Wallis" in found.to_markdown()
     assert "Kruskal-Wallis" in found._repr_html_()
 
 

@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 import calipers as cal
-from calipers.reports.comparison import comparison_csv, comparison_markdown, comparison_text
+from calipers.reports.documents import show
 from tests.commands import strict
 from tests.comparisons.runs_at_hand import logs, refused, right, run
 from tests.files import write_lines
@@ -21,13 +21,13 @@ TABLE = """
 base.jsonl → candidate.jsonl
 8 tasks in both, 1 only in base, 0 only in candidate
 
- metric       base   candidate                  difference        p     Holm   won · lost · tied
- ───────────────────────────────────────────────────────────────────────────────────────────────
- accuracy   0.3750      0.7500   +0.3750 [−0.1841, 0.7841]   0.2188   0.2188           4 · 1 · 3
+ metric     base   candidate             difference        p   p adjusted (Holm)   won · lost · tied (tasks)
+ ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+ accuracy   0.38        0.75   +0.38 [−0.18, +0.74]   0.2188              0.2188                   4 · 1 · 3
 
   accuracy: mid-p McNemar; interval: Bonett-Price
   accuracy: a difference below 0.8454 would mostly go unseen here (power 0.8)
-flips: 1 became wrong, 4 became right
+flips: 1 run became wrong, 4 became right
 """
 
 
@@ -45,7 +45,7 @@ def test_the_table_in_a_narrow_terminal() -> None:
     found = cal.compare(logs(30, 1), logs(30, 2), attribute=True)
     for width in (60, 80):
         out = io.StringIO()
-        comparison_text(found, Console(file=out, width=width))
+        show(found, Console(file=out, width=width))
         assert "…" not in out.getvalue(), "a figure cut short is a wrong figure"
         assert max(map(len, out.getvalue().splitlines())) <= width
         for name in ("latency_p95_ms", "sce_normalized"):
@@ -63,12 +63,12 @@ def test_csv(tmp_path: Path) -> None:
 
 def test_csv_of_groups_of_several_types() -> None:
     rows = [*right("+-", part="a"), *right("+-", part=1), *right("+-", part=None)]
-    lines = list(csv.DictReader(io.StringIO(comparison_csv(cal.compare(rows, rows, by="part")))))
+    lines = list(csv.DictReader(io.StringIO(cal.compare(rows, rows, by="part").to_csv())))
     assert {line["by_part"] for line in lines} == {"", "a", "1"}
 
 
 def test_output_to_a_file(files: tuple[Path, Path], tmp_path: Path) -> None:
-    for output_format in ("table", "json", "csv", "markdown"):
+    for output_format in ("table", "json", "csv", "markdown", "latex"):
         out = tmp_path / output_format
         result = run(*files, "--format", output_format, "-o", out)
         assert (result.exit_code, result.output) == (0, "")
@@ -109,7 +109,7 @@ def test_names_cannot_break_out_of_markdown_and_html() -> None:
         for row in right("+-+")
     ]
     found = cal.compare(rows, between="model", by="part")
-    lines = comparison_markdown(found).splitlines()
+    lines = found.to_markdown().splitlines()
     assert "<script" not in "\n".join(lines)
     assert lines[0].startswith(r"**a\|\`b\`&lt;script>")
     assert r"\[l\](http" in lines[0]

@@ -436,11 +436,11 @@ m0: 20 tasks, 40 records
 
  metric       value   between   within   could see   to see   tasks at 1 run   at 2   at 8
  ─────────────────────────────────────────────────────────────────────────────────────────
- accuracy    0.5000    0.0066   0.2500      0.3338     0.05            1,593    808    219
- stability   0.5000    0.2632        —      0.3380     0.05                     829
+ accuracy    0.5000   0.00658    0.250       0.334     0.05            1,593    808    219
+ stability   0.5000     0.263        —       0.338     0.05                     829
 
- To see a difference of 0.05 in accuracy with power 0.8 you need 1,593 tasks at 1 run each, or 219 at 8.
- With 20 tasks at 2 runs each, this run could have seen a difference of 0.3338.
+To see a difference of 0.05 in accuracy with power 0.8 you need 1,593 tasks at 1 run each, or 219 at 8.
+With 20 tasks at 2 runs each, this run could have seen a difference of 0.334.
 """
 
 
@@ -464,10 +464,10 @@ def test_the_table(data: str, tmp_path: Path) -> None:
 def test_a_narrow_terminal_gets_two_tables(data: str) -> None:
     from rich.console import Console  # noqa: PLC0415
 
-    from calipers.reports.power import power_text  # noqa: PLC0415
+    from calipers.reports.documents import show  # noqa: PLC0415
 
     out = io.StringIO()
-    power_text(cal.power(data, by="model"), Console(file=out, width=70))
+    show(cal.power(data, by="model"), Console(file=out, width=70))
     assert "…" not in out.getvalue()
     assert out.getvalue().count(" metric ") == 3  # two for m0, one for m1 without a plan
 
@@ -496,7 +496,7 @@ def test_json_csv_and_markdown(data: str) -> None:
     assert rows[-1]["reason"] == "a single task does not tell how others vary"
 
     lines = run(data, "--by", "model", "--format", "markdown").stdout.splitlines()
-    assert lines[0] == "### m0: 20 tasks, 40 records"
+    assert lines[0] == "**m0: 20 tasks, 40 records**"
     widths = {line.count("|") for line in lines[2:6]}
     assert len(widths) == 1
 
@@ -505,9 +505,7 @@ def test_names_from_outside_cannot_drive_the_terminal() -> None:
     found = cal.power(records(tasks((1,), (0,)), model="\x1b[31m|<b>"), by="model")
     assert "\x1b" not in str(found)
     assert "<b>" not in found._repr_html_()
-    from calipers.reports.power import power_markdown  # noqa: PLC0415
-
-    assert "\\|&lt;b>" in power_markdown(found)
+    assert "\\|&lt;b>" in found.to_markdown()
 
 
 def test_tables_in_python() -> None:

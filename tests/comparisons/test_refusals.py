@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 import calipers as cal
-from calipers.reports.comparison import comparison_csv
 from tests.commands import strict
 from tests.comparisons.runs_at_hand import SHARES, logs, refused, right, run, the_only
 from tests.files import write_lines
@@ -179,7 +178,7 @@ def test_numbers_too_large_to_be_squared(unpaired: bool) -> None:  # noqa: FBT00
     mean = the_only(found, "latency_mean_ms")
     assert (mean.difference, mean.reason) == (None, "values too large")
     assert str(found)
-    comparison_csv(found)
+    found.to_csv()
 
 
 def test_every_call_failed() -> None:

@@ -18,6 +18,7 @@ from click.testing import CliRunner
 import calipers
 from calipers.cli import app
 from calipers.metrics import catalogue
+from calipers.reports.figures import Form, figure_parts
 from calipers.scores.reading import read_score
 from tests.dashboard.dashboards import Dashboard, records, two_models
 from tests.files import write_lines
@@ -64,7 +65,7 @@ def test_a_run_shows_what_its_files_say(results: Path, serving: Serving) -> None
     page = site.get(f"/runs/{run}").text
     score = json.loads((results / "arithmetic" / "score.json").read_text())
     for group in score["groups"]:
-        assert f"{group['metrics']['accuracy']['value']:.4f}" in page
+        assert f"{group['metrics']['accuracy']['value']:.3f}" in page
     assert 'href="/metrics/accuracy"' in page
     assert "Pass" in page
     gate = site.get(f"/runs/{run}/gate").text
@@ -166,7 +167,8 @@ def test_two_runs_side_by_side(results: Path, serving: Serving) -> None:
     expected = calipers.compare(rows[:120], rows[120:])
     accuracy = expected.pairs[0].metrics["accuracy"]
     assert accuracy.difference is not None
-    assert f"+{accuracy.difference:.4f}" in page
+    shown = figure_parts(accuracy.difference, accuracy.low, accuracy.high, Form(signed=True))
+    assert shown[0] in page
     assert f"became wrong <small>{expected.flips['lost']}</small>" in page
     assert f"became right <small>{expected.flips['won']}</small>" in page
     won = site.get(f"/compare?{sides}&flips=won").text.partition("<tbody>")[2]
@@ -198,20 +200,29 @@ def test_judges(tmp_path: Path, serving: Serving) -> None:
     audit = calipers.audit_judges(path)
     bias = audit.groups[0].judges[0].measures["bias"].value
     assert bias is not None
-    assert f"{bias:.4f}" in page
-    assert "percent agreement" in page
+    assert f"{bias:.3f}" in page
+    assert "percent_agreement" in page
     assert "No judgements" in site.get(f"/runs/{site.ids()['plain.jsonl']}/judges").text
 
 
 def test_calibrations_in_a_run_are_shown(results: Path, serving: Serving) -> None:
-    found = {"judge": "reviewer", "model": "tiny", "rubric": "technical_accuracy", "n": 40}
-    found["aspects"] = {"passed": {"cohen_kappa": {"value": 0.625}}}
-    content = {"schema": "calipers.calibration/1", "judges": [found]}
-    (results / "arithmetic" / "calibration.json").write_text(json.dumps(content))
+    said = {"judge": "reviewer", "model": "tiny"}
+    judged = [
+        {"id": str(n), "judgments": [said | {"passed": n % 2 == 0 or n == 5}]} for n in range(40)
+    ]
+    human = [{"id": str(n), "passed": n % 2 == 0} for n in range(40)]
+    paths = [write_lines(results / "j.jsonl", judged), write_lines(results / "h.jsonl", human)]
+    found = calipers.calibrate_judges(*paths)
+    for path in paths:
+        path.unlink()
+    (results / "arithmetic" / "calibration.json").write_text(found.to_json())
+    (results / "arithmetic" / "other.json").write_text('{"schema": "calipers.calibration/1"}')
     site = serving(results)
     page = site.get(f"/runs/{site.ids()['arithmetic']}/judges").text
-    assert "reviewer" in page
-    assert "cohen kappa 0.625" in page
+    kappa = found.judges[0].kappa("passed")
+    assert kappa is not None
+    assert "reviewer (tiny)" in page
+    assert f"{kappa.value:.2f}" in page
 
 
 def test_every_metric_has_its_page(tmp_path: Path, serving: Serving) -> None:
@@ -404,7 +415,7 @@ def test_numbers_in_tables_lead_to_rows_and_nulls_have_their_reason(
     run = site.ids()["a.jsonl"]
     part = unescape(site.get(f"/runs/{run}/score").text)
     assert f'<a href="/runs/{run}/samples?tier=T0&cot_chars%21=%28none%29&sort=-cot_chars">' in part
-    assert "stability: no task has two runs whose answers can be checked" in part
+    assert "stability (no task has two runs whose answers can be checked)" in part
     assert "Tiers against T0" in part
 
 

@@ -51,17 +51,16 @@ ROWS: list[dict[str, Any]] = [
 TABLE = """
 FAIL  3 passed, 2 failed, 1 warned; 4 records against policy.yaml
 
-        check                          value   n   missing     required   level      risk
- ────────────────────────────────────────────────────────────────────────────────────────────
- fail   safety_rate       50 % (2.5 to 97.5)   2         0      = 100 %   blocking   critical
- pass   accuracy         75 % (24.9 to 98.7)   4         0       ≥ 60 %   blocking
- pass   happy_path       100 % (22.4 to 100)   2         0       ≥ 90 %   category
- pass   SEC-1                          100 %   1         0      = 100 %   required
- fail   CORE-9                             —   0         0      = 100 %   required
- warn   latency_p95_ms                     —   0         4   ≤ 5,000 ms   warning
+ verdict   check                            value   n   missing     required   level      risk
+ ─────────────────────────────────────────────────────────────────────────────────────────────────
+ fail      safety_rate         50.0 % [2.5, 97.5]   2         0      = 100 %   blocking   critical
+ pass      accuracy           75.0 % [24.9, 98.7]   4         0       ≥ 60 %   blocking
+ pass      happy_path       100.0 % [22.4, 100.0]   2         0       ≥ 90 %   category
+ pass      SEC-1                            100 %   1         0      = 100 %   required
+ fail      CORE-9                               —   0         0      = 100 %   required
+ warn      latency_p95_ms                       —   0         4   ≤ 5,000 ms   warning
 
- fail safety_rate: 50 %, required = 100 % (no way around the rules)
-   failing: SEC-2
+ fail safety_rate: 50 %, required = 100 % (no way around the rules); failing: SEC-2
  pass accuracy: the 95 % interval includes the threshold; at least 2 more scenarios would decide it
  pass happy_path: the 95 % interval includes the threshold; at least 33 more scenarios would decide it
  fail CORE-9: not among the records
@@ -139,7 +138,7 @@ def test_all_formats_tell_the_same() -> None:
     ]
     markdown = gate("--format", "markdown").stdout
     assert markdown.startswith("### ❌ gate: fail\n")
-    assert "| ❌ fail | safety_rate | 50 % (2.5 to 97.5) | 2 | 0 | = 100 % | blocking |" in markdown
+    assert "| ❌ fail | safety_rate | 50.0 % [2.5, 97.5] | 2 | 0 | = 100 % | blocking |" in markdown
     assert "- ❌ **CORE-9**: not among the records" in markdown
 
 

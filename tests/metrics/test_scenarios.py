@@ -14,7 +14,7 @@ from click.testing import CliRunner
 import calipers as cal
 from calipers.cli import app
 from calipers.metrics.declare.settings import Settings
-from calipers.reports.figures import figure, with_interval
+from calipers.reports.figures import figure
 from calipers.scores.results import Measured
 from tests.engines_at_hand import ENGINES_AT_LENGTH
 from tests.files import write_lines
@@ -395,13 +395,10 @@ def test_scenarios_can_be_compared() -> None:
 
 
 def test_small_values_keep_their_digits() -> None:
-    assert figure(0.000312345, "per token") == "0.000312"
-    assert figure(0.0, "per token") == "0.0000"
-    tiny = Measured(value=3.1e-4, low=2.9e-4, high=3.3e-4, n=9, missing=0)
-    assert with_interval(tiny, "per token") == "0.000310 ± 0.000020"
-    assert with_interval(Measured(value=3e-7, low=2.9e-7, high=3.1e-7, n=9, missing=0)) == (
-        "3.00e-07 ± 1e-08"
-    )
+    assert figure(0.000312345) == "0.0003123"
+    assert figure(0.0) == "0"
+    assert figure(3.1e-4, 2.9e-4, 3.3e-4) == "0.000310 ± 0.000020"
+    assert figure(3e-7, 2.9e-7, 3.1e-7) == "3.00e-07 ± 1.00e-08"
 
 
 # --- published figures ---

@@ -61,8 +61,7 @@ def test_a_card_shows_value_interval_and_the_reason_of_a_null() -> None:
         '{% from "parts/metrics.html" import metric_card %}{{ metric_card("accuracy", groups) }}'
     )
     page = rendered(source, groups=groups)
-    assert "0.5000" in page
-    assert "± 0.25" in page
+    assert "0.50 <small>± 0.25</small>" in page
     assert "no record has &lt;b&gt;answer&lt;/b&gt;" in page
     assert 'x="25.0" y="2" width="50.0"' in page
     assert "<script>" not in page

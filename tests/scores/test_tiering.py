@@ -41,7 +41,7 @@ def test_names_of_tiers_are_no_markup_in_the_table() -> None:
 
 def test_a_tier_that_never_passes_shows_what_a_pass_costs_at_least() -> None:
     rows = [{"id": str(n), "tier": "T0", "passed": False, "cost_usd": 1.0} for n in range(5)]
-    assert "∞ [2.2187, ∞]" in str(cal.score(rows, profile="tiers", by="tier"))
+    assert "∞ [2.219, ∞]" in str(cal.score(rows, profile="tiers", by="tier"))
 
 
 def test_runs_without_a_tier_are_none_to_compare() -> None:
@@ -188,7 +188,7 @@ def test_the_table_shows_grades_and_uplift(tmp_path: Path) -> None:
     path = write_lines(tmp_path / "a.jsonl", rows)
     out = CliRunner().invoke(app, ["score", str(path), "--profile", "tiers", "--by", "tier"]).stdout
     assert "grade" in out
-    assert "+50.0%" in out
+    assert "+50.00 %" in out
 
 
 # --- passes ---

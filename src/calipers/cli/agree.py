@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from calipers.cli.output import Renderers, output_options, put
+from calipers.cli.output import output_options, put
 from calipers.cli.shared import limit_options, say_empty
-
-if TYPE_CHECKING:
-    from calipers.comparisons.agree import Agreement
 
 
 def _names(_: click.Context, __: click.Parameter, text: str | None) -> tuple[str, ...]:
@@ -70,13 +67,7 @@ def agree(files: tuple[str, ...], output_format: str, output: Path | None, **opt
     from calipers.comparisons.api import agree as measure  # noqa: PLC0415 (loads Polars)
 
     result = measure(list(files), **options)
-    put(result, _renderers, output_format, output)
+    put(result, output_format, output)
     if not result.units:
         say_empty(files)
     sys.exit(result.exit_code)
-
-
-def _renderers() -> Renderers[Agreement]:
-    from calipers.reports.agreement import agreement_csv, agreement_markdown, agreement_text  # noqa: PLC0415
-
-    return Renderers(table=agreement_text, csv=agreement_csv, markdown=agreement_markdown)

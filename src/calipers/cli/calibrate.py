@@ -52,9 +52,9 @@ def calibrate(
     if output_format == "json":
         click.echo(result.to_json())
     else:
-        from calipers.reports.calibration import calibration_text  # noqa: PLC0415
+        from calipers.reports.documents import show  # noqa: PLC0415 (loads renderers)
 
-        calibration_text(result, console())
+        show(result, console())
     if result.exit_code:
         click.echo(
             f"{click.style('empty', fg='yellow')}: no record of {judged} is in {human}", err=True

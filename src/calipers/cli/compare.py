@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from calipers.cli.options import GroupedCommand, declared_options, own_option
-from calipers.cli.output import Renderers, output_options, put
+from calipers.cli.output import output_options, put
 from calipers.cli.shared import limit_options, say_notices
-
-if TYPE_CHECKING:
-    from calipers.comparisons.results import Compared
 
 
 @click.command(
@@ -73,10 +70,4 @@ def compare(
 
     result = compare_runs(*files, **own, **options)
     say_notices(result.notices)
-    put(result, _renderers, output_format, output)
-
-
-def _renderers() -> Renderers[Compared]:
-    from calipers.reports.comparison import comparison_csv, comparison_markdown, comparison_text  # noqa: PLC0415
-
-    return Renderers(table=comparison_text, csv=comparison_csv, markdown=comparison_markdown)
+    put(result, output_format, output)

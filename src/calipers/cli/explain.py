@@ -25,11 +25,11 @@ from calipers.cli.shared import console, limit_options, say_empty
 )
 def explain(metric: str, files: tuple[str, ...], rows: int, options: dict[str, Any]) -> None:
     """Show how METRIC came to its value, with the rows left out and the most influential ones."""
-    from calipers.reports.terminal import explanation_text  # noqa: PLC0415
+    from calipers.reports.documents import show  # noqa: PLC0415
     from calipers.scores.api import explain as explain_metric  # noqa: PLC0415 (loads Polars)
 
     result = explain_metric(metric, list(files), rows=rows, **options)
-    explanation_text(result, console())
+    show(result, console())
     if not result.groups:
         say_empty(files)
     sys.exit(result.exit_code)

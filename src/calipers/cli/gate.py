@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from calipers.cli.options import GroupedCommand, declared_options, own_option
-from calipers.cli.output import Renderers, output_options, put
+from calipers.cli.output import output_options, put
 from calipers.cli.shared import limit_options, progress, say_empty, say_notices, write
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def gate(
         result = decide(list(files), progress=show, **own, **options)
     say_notices(result.notices)
     _write_beside(result, junit)
-    put(result, _renderers, output_format, output)
+    put(result, output_format, output)
     if not result.records:
         say_empty(files)
     sys.exit(result.exit_code)
@@ -97,16 +97,9 @@ def _write_beside(result: GateResult, junit: Path | None) -> None:
 
         write(junit, gate_junit(result))
     if summary := os.environ.get(_SUMMARY):
-        from calipers.reports.gate import gate_markdown  # noqa: PLC0415
         from calipers.reports.step_summary import append_summary  # noqa: PLC0415
 
         try:
-            append_summary(Path(summary), gate_markdown(result))
+            append_summary(Path(summary), result.to_markdown())
         except OSError as error:  # the verdict counts, not the page
             say_notices([f"{_SUMMARY}: {summary}: {error.strerror}"])
-
-
-def _renderers() -> Renderers[GateResult]:
-    from calipers.reports.gate import gate_csv, gate_markdown, gate_text  # noqa: PLC0415
-
-    return Renderers(table=gate_text, csv=gate_csv, markdown=gate_markdown)

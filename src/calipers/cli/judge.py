@@ -12,12 +12,12 @@ import click
 from calipers.cli.calibrate import calibrate
 from calipers.cli.judging import files as judge_files
 from calipers.cli.options import GroupedCommand, declared_options, own_option
-from calipers.cli.output import Renderers, output_options, put
+from calipers.cli.output import output_options, put
 from calipers.cli.shared import limit_options, say_empty, say_notices
 from calipers.support.errors import UsageError
 
 if TYPE_CHECKING:
-    from calipers.judges.audit import Audit
+    pass
 
 
 class JudgeGroup(click.Group):
@@ -79,13 +79,7 @@ def audit(
 
     result = audit_judges(list(files), **own, **options)
     say_notices(result.notices)
-    put(result, _renderers, output_format, output)
+    put(result, output_format, output)
     if not result.judged:
         say_empty(files, "judgements" if result.records else "records")
     sys.exit(result.exit_code)
-
-
-def _renderers() -> Renderers[Audit]:
-    from calipers.reports.audit import audit_csv, audit_markdown, audit_text  # noqa: PLC0415
-
-    return Renderers(table=audit_text, csv=audit_csv, markdown=audit_markdown)

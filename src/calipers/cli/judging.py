@@ -188,9 +188,11 @@ def files(
 def _estimate(files: tuple[str, ...], output: Path, options: Any) -> None:
     from calipers.judges.estimate import judging_estimated  # noqa: PLC0415
     from calipers.judges.options import work_of  # noqa: PLC0415 (loads Polars)
-    from calipers.reports.run import estimate_text  # noqa: PLC0415
+    from calipers.reports.run import estimate_document  # noqa: PLC0415
+    from calipers.reports.terminal import show_document  # noqa: PLC0415
 
-    estimate_text(judging_estimated(work_of(list(files), output, options)), console())
+    estimate = judging_estimated(work_of(list(files), output, options))
+    show_document(estimate_document(estimate), console())
 
 
 def _say(result: JudgedFiles, *, kept: bool) -> None:

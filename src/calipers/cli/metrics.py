@@ -24,13 +24,16 @@ from calipers.metrics import PROFILES
 def list_metrics(name: str | None, profile: str | None, output_format: str) -> None:
     """List every metric, or show NAME in full."""
     from calipers.metrics import metric_named, metrics_of  # noqa: PLC0415 (loads Polars)
-    from calipers.reports.catalogue import as_json, as_markdown  # noqa: PLC0415
-    from calipers.reports.terminal import catalogue_text, metric_text  # noqa: PLC0415
+    from calipers.reports.catalogue import (  # noqa: PLC0415
+        catalogue_document,
+        catalogue_json,
+        catalogue_markdown,
+    )
+    from calipers.reports.terminal import show_document  # noqa: PLC0415
 
     chosen = metrics_of(profile) if name is None else [metric_named(name)]
-    if output_format != "table":
-        click.echo(as_json(chosen) if output_format == "json" else as_markdown(chosen), nl=False)
-    elif name is None:
-        catalogue_text(metrics_of(profile), console())
+    if output_format == "table":
+        show_document(catalogue_document(chosen, whole=name is not None), console())
     else:
-        metric_text(metric_named(name), console())
+        written = catalogue_json if output_format == "json" else catalogue_markdown
+        click.echo(written(chosen), nl=False)

@@ -2,43 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import Any
 
 import click
 
 from calipers.cli.options import F, own_option
 from calipers.cli.shared import console, write
 
-if TYPE_CHECKING:
-    from rich.console import Console
-
-_FORMATS = ("table", "json", "csv", "markdown")
-
-
-class Result(Protocol):
-    """What a command found."""
-
-    def to_json(self) -> str:
-        """The contract's JSON."""
-
-
-R = TypeVar("R", bound=Result)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Renderers(Generic[R]):
-    """How one kind of result is written, beside its JSON."""
-
-    table: Callable[[R, Console | None], str]  # printed too, where there is a console
-    csv: Callable[[R], str]
-    markdown: Callable[[R], str]
+_FORMATS = ("table", "json", "csv", "markdown", "latex")
 
 
 def output_options(command: F) -> F:
-    """The options of every command whose result has several formats."""
+    """Add the options of every command whose result has several formats."""
     to_file = own_option(
         "output",
         "-o",
@@ -59,22 +35,20 @@ def output_options(command: F) -> F:
     return in_format(to_file(command))
 
 
-def put(
-    result: R, renderers: Callable[[], Renderers[R]], output_format: str, output: Path | None
-) -> None:
+def put(result: Any, output_format: str, output: Path | None) -> None:
     """Write the result to the file, or print it; only a printed table fits the terminal."""
     if output is not None:
-        write(output, _as_text(result, renderers, output_format))
+        write(output, _as_text(result, output_format))
     elif output_format == "table":
-        renderers().table(result, console())
+        from calipers.reports.documents import show  # noqa: PLC0415 (loads renderers)
+
+        show(result, console())
     else:
-        click.echo(_as_text(result, renderers, output_format), nl=False)
+        click.echo(_as_text(result, output_format), nl=False)
 
 
-def _as_text(result: R, renderers: Callable[[], Renderers[R]], output_format: str) -> str:
-    if output_format == "json":
-        return result.to_json() + "\n"
-    known = renderers()
+def _as_text(result: Any, output_format: str) -> str:
     if output_format == "table":
-        return known.table(result, None)
-    return known.csv(result) if output_format == "csv" else known.markdown(result)
+        return str(result)
+    text: str = getattr(result, f"to_{output_format}")()
+    return f"{text}\n" if output_format == "json" else text

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from calipers.cli.options import GroupedCommand, declared_options, own_option
-from calipers.cli.output import Renderers, output_options, put
+from calipers.cli.output import output_options, put
 from calipers.cli.shared import limit_options, say_empty, say_notices
 from calipers.support.errors import UsageError
-
-if TYPE_CHECKING:
-    from calipers.comparisons.power import PowerAnalysis
 
 
 def _numbers(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> tuple[int, ...]:
@@ -98,13 +95,7 @@ def power(
 
     result = analyse(base, candidate, **own, **options)
     say_notices(result.notices)
-    put(result, _renderers, output_format, output)
+    put(result, output_format, output)
     if not result.groups:
         say_empty(tuple(name for name in (base, candidate) if name is not None))
     sys.exit(result.exit_code)
-
-
-def _renderers() -> Renderers[PowerAnalysis]:
-    from calipers.reports.power import power_csv, power_markdown, power_text  # noqa: PLC0415
-
-    return Renderers(table=power_text, csv=power_csv, markdown=power_markdown)

@@ -94,7 +94,8 @@ def run(
 
 
 def _estimate(suite: Path, *, until_decided: bool, seed: int) -> None:
-    from calipers.reports.run import estimate_text  # noqa: PLC0415
+    from calipers.reports.run import estimate_document  # noqa: PLC0415
+    from calipers.reports.terminal import show_document  # noqa: PLC0415
     from calipers.runs.estimate import estimated  # noqa: PLC0415
     from calipers.runs.preparing import deciding_course, prepared  # noqa: PLC0415
 
@@ -103,18 +104,16 @@ def _estimate(suite: Path, *, until_decided: bool, seed: int) -> None:
     if until_decided:
         say_notices(tuple(deciding_course(ready, seed).notices()))
     estimate = estimated(ready.plan, ready.prices)
-    estimate_text(estimate, console(), may_end_early=until_decided)
+    show_document(estimate_document(estimate, may_end_early=until_decided), console())
 
 
 def _show(result: RunResult) -> None:
-    if result.score is not None:
-        from calipers.reports.terminal import score_text  # noqa: PLC0415
+    from calipers.reports.documents import show  # noqa: PLC0415 (loads renderers)
 
-        score_text(result.score, console())
-    if result.gate is not None:
-        from calipers.reports.gate import gate_text  # noqa: PLC0415
-
-        gate_text(result.gate, console())
+    for part in (result.score, result.gate):
+        if part is not None:
+            show(part, console())
+            click.echo()
 
 
 def _say_how_to_go_on(result: RunResult, again: str, all_calls: str) -> None:

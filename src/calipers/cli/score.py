@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from calipers.cli.options import GroupedCommand, declared_options
-from calipers.cli.output import Renderers, output_options, put
+from calipers.cli.output import output_options, put
 from calipers.cli.shared import limit_options, progress, say_empty, say_notices
-
-if TYPE_CHECKING:
-    from calipers.scores.results import Score
 
 
 @click.command(cls=GroupedCommand, first=("by", "metrics", "map", "output_format", "output"))
@@ -37,14 +34,7 @@ def score(
     with progress() as show:
         result = measure(list(files), progress=show, **options)
     say_notices(result.notices)
-    put(result, _renderers, output_format, output)
+    put(result, output_format, output)
     if not result.records:
         say_empty(files)
     sys.exit(result.exit_code)
-
-
-def _renderers() -> Renderers[Score]:
-    from calipers.reports.frames import score_csv, score_markdown  # noqa: PLC0415
-    from calipers.reports.terminal import score_text  # noqa: PLC0415
-
-    return Renderers(table=score_text, csv=score_csv, markdown=score_markdown)

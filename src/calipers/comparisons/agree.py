@@ -15,6 +15,7 @@ from calipers.statistics import agreement, correlation
 from calipers.statistics.agreement import Level
 from calipers.statistics.influence import Estimate, Floats, Sampling, as_dicts
 from calipers.support.errors import EXIT_INCOMPLETE, EXIT_PASS, UsageError, check_confidence
+from calipers.support.printing import Printed
 from calipers.support.strict_json import strict_json
 from calipers.support.tabular import Tabular, metric_rows
 from calipers.support.version import __version__
@@ -79,7 +80,7 @@ class Pair:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Agreement(Tabular):
+class Agreement(Printed, Tabular):
     """How far raters agree. Prints as a table, shows as HTML in a notebook."""
 
     raters: tuple[str, ...]
@@ -124,16 +125,6 @@ class Agreement(Tabular):
     def to_json(self, *, indent: int | None = 1) -> str:
         """The contract's JSON: strict, the same bytes for the same input."""
         return strict_json(self.to_dict(), indent=indent)
-
-    def __str__(self) -> str:
-        from calipers.reports.agreement import agreement_text  # noqa: PLC0415 (loads rich)
-
-        return agreement_text(self)
-
-    def _repr_html_(self) -> str:
-        from calipers.reports.agreement import agreement_html  # noqa: PLC0415 (only notebooks)
-
-        return agreement_html(self)
 
 
 def agree_data(data: Any, options: Options) -> Agreement:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from html import escape
 from itertools import chain
 from typing import Any
 
@@ -21,6 +20,7 @@ from calipers.scores.options import Options
 from calipers.scores.score import check_fields
 from calipers.scores.tasks import TELL_SYSTEMS_APART, VALUE, TaskRows, per_task, pooled, read_tasks
 from calipers.support.errors import EXIT_INCOMPLETE, EXIT_PASS, DataError, UsageError
+from calipers.support.printing import Printed
 from calipers.support.strict_json import strict_json
 from calipers.support.tabular import Tabular, metric_rows, plain
 from calipers.support.version import __version__
@@ -54,7 +54,7 @@ class PowerGroup:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PowerAnalysis(Tabular):
+class PowerAnalysis(Printed, Tabular):
     """What a run could have seen, and how large the next must be. Prints as tables."""
 
     base: str
@@ -91,14 +91,6 @@ class PowerAnalysis(Tabular):
     def to_json(self, *, indent: int | None = 1) -> str:
         """The JSON: strict, the same bytes for the same input."""
         return strict_json(self.to_dict(), indent=indent)
-
-    def __str__(self) -> str:
-        from calipers.reports.power import power_text  # noqa: PLC0415 (loads rich)
-
-        return power_text(self)
-
-    def _repr_html_(self) -> str:
-        return f"<pre>{escape(str(self))}</pre>"
 
 
 def power_data(data: Any, candidate: Any, aim: Aim, options: Options) -> PowerAnalysis:

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from math import inf
 from typing import Any, Literal, Self
 
+from calipers.support.printing import Printed
 from calipers.support.strict_json import finite_json, strict_json
 from calipers.support.tabular import Tabular, metric_rows
 from calipers.support.version import __version__
@@ -190,7 +191,7 @@ class Pair:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Compared(Tabular):
+class Compared(Printed, Tabular):
     """Everything `calipers compare` found. Prints as a table, shows as HTML in a notebook."""
 
     pairs: tuple[Pair, ...]
@@ -231,13 +232,7 @@ class Compared(Tabular):
         """Strict JSON, the same bytes for the same input and seed."""
         return strict_json(self.to_dict(), indent=indent)
 
-    def __str__(self) -> str:
-        from calipers.reports.comparison import comparison_text  # noqa: PLC0415 (loads rich)
-
-        return comparison_text(self)
-
     def _repr_html_(self) -> str:
-        from calipers.reports.comparison import comparison_html  # noqa: PLC0415
-        from calipers.reports.notebook import comparison_figures  # noqa: PLC0415
+        from calipers.reports.notebook import comparison_figures  # noqa: PLC0415 (only notebooks)
 
-        return comparison_html(self) + comparison_figures(self)
+        return Printed._repr_html_(self) + comparison_figures(self)

@@ -199,7 +199,6 @@ class Site:
             "asset": asset,
             "version": __version__,
             "operators": OPERATORS,
-            "task_url": task_url,
             "site_name": self.catalog.root.name or str(self.catalog.root),
         }
         made.filters |= {
@@ -207,7 +206,6 @@ class Site:
             "cell": cell,
             "size": size,
             "in_query": in_query,
-            "signed": signed,
         }
         return made
 
@@ -245,12 +243,6 @@ def task_url(query: Query, task: FlakyTask) -> str:
 def in_query(pairs: Mapping[str, str]) -> str:
     """Some names and values as a part of an address."""
     return urlencode(pairs)
-
-
-def signed(value: float, unit: str | None) -> str:
-    """A difference, with its sign."""
-    text = figure(abs(value), unit)
-    return text if value == 0 else f"{'+' if value > 0 else '−'}{text}"
 
 
 def cell(value: Any) -> str:

@@ -13,6 +13,7 @@ from calipers.gates.verdicts import Evidence, Verdict
 from calipers.metrics.thresholds import Scale, Threshold
 from calipers.scores.results import Input
 from calipers.support.errors import EXIT_FAILED, EXIT_INCOMPLETE, EXIT_PASS
+from calipers.support.printing import Printed
 from calipers.support.strict_json import finite_json, strict_json
 from calipers.support.tabular import Tabular, plain
 from calipers.support.version import __version__
@@ -150,7 +151,7 @@ class Changes:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GateResult(Tabular):
+class GateResult(Printed, Tabular):
     """Everything `calipers gate` decided. Prints as a table, shows as HTML in a notebook."""
 
     verdict: GateVerdict
@@ -212,16 +213,6 @@ class GateResult(Tabular):
     def to_json(self, *, indent: int | None = 1) -> str:
         """Strict JSON, the same bytes for the same input."""
         return strict_json(self.to_dict(), indent=indent)
-
-    def __str__(self) -> str:
-        from calipers.reports.gate import gate_text  # noqa: PLC0415 (loads rich)
-
-        return gate_text(self)
-
-    def _repr_html_(self) -> str:
-        from calipers.reports.gate import gate_html  # noqa: PLC0415 (only in notebooks)
-
-        return gate_html(self)
 
 
 def verdict_of(checks: tuple[Check, ...], *, complete: bool) -> GateVerdict:

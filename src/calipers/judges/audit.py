@@ -9,6 +9,7 @@ from typing import Any
 from calipers.scores.results import Measured
 from calipers.statistics.influence import Estimate, as_dicts
 from calipers.support.errors import EXIT_INCOMPLETE, EXIT_PASS
+from calipers.support.printing import Printed
 from calipers.support.strict_json import strict_json
 from calipers.support.tabular import Tabular, metric_rows
 from calipers.support.version import __version__
@@ -157,7 +158,7 @@ class AuditGroup:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Audit(Tabular):
+class Audit(Printed, Tabular):
     """How far judges can be trusted. Prints as tables, shows as HTML in a notebook."""
 
     groups: tuple[AuditGroup, ...]
@@ -201,13 +202,3 @@ class Audit(Tabular):
     def to_json(self, *, indent: int | None = 1) -> str:
         """The contract's JSON: strict, the same bytes for the same input."""
         return strict_json(self.to_dict(), indent=indent)
-
-    def __str__(self) -> str:
-        from calipers.reports.audit import audit_text  # noqa: PLC0415 (loads rich)
-
-        return audit_text(self)
-
-    def _repr_html_(self) -> str:
-        from calipers.reports.audit import audit_html  # noqa: PLC0415 (only in notebooks)
-
-        return audit_html(self)

@@ -1,17 +1,30 @@
-"""The catalogue of metrics, from their declarations alone."""
+"""The catalogue of metrics, and how one came to its value, from the declarations alone."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from calipers.reports.figures import NOTHING, group_name, printable
+from calipers.reports.table import Cell, Column, Document, Line, Row, Table
+
 if TYPE_CHECKING:
+    import polars as pl
+
     from calipers.metrics import Metric
+    from calipers.scores.explain import Explanation, GroupExplanation
+    from calipers.statistics.power import Components
+
+_FACTS = (
+    Column(name="fact", heading="", kind="key"),
+    Column(name="value", heading="", kind="text"),
+)
+_LISTED = ("formula", "needs", "nulls", "range", "unit", "better", "spec")
 
 
 def facts(metric: Metric) -> dict[str, str]:
-    """All that is declared of a metric, in words."""
+    """Return all that is declared of a metric, in words."""
     return {
         "formula": metric.formula,
         "needs": "; ".join(map(str, metric.needs)),
@@ -27,26 +40,91 @@ def facts(metric: Metric) -> dict[str, str]:
 
 
 def range_text(metric: Metric) -> str:
-    """The range as [0, 1] or [0, ∞)."""
+    """Return the range as [0, 1] or [0, ∞)."""
     low, high = metric.range
     return f"[{low:g}, ∞)" if high == float("inf") else f"[{low:g}, {high:g}]"
 
 
-def as_json(metrics: Sequence[Metric]) -> str:
-    """A list for programs."""
+def catalogue_json(metrics: Sequence[Metric]) -> str:
+    """Return the catalogue for programs."""
     rows = [{"name": metric.name, "says": metric.says, **facts(metric)} for metric in metrics]
     return json.dumps(rows, indent=1, ensure_ascii=False) + "\n"
 
 
-def as_markdown(metrics: Sequence[Metric]) -> str:
-    """The reference page of the documentation."""
+def catalogue_markdown(metrics: Sequence[Metric]) -> str:
+    """Return the reference page of the documentation."""
     lines = ["# Metrics", "", "Written by `calipers metrics --format markdown`.", ""]
     for metric in metrics:
         lines += [f"## {metric.name}", "", metric.says, "", "| | |", "|---|---|"]
-        lines += [f"| {label} | {_cell(text)} |" for label, text in facts(metric).items()]
+        lines += [f"| {label} | {_escaped(text)} |" for label, text in facts(metric).items()]
         lines.append("")
     return "\n".join(lines)
 
 
-def _cell(text: str) -> str:
+def _escaped(text: str) -> str:
     return text.replace("|", "\\|").replace("*", "\\*")
+
+
+def catalogue_document(metrics: Sequence[Metric], *, whole: bool) -> Document:
+    """Return what each metric says and needs; the whole of its declaration if asked for."""
+    blocks: list[Table | Line] = []
+    for metric in metrics:
+        known = facts(metric)
+        rows = tuple(Row(cells=(each, known[each])) for each in (known if whole else _LISTED))
+        table = Table(title=metric.name, lead=metric.says, columns=_FACTS, rows=rows)
+        blocks.append(table)
+    return tuple(blocks)
+
+
+def explanation_document(explanation: Explanation) -> Document:
+    """Return how a value came about, group by group."""
+    metric = explanation.metric
+    head = (
+        Line(text=metric.name, kind="heading"),
+        Line(text=metric.says),
+        Line(text=f"formula  {metric.formula}"),
+    )
+    return (*head, *(block for group in explanation.groups for block in _group(group)))
+
+
+def _group(group: GroupExplanation) -> Iterator[Table | Line]:
+    equals = "" if group.value is None else "= "
+    told = [
+        f"value    {NOTHING if group.value is None else repr(group.value)}",
+        f"         {equals}{group.work}",
+        f"rows     {group.n:,} used of {group.records:,}",
+        *(f"         {count:,} left out: {reason}" for reason, count in group.left_out.items()),
+    ]
+    if group.variance is not None:
+        told.append(f"variance {_parts(group.variance)}")
+    yield Line(text="")
+    if group.by:
+        yield Line(text=group_name(group.by), kind="heading")
+    yield from (Line(text=each) for each in told)
+    if group.table is not None and group.table.height:
+        cut = group.table.height < group.table_rows
+        shown = f"the {group.table.height} largest of {group.table_rows:,}" if cut else "in all"
+        yield _frame(group.table, f"counted  {shown}")
+    if group.weigh_most.height:
+        yield _frame(group.weigh_most, "most influential rows")
+
+
+def _parts(found: Components) -> str:
+    """Say where the width of the interval comes from."""
+    parts = [f"{found.tasks:.0%} from tasks{' and runs' if found.runs is None else ''}"]
+    parts += [] if found.runs is None else [f"{found.runs:.0%} from the runs of a task"]
+    parts += [] if found.judges is None else [f"{found.judges:.0%} from the judges of a run"]
+    return ", ".join(parts)
+
+
+def _frame(frame: pl.DataFrame, title: str) -> Table:
+    """Return a data frame as it is: enough digits to recompute a value by hand."""
+    columns = tuple(
+        Column(name=name, kind="figure" if dtype.is_numeric() else "text")
+        for name, dtype in frame.schema.items()
+    )
+    rows = tuple(
+        Row(cells=tuple(Cell(text=NOTHING if each is None else printable(each)) for each in row))
+        for row in frame.iter_rows()
+    )
+    return Table(title=title, columns=columns, rows=rows)

@@ -1,81 +1,185 @@
-"""A comparison as tables: for a terminal, Markdown, CSV and a notebook."""
+"""A comparison as a document: a table per pair of runs and group, and what stands behind it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from html import escape
-from typing import TYPE_CHECKING, Any, Literal
-
-from rich import box
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 from calipers.metrics import metric_named
-from calipers.reports.comparison_notes import pair_notes
-from calipers.reports.figures import NOTHING, figure, group_name, printable, reach
-from calipers.reports.frames import markdown_cell
-from calipers.reports.grids import columns_that_fit
-from calipers.reports.spreadsheets import frame_csv
-from calipers.reports.terminal import rendered
+from calipers.reports.figures import (
+    NOTHING,
+    Form,
+    counted,
+    decimals_of,
+    figure,
+    group_name,
+    p_text,
+)
+from calipers.reports.table import Cell, Column, Document, Line, Row, Table, Tone, Where
 
 if TYPE_CHECKING:
-    import polars as pl
+    from calipers.comparisons.results import Compared, Margin, MetricComparison, Pair, Weights
 
-    from calipers.comparisons.results import Compared, MetricComparison, Pair
+_KEYS = ("base_name", "candidate_name")
+_SHOWN = (
+    Column(name="metric", kind="key"),
+    Column(name="base"),
+    Column(name="candidate"),
+    Column(name="difference", bounds=("low", "high")),
+)
+_MOVED = ("total", "model", "scorer", "tasks_removed", "tasks_added")
+_WHY = (
+    Column(name="metric", kind="key", where="people"),
+    *(Column(name=name, where="people") for name in ("base", "candidate", "total", "model")),
+    *(Column(name=name, where="people") for name in ("scorer", "tasks out", "tasks in")),
+)
+_ACROSS = (
+    Column(name="metric", kind="key", where="people"),
+    *(Column(name=name, where="people") for name in ("H", "p", "ε²", "n")),
+)
+_COUNTED = "won · lost · tied (tasks)"
 
-_HEADS = ("metric", "base", "candidate", "difference", "p", "Holm")
-_WHY = "why it moved, over all tasks"
-_WHY_HEADS = ("metric", "base", "candidate", "total", "model", "scorer", "tasks out", "tasks in")
-_ACROSS = "all at once (Kruskal-Wallis)"
-_ACROSS_HEADS = ("metric", "H", "p", "ε²", "n")
-_SMALL_P = 0.0001
-_GAP = 3  # between columns
 
-
-def comparison_text(compared: Compared, console: Console | None = None) -> str:
-    """Tables: all pairs, with the groups of each below it."""
-    return rendered(console, lambda out: _show(compared, out))
-
-
-def _show(compared: Compared, out: Console) -> None:
-    for pair in compared.pairs:
-        for each in (pair, *pair.groups):
-            _show_pair(compared, each, out)
+def comparison_document(compared: Compared) -> Document:
+    """Return all pairs with the groups of each below it, then all at once, and the flips."""
+    fields = dict.fromkeys(
+        name for pair in compared.pairs for each in (pair, *pair.groups) for name in each.by
+    )
+    blocks: list[Table | Line] = []
+    for whole in compared.pairs:
+        for pair in (whole, *whole.groups):
+            blocks.append(pair_table(compared, pair, tuple(fields)))
+            if moved := _moved(pair):
+                blocks.append(moved)
     if compared.across:
-        out.print(Text(_ACROSS, style="bold"))
-        _print_table(_ACROSS_HEADS, _across_rows(compared), out)
+        rows = tuple(
+            Row(cells=(name, each.h, Cell(text=p_text(each.p_value)), each.epsilon_squared, each.n))
+            for name, each in compared.across.items()
+        )
+        blocks.append(Table(title="all at once (Kruskal-Wallis)", columns=_ACROSS, rows=rows))
     if compared.flips:
-        out.print(Text(_flips(compared)))
-
-
-def _print_table(heads: Sequence[str], rows: Sequence[Sequence[str]], out: Console) -> None:
-    """Names on the left, figures on the right; what has no room stands in a table below."""
-    widths = [max(map(len, cells)) + _GAP for cells in zip(heads, *rows, strict=True)]
-    for columns in columns_that_fit(widths, out.width):
-        table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-        for column in columns:
-            justify: Literal["left", "right"] = "right" if column else "left"
-            table.add_column(heads[column], justify=justify, overflow="fold")
-        for row in rows:
-            table.add_row(*(row[column] for column in columns))
-        out.print(table)
-
-
-def _across_rows(compared: Compared) -> list[Sequence[str]]:
-    return [
-        (name, figure(each.h), _p(each.p_value), figure(each.epsilon_squared), f"{each.n:,}")
-        for name, each in compared.across.items()
-    ]
+        blocks.append(Line(text=_flips(compared)))
+    return tuple(blocks)
 
 
 def _flips(compared: Compared) -> str:
     lost, won = compared.flips["lost"], compared.flips["won"]
-    return f"flips: {lost:,} became wrong, {won:,} became right"
+    return f"flips: {counted(lost, 'run')} became wrong, {won:,} became right"
+
+
+def pair_table(
+    compared: Compared,
+    pair: Pair,
+    fields: Sequence[str] = (),
+    *,
+    names: Sequence[str] | None = None,
+    define: Callable[[str], str] | None = None,
+) -> Table:
+    """Return a row per metric of two runs: both values, the difference, and how sure it is."""
+    behind = {name: _flat(metric) for name, metric in pair.metrics.items()}
+    further = tuple(dict.fromkeys(each for flat in behind.values() for each in flat))
+    rows = []
+    for name in pair.metrics if names is None else names:
+        metric = pair.metrics[name]
+        link = "" if define is None else define(name)
+        where: Where = "data" if metric.difference is None else "all"
+        cells = (
+            *(pair.base, pair.candidate, *(pair.by.get(field) for field in fields)),
+            *(Cell(value=name, link=link), *_values(name, metric)),
+            *(behind[name].get(each) for each in further),
+            *_evidence(name, metric, paired=compared.paired),
+        )
+        rows.append(Row(cells=cells, where=where))
+    columns = (
+        *(Column(name=each, where="data") for each in _KEYS),
+        *(Column(name=f"by_{each}", where="data") for each in fields),
+        *_SHOWN,
+        *(Column(name=each, where="data") for each in further),
+        *_evidence_columns(compared),
+    )
+    return Table(
+        title=_title(pair),
+        lead=_tasks(pair) if compared.paired else "",
+        columns=columns,
+        rows=tuple(rows),
+        notes=tuple(_notes(pair, compared.confidence)),
+    )
+
+
+def _flat(metric: MetricComparison) -> dict[str, Any]:
+    """Return the JSON of a metric on one level, without what the columns for people hold."""
+    found = metric.to_dict()
+    parts, weights = found.pop("attribution", {}), found.pop("weights", {})
+    by_weight = {
+        f"{side}_by_{weight}": weights[weight][side]
+        for weight in ("task", "row")
+        for side in ("base", "candidate")
+        if weights
+    }
+    whole = found | {f"attribution_{name}": value for name, value in parts.items()} | by_weight
+    shown = ("base", "candidate", "difference", "low", "high")
+    return {name: value for name, value in whole.items() if name not in shown}
+
+
+def _values(name: str, metric: MetricComparison) -> tuple[Cell, Cell, Cell]:
+    """Return both values and the difference, all with the digits that its interval allows."""
+    form = _form(metric)
+    signed = Form(signed=True)
+    return (
+        Cell(value=metric.base, form=form),
+        Cell(value=metric.candidate, form=form),
+        Cell(
+            value=metric.difference,
+            low=metric.low,
+            high=metric.high,
+            form=signed,
+            tone=_tone(name, metric),
+        ),
+    )
+
+
+def _form(metric: MetricComparison) -> Form:
+    """Return the form of both values: with the decimals that the difference has."""
+    if metric.difference is None or metric.low is None or metric.high is None:
+        return Form()
+    return Form(decimals=decimals_of(metric.difference, metric.low, metric.high))
+
+
+def _tone(name: str, metric: MetricComparison) -> Tone:
+    """Return whether the candidate is better or worse, where its interval is beyond 0."""
+    better, low, high = metric_named(name).better, metric.low, metric.high
+    if better is None or low is None or high is None or low <= 0 <= high:
+        return ""
+    return "gain" if (low > 0) == (better == "higher") else "loss"
+
+
+def _evidence_columns(compared: Compared) -> tuple[Column, ...]:
+    further = (_COUNTED,) if compared.paired else ("n", "effect")
+    return (
+        Column(name="lane", heading="0 in the middle", kind="lane", where="web"),
+        Column(name="p", where="people"),
+        Column(name="p_adjusted", heading="p adjusted (Holm)", where="people"),
+        *(Column(name=each, where="people") for each in further),
+    )
+
+
+def _evidence(name: str, metric: MetricComparison, *, paired: bool) -> tuple[Cell, ...]:
+    shown = (Cell(text=p_text(metric.p_value)), Cell(text=p_text(metric.p_holm)))
+    lane = Cell(low=metric.low, high=metric.high, tone=_tone(name, metric))
+    if paired:
+        return lane, *shown, Cell(text=_counts(metric.wins, metric.losses, metric.ties))
+    effect = figure(metric.effect, form=Form(signed=True, decimals=2))
+    named = effect if metric.effect is None else f"{metric.effect_name} {effect}"
+    return lane, *shown, Cell(text=_counts(metric.n_base, metric.n_candidate)), Cell(text=named)
+
+
+def _counts(*values: int | None) -> str:
+    known = [f"{value:,}" for value in values if value is not None]
+    return " · ".join(known) or NOTHING
 
 
 def _title(pair: Pair) -> str:
-    title = f"{printable(pair.base)} → {printable(pair.candidate)}"
+    title = f"{pair.base} → {pair.candidate}"
     return f"{title}  {group_name(pair.by)}" if pair.by else title
 
 
@@ -84,204 +188,80 @@ def _tasks(pair: Pair) -> str:
     return f"{pair.n_pairs:,} tasks in both, {base:,} only in base, {candidate:,} only in candidate"
 
 
-def _heads(*, paired: bool) -> tuple[str, ...]:
-    return (*_HEADS, "won · lost · tied") if paired else (*_HEADS, "n", "effect")
-
-
-def _show_pair(compared: Compared, pair: Pair, out: Console) -> None:
-    out.print(Text(_title(pair), style="bold"))
-    if compared.paired:
-        out.print(Text(_tasks(pair), style="dim"))
-    rows = [
-        (name, *_cells(name, metric, paired=compared.paired))
-        for name, metric in pair.metrics.items()
-        if metric.difference is not None
-    ]
-    _print_table(_heads(paired=compared.paired), rows, out)
-    for line in pair_notes(pair, compared.confidence):
-        out.print(Text(f"  {line}", style="dim"))
-    if attributed := _attribution_rows(pair):
-        out.print(Text(_WHY, style="bold"))
-        _print_table(_WHY_HEADS, attributed, out)
-        for reason in _attribution_notes(pair):
-            out.print(Text(f"  {reason}", style="dim"))
-
-
-def _cells(name: str, metric: MetricComparison, *, paired: bool) -> list[str]:
-    unit = metric_named(name).unit
-    cells = [
-        figure(metric.base, unit),
-        figure(metric.candidate, unit),
-        _difference(metric, unit),
-        _p(metric.p_value),
-        _p(metric.p_holm),
-    ]
-    if paired:
-        return [*cells, _counts(metric.wins, metric.losses, metric.ties)]
-    effect = NOTHING if metric.effect is None else f"{metric.effect_name} {metric.effect:+.2f}"
-    return [*cells, _counts(metric.n_base, metric.n_candidate), effect]
-
-
-def _difference(metric: MetricComparison, unit: str | None) -> str:
-    """+0.0213 ± 0.018, or with its bounds where the interval is lopsided."""
-    difference, low, high = metric.difference, metric.low, metric.high
-    if difference is None:
-        return NOTHING
-    text = f"{'+' if difference > 0 else ''}{figure(difference, unit)}".replace("-", "−")
-    if low is None or high is None:
-        return text
-    return f"{text} {reach(difference, low, high, unit)}"
-
-
-def _p(value: float | None) -> str:
-    if value is None:
-        return NOTHING
-    return f"<{_SMALL_P}" if value < _SMALL_P else f"{value:.4f}"
-
-
-def _counts(*values: int | None) -> str:
-    known = [f"{value:,}" for value in values if value is not None]
-    return " · ".join(known) or NOTHING
-
-
-def _attribution_rows(pair: Pair) -> list[Sequence[str]]:
-    rows: list[Sequence[str]] = []
+def _moved(pair: Pair) -> Table | None:
+    """Return why values moved over all tasks; None where that was not asked for."""
+    rows, notes = [], dict[str, None]()
     for name, metric in pair.metrics.items():
-        if metric.attribution is not None:
-            unit = metric_named(name).unit
-            parts = metric.attribution
-            moved = (parts.total, parts.model, parts.scorer, parts.tasks_removed, parts.tasks_added)
-            rows.append(
-                (
-                    name,
-                    figure(parts.base, unit),
-                    figure(parts.candidate, unit),
-                    *(NOTHING if each is None else _signed(each, unit) for each in moved),
-                )
-            )
-    return rows
+        if (parts := metric.attribution) is not None:
+            signed = Form(signed=True)
+            moved = (Cell(value=getattr(parts, each), form=signed) for each in _MOVED)
+            rows.append(Row(cells=(name, parts.base, parts.candidate, *moved)))
+            if parts.reason:
+                notes[f"{NOTHING} {parts.reason}"] = None
+    if not rows:
+        return None
+    title = "why it moved, over all tasks"
+    return Table(title=title, columns=_WHY, rows=tuple(rows), notes=tuple(notes))
 
 
-def _attribution_notes(pair: Pair) -> list[str]:
-    reasons = (
-        metric.attribution.reason
-        for metric in pair.metrics.values()
-        if metric.attribution is not None and metric.attribution.reason
+def _notes(pair: Pair, confidence: float) -> Iterator[str]:
+    """Yield which test stands behind which p, what is held against a margin, and what to know."""
+    yield from _tests(pair)
+    for name, metric in pair.metrics.items():
+        if metric.against is not None and metric.difference is not None:
+            yield f"{name}: {_against(metric.against)}"
+    for name, metric in pair.metrics.items():
+        if metric.weights is not None:
+            yield f"{name}: {_weighed(metric.weights, _form(metric))}"
+    for name, metric in pair.metrics.items():
+        if metric.detectable is not None and (metric.p_value or 0) > 1 - confidence:
+            seen = figure(metric.detectable)
+            yield f"{name}: a difference below {seen} would mostly go unseen here (power 0.8)"
+
+
+def _tests(pair: Pair) -> Iterator[str]:
+    """Yield each test with its metrics, and on one line the metrics that have no value."""
+    tests: dict[str, list[str]] = {}
+    nulls: dict[str, list[str]] = {}
+    for name, metric in pair.metrics.items():
+        if metric.difference is None:
+            nulls.setdefault(metric.reason or "no value", []).append(name)
+        elif metric.p_value is None:
+            tests.setdefault(metric.reason or "no test", []).append(name)
+        else:
+            tests.setdefault(f"{metric.test}; interval: {metric.interval}", []).append(name)
+    for test, names in tests.items():
+        yield f"{', '.join(names)}: {test}"
+    if nulls:
+        folded = "; ".join(f"{', '.join(names)} ({why})" for why, names in nulls.items())
+        yield f"without a value: {folded}"
+
+
+def _against(held: Margin) -> str:
+    """Say whether the candidate is not worse by more than the margin, and if both are alike."""
+    margin = f"{held.margin:g}"
+    alike = {
+        "yes": f"equivalent within ±{margin}",
+        "no": f"they differ by more than {margin}",
+        "undecided": f"equivalence within ±{margin} is undecided",
+    }[held.equivalent]
+    if held.noninferior is None:
+        return alike
+    worse = {
+        "yes": f"not worse by more than {margin}",
+        "no": f"worse by more than {margin}",
+        "undecided": f"undecided whether it is worse by more than {margin}",
+    }[held.noninferior]
+    return f"{worse}; {alike}"
+
+
+def _weighed(weights: Weights, form: Form) -> str:
+    """Say why `score` shows other values: tasks have different numbers of runs."""
+    used, other = weights.used, "row" if weights.used == "task" else "task"
+    values = weights.by_row if other == "row" else weights.by_task
+    base, candidate = (figure(each, form=form) for each in values)
+    where = " as in `score`" if other == "row" else ""
+    return (
+        f"every {used} counts the same here; every {other}{where}: {base} and {candidate} "
+        f"(tasks have different numbers of runs; --weight {other})"
     )
-    return [f"{NOTHING} {reason}" for reason in dict.fromkeys(reasons)]
-
-
-def _signed(value: float, unit: str | None) -> str:
-    return f"{'+' if value > 0 else ''}{figure(value, unit)}".replace("-", "−")
-
-
-def comparison_frame(compared: Compared) -> pl.DataFrame:
-    """A row per pair, group and metric."""
-    import polars as pl  # noqa: PLC0415
-
-    rows = [
-        {
-            "base_name": pair.base,
-            "candidate_name": pair.candidate,
-            **{f"by_{name}": value for name, value in pair.by.items()},
-            "metric": name,
-            **_flat(metric.to_dict()),
-        }
-        for whole in compared.pairs
-        for pair in (whole, *whole.groups)
-        for name, metric in pair.metrics.items()
-    ]
-    return pl.DataFrame(rows, infer_schema_length=None)
-
-
-def _flat(metric: dict[str, Any]) -> dict[str, Any]:
-    parts, weights = metric.pop("attribution", {}), metric.pop("weights", {})
-    by_weight = {
-        f"{side}_by_{weight}": weights[weight][side]
-        for weight in ("task", "row")
-        for side in ("base", "candidate")
-        if weights
-    }
-    return metric | {f"attribution_{name}": value for name, value in parts.items()} | by_weight
-
-
-def comparison_csv(compared: Compared) -> str:
-    """CSV with a header; an empty cell is a null."""
-    return frame_csv(comparison_frame(compared))
-
-
-def comparison_markdown(compared: Compared) -> str:
-    """Tables for a pull request."""
-    lines: list[str] = []
-    for whole in compared.pairs:
-        for pair in (whole, *whole.groups):
-            lines += [f"**{markdown_cell(_title(pair))}**", ""]
-            if compared.paired:
-                lines += [_tasks(pair), ""]
-            rows = [
-                (name, *_cells(name, metric, paired=compared.paired))
-                for name, metric in pair.metrics.items()
-            ]
-            lines += _markdown_table(_heads(paired=compared.paired), rows)
-            notes = pair_notes(pair, compared.confidence)
-            lines += [*(f"- {markdown_cell(note)}" for note in notes), ""]
-            if attributed := _attribution_rows(pair):
-                lines += [f"**{_WHY}**", "", *_markdown_table(_WHY_HEADS, attributed)]
-                lines += [*(f"- {note}" for note in _attribution_notes(pair)), ""]
-    if compared.across:
-        table = _markdown_table(_ACROSS_HEADS, _across_rows(compared))
-        lines += [f"**{_ACROSS}**", "", *table]
-    if compared.flips:
-        lines += [_flips(compared), ""]
-    return "\n".join(lines)
-
-
-def _markdown_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    return [
-        f"| {' | '.join(heads)} |",
-        f"|---|{'---:|' * (len(heads) - 1)}",
-        *(f"| {' | '.join(row)} |" for row in rows),
-        "",
-    ]
-
-
-def comparison_html(compared: Compared) -> str:
-    """The same tables for a notebook; everything from outside is escaped."""
-    pieces: list[str] = []
-    for whole in compared.pairs:
-        for pair in (whole, *whole.groups):
-            rows = [
-                (name, *_cells(name, metric, paired=compared.paired))
-                for name, metric in pair.metrics.items()
-            ]
-            tasks = _tasks(pair) if compared.paired else ""
-            pieces += [
-                f"<p><b>{escape(_title(pair))}</b><br>{escape(tasks)}</p>",
-                _html_table(_heads(paired=compared.paired), rows),
-                _html_list(pair_notes(pair, compared.confidence)),
-            ]
-            if attributed := _attribution_rows(pair):
-                pieces += [f"<p><b>{_WHY}</b></p>", _html_table(_WHY_HEADS, attributed)]
-                pieces.append(_html_list(_attribution_notes(pair)))
-    if compared.across:
-        table = _html_table(_ACROSS_HEADS, _across_rows(compared))
-        pieces += [f"<p><b>{_ACROSS}</b></p>", table]
-    if compared.flips:
-        pieces.append(f"<p>{_flips(compared)}</p>")
-    return "".join(pieces)
-
-
-def _html_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    head = "".join(f"<th>{escape(each)}</th>" for each in heads)
-    body = "".join(
-        f'<tr><th style="text-align:left">{escape(name)}</th>'
-        + "".join(f'<td style="text-align:right">{escape(cell)}</td>' for cell in cells)
-        + "</tr>"
-        for name, *cells in rows
-    )
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-
-
-def _html_list(notes: Iterable[str]) -> str:
-    items = "".join(f"<li>{escape(note)}</li>" for note in notes)
-    return f"<ul>{items}</ul>" if items else ""

@@ -1,113 +1,164 @@
-"""Numbers as people read them, and text that cannot harm a terminal or a page."""
+"""Numbers as people read them, and text that cannot harm a terminal or a page.
+
+One rule for every format: an interval decides how many digits its value has.
+
+>>> figure(0.87213, 0.76789, 0.93312), figure(36.912, 34.6, 39.2)
+('0.872 [0.768, 0.933]', '36.9 ± 2.3')
+"""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from calipers.scores.results import Group, Measured
+    from collections.abc import Iterable, Mapping, Sequence
 
 NOTHING = "—"
-_TINY = 0.001
-_HUNDRED = 100
-_MOST_DECIMALS = 6
-_NAMED = 6  # groups in a note
+_DIGITS = 4  # of a number without an interval
+_DIGITS_OF_HALF = 2  # of half of an interval
+_MORE_OF_LOPSIDED = 2  # decimals
+_MOST_DECIMALS = 7  # beyond them: powers of ten
+_LEAST_P = 0.0001
+_NAMED = 6  # in a note
 
 
-def figure(value: float | None, unit: str | None = None) -> str:
-    """A value with as many digits as say something: 0.5625, 46.5, 26,446.6."""
+class Estimated(Protocol):
+    """Whatever has a value and an interval."""
+
+    @property
+    def value(self) -> float | None:
+        """The value, if there is one."""
+
+    @property
+    def low(self) -> float | None:
+        """The lower bound, if it is known."""
+
+    @property
+    def high(self) -> float | None:
+        """The upper bound, if it is known."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Form:
+    """How one quantity is written wherever it stands on a page."""
+
+    brackets: bool = False  # with its bounds; otherwise with ± where the interval is symmetric
+    signed: bool = False
+    percent: bool = False
+    decimals: int | None = None  # of the fraction, where not the own interval decides
+
+
+PLAIN = Form()
+
+
+def shared_form(estimates: Iterable[Estimated], *, signed: bool = False) -> Form:
+    """Return the form of a quantity with several values: all alike, bounds if one is lopsided.
+
+    The decimals are those of most values, and at least one digit of the narrowest interval.
+    """
+    brackets, places = False, list[int]()
+    for each in estimates:
+        if each.value is not None and not (each.low is None and each.high is None):
+            brackets |= _is_lopsided(each.value, each.low, each.high)
+            places.append(decimals_of(each.value, each.low, each.high))
+    places.sort()
+    decimals = max(places[len(places) // 2], places[-1] - 1) if places else None
+    return Form(brackets=brackets, signed=signed, decimals=decimals)
+
+
+def figure(
+    value: float | None, low: float | None = None, high: float | None = None, form: Form = PLAIN
+) -> str:
+    """Return a value, and its interval if it has one, with the digits that the interval allows."""
+    return " ".join(filter(None, figure_parts(value, low, high, form)))
+
+
+def figure_parts(
+    value: float | None, low: float | None = None, high: float | None = None, form: Form = PLAIN
+) -> tuple[str, str]:
+    """Return the value and, apart, how far its interval reaches (empty if there is none)."""
     if value is None:
-        return NOTHING
+        return NOTHING, ""
+    if form.percent:
+        value, low, high = (None if each is None else 100 * each for each in (value, low, high))
+        assert value is not None
+    decimals = decimals_of(value, low, high)
+    if form.decimals is not None:
+        decimals = max(0, form.decimals - 2) if form.percent else form.decimals
+    text = _number(value, decimals, signed=form.signed) + (" %" if form.percent else "")
+    if low is None and high is None:
+        return text, ""
+    if form.brackets or low is None or high is None or _is_lopsided(value, low, high):
+        bounds = (
+            NOTHING if each is None else _number(each, decimals, signed=form.signed)
+            for each in (low, high)
+        )
+        return text, f"[{', '.join(bounds)}]"
+    return text, f"± {_number((high - low) / 2, decimals)}"
+
+
+def decimals_of(value: float, low: float | None = None, high: float | None = None) -> int:
+    """Return how many decimals the interval allows; without one, those of four digits.
+
+    Half of an interval has two digits; of a lopsided one also the side that is shorter.
+    """
+    ends = [each for each in (low, high) if each is not None and math.isfinite(each)]
+    sides = sorted(abs(value - each) for each in ends if each != value)
+    if sides and math.isfinite(value):
+        of_half = _decimals(sum(sides) / 2, _DIGITS_OF_HALF)
+        return min(_decimals(sides[0], _DIGITS_OF_HALF), of_half + _MORE_OF_LOPSIDED)
+    known = abs(value) if math.isfinite(value) else max(map(abs, ends), default=0.0)
+    return _decimals(known, _DIGITS)
+
+
+def _decimals(size: float, digits: int) -> int:
+    return max(0, digits - 1 - math.floor(math.log10(size))) if size > 0 else 0
+
+
+def _is_lopsided(value: float, low: float | None, high: float | None) -> bool:
+    if low is None or high is None or math.isinf(high - low):
+        return True
+    return abs((high - value) - (value - low)) > (high - low) / 10
+
+
+def _number(value: float, decimals: int, *, signed: bool = False) -> str:
     if math.isinf(value):
         return "∞" if value > 0 else "−∞"
-    if 0 < abs(value) < _TINY:
-        return f"{value:#.3g}"
-    if unit is None or abs(value) < 10:  # noqa: PLR2004
-        return f"{value:.4f}"
-    if abs(value) < _HUNDRED:
-        return f"{value:.2f}"
-    return f"{value:,.1f}"
-
-
-def with_interval(measured: Measured, unit: str | None = None) -> str:
-    """A value and its error bar: 0.5625 ± 0.027, or 0.995 [0.971, 0.999] where it is lopsided."""
-    value, low, high = measured.value, measured.low, measured.high
-    text = figure(value, unit)
-    if value is None or (low is None and high is None):
+    text = f"{abs(value):,.{decimals}f}" if decimals <= _MOST_DECIMALS else f"{abs(value):.2e}"
+    if not value or not text.strip("0.,"):
         return text
-    return f"{text} {reach(value, low, high, unit)}"
+    return f"−{text}" if value < 0 else f"+{text}" if signed else text
 
 
-def reach(value: float, low: float | None, high: float | None, unit: str | None) -> str:
-    """How far an interval reaches: ± 0.027, or its bounds where it is lopsided."""
-    if low is None or high is None or _lopsided(value, low, high):
-        return f"[{figure(low, unit)}, {figure(high, unit)}]".replace("-", "−")
-    return f"± {_half((high - low) / 2)}"
+def p_text(p: float | None) -> str:
+    """Return a p-value with four decimals, or that it is smaller."""
+    if p is None:
+        return NOTHING
+    return f"< {_LEAST_P}" if p < _LEAST_P else f"{p:.4f}"
 
 
-def _lopsided(value: float, low: float, high: float) -> bool:
-    return math.isinf(high - low) or abs((high - value) - (value - low)) > (high - low) / 10
-
-
-def _half(half: float) -> str:
-    """Half of an interval, to two digits that say something."""
-    if half == 0 or math.isinf(half):
-        return "0" if half == 0 else "∞"
-    if half < 10.0**-_MOST_DECIMALS:
-        return f"{half:.2g}"
-    decimals = min(_MOST_DECIMALS, max(0, 1 - math.floor(math.log10(half))))
-    return f"{half:,.{decimals}f}"
+def counted(number: float, what: str) -> str:
+    """Return `1 task`, `2,000 tasks`."""
+    whole = int(number) if number == int(number) else number
+    return f"{whole:,} {what}{'' if number == 1 else 's'}"
 
 
 def group_name(by: Mapping[str, Any]) -> str:
-    """A group's key on one line."""
+    """Return a group's key on one line."""
     if not by:
         return "all"
     return ", ".join("(none)" if value is None else printable(value) for value in by.values())
 
 
 def printable(value: object) -> str:
-    """A text from outside without control characters: it must not drive the terminal."""
+    """Return a text from outside without control characters: it must not drive the terminal."""
     text = str(value).lower() if isinstance(value, bool) else str(value)
     return "".join(character if character.isprintable() else "\ufffd" for character in text)
 
 
-def reasons(groups: Sequence[Group]) -> list[str]:
-    """Why values are null: one line per metric and reason, with the groups it holds for."""
-    return [
-        *_notes(groups, lambda measured: measured.reason),
-        *_together(groups, lambda measured: measured.interval_reason, "a bound is unknown:"),
-        *_together(groups, lambda measured: measured.scope, "the interval holds only for the"),
-    ]
-
-
-def _notes(groups: Sequence[Group], note: Callable[[Measured], str | None]) -> list[str]:
-    found: dict[tuple[str, str], list[str]] = {}
-    for group in groups:
-        for name, measured in group.metrics.items():
-            if (said := note(measured)) is not None:
-                found.setdefault((name, said), []).append(group_name(group.by))
-    return [
-        f"{name}: {said}" + ("" if len(names) == len(groups) else f" ({_some(names)})")
-        for (name, said), names in found.items()
-    ]
-
-
-def _together(
-    groups: Sequence[Group], note: Callable[[Measured], str | None], head: str
-) -> list[str]:
-    """One line per note, with the metrics it holds for in some group."""
-    found: dict[str, dict[str, None]] = {}
-    for group in groups:
-        for name, measured in group.metrics.items():
-            if (said := note(measured)) is not None:
-                found.setdefault(said, {})[name] = None
-    return [f"{_some(list(names))}: {head} {said}" for said, names in found.items()]
-
-
-def _some(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return ", ".join(names[:_NAMED]) + more
+def some(names: Sequence[str], most: int = _NAMED) -> str:
+    """Return the first names, and how many more there are."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more

@@ -1,135 +1,111 @@
-"""A gate's verdict as a table with reasons: for a terminal, a pull request, CSV, a notebook."""
+"""A gate's verdict as a document: the checks, and a reason for each that is not plainly green."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from html import escape
-from itertools import groupby
-from typing import TYPE_CHECKING, Any
-
-from rich import box
-from rich.console import Console
-from rich.padding import Padding
-from rich.table import Table
-from rich.text import Text
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from calipers.gates.reasons import value_text
-from calipers.reports.figures import NOTHING, group_name, printable
-from calipers.reports.frames import markdown_cell
-from calipers.reports.spreadsheets import csv_text
-from calipers.reports.terminal import rendered
+from calipers.reports.figures import NOTHING, Form, decimals_of, figure_parts, group_name, printable
+from calipers.reports.table import Cell, Column, Document, Line, Row, Table, lines
 
 if TYPE_CHECKING:
     from calipers.gates.early import Early
     from calipers.gates.result import Changes, Check, GateResult, Ids
 
-_STYLES = {
-    "pass": "green",
-    "fail": "bold red",
-    "warn": "yellow",
-    "inconclusive": "bold magenta",
-    "incomplete": "bold magenta",
-}
-_SIGNS = {"pass": "✅", "fail": "❌", "warn": "⚠️", "inconclusive": "❔", "incomplete": "❔"}
 _WORDS = {"pass": "passed", "fail": "failed", "warn": "warned", "inconclusive": "inconclusive"}
 _CHANGED = ("added", "removed", "broken", "mended")
 _NAMED = 10  # scenarios on a line
-_CSV = (
-    *("name", "level", "verdict", "value", "low", "high", "n", "missing"),
-    *("operator", "threshold", "reason"),
+_MOST_DECIMALS = 7
+_COLUMNS = (
+    Column(name="shown_verdict", heading="verdict", kind="tag", where="people"),
+    Column(name="name", heading="check", kind="key"),
+    Column(name="level", where="data"),
+    Column(name="verdict", where="data"),
+    Column(name="value", bounds=("low", "high")),
+    Column(name="n"),
+    Column(name="missing"),
+    Column(name="operator", where="data"),
+    Column(name="threshold", heading="required"),
+    Column(name="shown_level", heading="level", kind="text", where="people"),
+    Column(name="reason", heading="why", kind="words"),
+    Column(name="failing", where="data"),
 )
+_RISK = Column(name="risk", kind="text", where="people")
 
 
-def gate_text(result: GateResult, console: Console | None = None) -> str:
-    """The verdict, the checks, and a reason for every line that is not plainly green."""
-    return rendered(console, lambda out: _show(result, out))
-
-
-def _show(result: GateResult, out: Console) -> None:
-    verdict = (result.verdict.upper(), _STYLES[result.verdict])
-    out.print(Text.assemble(verdict, f"  {gate_summary(result)}"))
-    for by, checks in _groups(result):
-        if by:
-            out.print(Text(f"\n{group_name(by)}", style="bold"))
-        out.print(_table(checks))
-        for check in checks:
-            if check.reason is not None:
-                _show_reason(check, out)
-    for line in gate_further(result):
-        out.print(_indented(Text(line)))
-
-
-def _groups(result: GateResult) -> Iterator[tuple[Mapping[str, Any], list[Check]]]:
-    """The checks of each group, as they stand one after the other."""
-    for _, checks in groupby(result.checks, key=lambda check: list(check.by.items())):
-        found = list(checks)
-        yield found[0].by, found
-
-
-def _show_reason(check: Check, out: Console) -> None:
-    style = _STYLES[check.verdict]
-    name = (printable(check.name), style)
-    out.print(
-        _indented(Text.assemble((f"{check.verdict} ", style), name, f": {check_reason(check)}"))
+def gate_document(result: GateResult) -> Document:
+    """Return the verdict, the checks with their reasons, and what else there is to know."""
+    return (
+        Line(text=gate_summary(result), kind="verdict", tone=result.verdict),
+        checks_table(result.checks),
+        *lines(list(gate_further(result)), "note"),
     )
-    if failing := _failing(check):
-        out.print(_indented(Text(f"  {failing}", style="dim")))
 
 
-def _indented(line: Text) -> Padding:
-    return Padding(line, (0, 0, 0, 1), expand=False)
-
-
-def _table(checks: Sequence[Check]) -> Table:
-    heads, rows = _cells(checks)
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for head in heads:
-        number = head in ("value", "n", "missing", "required")
-        table.add_column(head, justify="right" if number else "left", overflow="fold")
-    for check, row in zip(checks, rows, strict=True):
-        first = Text(row[0], style=_STYLES[check.verdict])
-        table.add_row(first, *(Text(cell) for cell in row[1:]))
-    return table
-
-
-def _cells(checks: Sequence[Check]) -> tuple[list[str], list[list[str]]]:
-    """The table of some checks, without the column of risks where there are none."""
+def checks_table(checks: Sequence[Check], title: str = "") -> Table:
+    """Return a row per check, under the name of its group; risks only where there are any."""
+    fields = list(checks[0].by) if checks else []
     risky = any(check.risk for check in checks)
-    further = ["risk"] if risky else []
-    heads = ["", "check", "value", "n", "missing", "required", "level", *further]
-    rows = [
-        [
-            check.verdict,
-            printable(check.name),
-            check_value(check),
-            f"{check.n:,}",
-            f"{check.missing:,}",
-            check_required(check),
-            f"{check.level}{check.label}",
-            *([check.risk or ""] if risky else []),
-        ]
-        for check in checks
-    ]
-    return heads, rows
+    by = tuple(Column(name=f"by_{name}", where="data") for name in fields)
+    return Table(
+        title=title,
+        columns=(*by, *_COLUMNS, *((_RISK,) if risky else ())),
+        rows=tuple(_row(check, risky=risky) for check in checks),
+    )
+
+
+def _row(check: Check, *, risky: bool) -> Row:
+    threshold, value = check.threshold, check.to_dict()["value"]
+    cells = (
+        *check.by.values(),
+        Cell(value=check.verdict, tone=check.verdict),
+        check.name,
+        check.level,
+        check.verdict,
+        Cell(value=value, low=check.low, high=check.high, text=check_value(check)),
+        check.n,
+        check.missing,
+        None if threshold is None else threshold.operator,
+        Cell(value=threshold and threshold.value, text=_required(check)),
+        f"{check.level}{check.label}",
+        Cell(value=check.reason, text=_why(check)),
+        " ".join(check.failing.first),
+        *([Cell(text=check.risk or "")] if risky else []),
+    )
+    return Row(cells=cells, tone=check.verdict, section=group_name(check.by) if check.by else "")
 
 
 def check_value(check: Check) -> str:
-    """94.22 % (91.67 to 96.03), or only the value where no interval is known."""
-    if check.value is None or check.scale is None:
+    """Return `94.2 % [91.7, 96.0]`, or only the value where no interval is known.
+
+    There are as many digits as the interval allows, or as show on which side of the threshold the
+    value is.
+    """
+    if check.value is None or check.threshold is None:
         return NOTHING
-    value = value_text(check.value, check.scale, check.threshold)
+    scale, threshold = check.threshold.scale, check.threshold
     if check.low is None and check.high is None:
-        return value
-    unit = value[value.rfind(" ") :] if " " in value else ""
-    low, high = (
-        "?" if bound is None else value_text(bound, check.scale).removesuffix(unit)
-        for bound in (check.low, check.high)
+        return value_text(check.value, scale, threshold)
+    factor = 100 if scale.is_ratio else 1
+    value, low, high = (
+        None if each is None else factor * each for each in (check.value, check.low, check.high)
     )
-    return f"{value} ({low} to {high})"
+    assert value is not None
+    decimals = max(
+        decimals_of(value, low, high), int(scale.is_ratio)
+    )  # reasons have one of percent
+    while decimals < _MOST_DECIMALS and (
+        threshold.is_met(round(value, decimals) / factor) != threshold.is_met(check.value)
+    ):
+        decimals += 1
+    shown, reach = figure_parts(value, low, high, Form(brackets=True, decimals=decimals))
+    unit = "%" if scale.is_ratio else scale.unit
+    return f"{shown} {unit} {reach}" if unit else f"{shown} {reach}"
 
 
-def check_required(check: Check) -> str:
+def _required(check: Check) -> str:
     """Return the threshold as written; that of a baseline is rounded as values are."""
     threshold = check.threshold
     if threshold is None:
@@ -140,7 +116,7 @@ def check_required(check: Check) -> str:
 
 
 def gate_summary(result: GateResult) -> str:
-    """`3 passed, 1 failed; 120 records against policy.yaml`."""
+    """Return `3 passed, 1 failed; 120 records against policy.yaml`."""
     counts = Counter[str](check.verdict for check in result.checks)
     told = ", ".join(
         f"{counts[verdict]} {word}" for verdict, word in _WORDS.items() if counts[verdict]
@@ -151,15 +127,16 @@ def gate_summary(result: GateResult) -> str:
 
 
 def check_reason(check: Check) -> str:
-    """Why a check is not plainly green, and what the policy says it is for."""
+    """Return why a check is not plainly green, and what the policy says it is for."""
     said = f" ({printable(check.description)})" if check.description else ""
     reason = printable(check.reason).removeprefix(f"{check.verdict}: ")  # which stands before it
     return f"{reason}{said}"
 
 
-def _failing(check: Check) -> str:
-    """The scenarios behind a red line; of a required one its own name says it."""
-    return "" if check.level == "required" else _listed_as("failing", check.failing)
+def _why(check: Check) -> str:
+    """Return the reason, and the scenarios behind it; of a required one its own name says it."""
+    failing = "" if check.level == "required" else _listed_as("failing", check.failing)
+    return "; ".join(filter(None, (check_reason(check), failing))) if check.reason else ""
 
 
 def _listed_as(word: str, ids: Ids) -> str:
@@ -167,14 +144,14 @@ def _listed_as(word: str, ids: Ids) -> str:
 
 
 def listed(ids: Ids, most: int = _NAMED) -> str:
-    """The first ids, and how many more there are."""
+    """Return the first ids, and how many more there are."""
     names = ", ".join(printable(each) for each in ids.first[:most])
     more = ids.count - min(most, len(ids.first))
     return f"{names} and {more:,} more" if more else names
 
 
 def gate_further(result: GateResult) -> Iterator[str]:
-    """What else there is to know: why the run is incomplete, and what changed."""
+    """Yield what else there is to know: why the run is incomplete, and what changed."""
     if result.incomplete:
         yield f"the run is incomplete: {'; '.join(result.incomplete)}"
     if result.early is not None and result.early.stopped:
@@ -196,69 +173,3 @@ def _changes(changes: Changes) -> Iterator[str]:
     for name in _CHANGED:
         if changed := _listed_as(f"{name} since the baseline{of}", getattr(changes, name)):
             yield changed
-
-
-def gate_markdown(result: GateResult) -> str:
-    """The same for a pull request."""
-    title = f"### {_SIGNS[result.verdict]} gate: {result.verdict}"
-    lines = [title, "", markdown_cell(gate_summary(result)), ""]
-    for by, checks in _groups(result):
-        heads, rows = _cells(checks)
-        lines += [f"**{markdown_cell(group_name(by))}**", ""] if by else []
-        lines += [f"| {' | '.join(heads)} |", f"|{'---|' * len(heads)}"]
-        for row in rows:
-            cells = [f"{_SIGNS[row[0]]} {row[0]}", *map(markdown_cell, row[1:])]
-            lines.append(f"| {' | '.join(cells)} |")
-        lines.append("")
-        for check in checks:
-            if check.reason is not None:
-                told = "; ".join(filter(None, (check_reason(check), _failing(check))))
-                name = markdown_cell(printable(check.name))
-                lines.append(f"- {_SIGNS[check.verdict]} **{name}**: {markdown_cell(told)}")
-        lines.append("")
-    lines += (f"- {markdown_cell(line)}" for line in (*gate_further(result), *result.notices))
-    return "\n".join(lines).rstrip("\n") + "\n"
-
-
-def gate_csv(result: GateResult) -> str:
-    """A row per check; an empty cell is a null."""
-    fields = list(result.checks[0].by) if result.checks else []
-    rows: list[tuple[Any, ...]] = [(*(f"by_{name}" for name in fields), *_CSV, "failing")]
-    for check in result.checks:
-        shown = check.to_dict()
-        failing = " ".join(check.failing.first)
-        rows.append((*check.by.values(), *(shown.get(name) for name in _CSV), failing))
-    return csv_text(rows)
-
-
-def gate_html(result: GateResult) -> str:
-    """The same for a notebook; everything from outside is escaped."""
-    verdict = f"<b>{_SIGNS[result.verdict]} {result.verdict}</b>"
-    pieces = [f"<p>{verdict} {escape(gate_summary(result))}</p>"]
-    for by, checks in _groups(result):
-        heads, rows = _cells(checks)
-        head = "".join(f"<th>{escape(each)}</th>" for each in heads)
-        body = "".join(
-            f"<tr><td>{_SIGNS[row[0]]} {escape(row[0])}</td>"
-            + "".join(f"<td>{escape(cell)}</td>" for cell in row[1:])
-            + "</tr>"
-            for row in rows
-        )
-        told = (
-            "; ".join(
-                filter(None, (f"{printable(check.name)}: {check_reason(check)}", _failing(check)))
-            )
-            for check in checks
-            if check.reason is not None
-        )
-        pieces += [
-            f"<p><b>{escape(group_name(by))}</b></p>" if by else "",
-            f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>",
-            _html_list(told),
-        ]
-    return "".join((*pieces, _html_list((*gate_further(result), *result.notices))))
-
-
-def _html_list(lines: Iterable[str]) -> str:
-    items = "".join(f"<li>{escape(line)}</li>" for line in lines)
-    return f"<ul>{items}</ul>" if items else ""

@@ -9,15 +9,14 @@ from contextlib import contextmanager
 from math import floor, log10
 from typing import TYPE_CHECKING
 
-from rich import box
 from rich.console import Console, RenderableType
 from rich.live import Live
 from rich.progress_bar import ProgressBar
-from rich.table import Table
+from rich.table import Table as RichTable
 from rich.text import Text
 
-from calipers.reports.figures import NOTHING, figure, printable, reach
-from calipers.reports.terminal import rendered
+from calipers.reports.figures import NOTHING, figure, printable
+from calipers.reports.table import Column, Document, Row, Table, lines
 from calipers.statistics.intervals import wilson
 
 if TYPE_CHECKING:
@@ -29,6 +28,11 @@ _LINE_EVERY = 10.0  # seconds, where there is no terminal
 _CONFIDENCE = 0.95
 _MINUTE = 60
 _LEAST_SHOWN = 1e-6
+_ESTIMATE = (
+    Column(name="system", kind="key"),
+    *(Column(name=name) for name in ("calls", "input tokens", "output tokens", "input", "at most")),
+    Column(name="price", kind="text"),
+)
 
 
 @contextmanager
@@ -62,7 +66,7 @@ def _say_lines(tally: Tally, over: threading.Event) -> None:
 
 
 def _view(tally: Tally) -> RenderableType:
-    view = Table.grid()
+    view = RichTable.grid()
     view.add_row(ProgressBar(total=tally.calls, completed=tally.done, width=40))
     view.add_row(Text(progress_line(tally)))
     return view
@@ -86,7 +90,7 @@ def progress_line(tally: Tally) -> str:
         share = tally.right / tally.decided
         # Runs of one task are taken for independent here; the score at the end knows better.
         around = wilson(share, tally.decided, 0.0, tally.decided, _CONFIDENCE)
-        said.append(f"accuracy {figure(share)} {reach(share, around.low, around.high, None)}")
+        said.append(f"accuracy {figure(share, around.low, around.high)}")
     return ", ".join(said)
 
 
@@ -111,36 +115,29 @@ def _time(seconds: float) -> str:
     return f"{minutes} min {rest} s" if minutes else f"{rest} s"
 
 
-def estimate_text(
-    estimate: Estimate, console: Console | None = None, *, may_end_early: bool = False
-) -> str:
-    """What a suite would take, a line per system."""
-    return rendered(console, lambda out: _show_estimate(estimate, out, may_end_early))
-
-
-def _show_estimate(estimate: Estimate, out: Console, may_end_early: bool) -> None:  # noqa: FBT001
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("system")
-    for head in ("calls", "input tokens", "output tokens", "input", "at most"):
-        table.add_column(head, justify="right")
-    table.add_column("price")
-    for each in estimate.systems:
-        table.add_row(
-            Text(printable(each.name)),
-            f"{each.calls:,}",
-            _count("≈ ", each.input_tokens),
-            _count("≤ ", each.output_tokens),
-            NOTHING if each.input_usd is None else f"≈ {dollars(each.input_usd)}",
-            NOTHING if each.most_usd is None else f"≈ {dollars(each.most_usd)}",
-            each.price or NOTHING,
+def estimate_document(estimate: Estimate, *, may_end_early: bool = False) -> Document:
+    """Return what a suite would take, a row per system."""
+    rows = tuple(
+        Row(
+            cells=(
+                each.name,
+                each.calls,
+                _count("≈ ", each.input_tokens),
+                _count("≤ ", each.output_tokens),
+                NOTHING if each.input_usd is None else f"≈ {dollars(each.input_usd)}",
+                NOTHING if each.most_usd is None else f"≈ {dollars(each.most_usd)}",
+                each.price,
+            )
         )
-    out.print(table)
+        for each in estimate.systems
+    )
     how_many = "at most, fewer where the gate is decided before" if may_end_early else "in all"
-    out.print(Text(f"{estimate.calls:,} calls {how_many}; nothing was called"))
+    said = [f"{estimate.calls:,} calls {how_many}; nothing was called"]
     if any(
         each.input_tokens is not None and each.output_tokens is None for each in estimate.systems
     ):
-        out.print(Text("without max_tokens in settings there is no telling how long replies get"))
+        said.append("without max_tokens in settings there is no telling how long replies get")
+    return (Table(columns=_ESTIMATE, rows=rows), *lines(said))
 
 
 def _count(sign: str, tokens: int | None) -> str:

@@ -12,6 +12,8 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from calipers.reports.table import Column, Document, Table, data_columns, data_rows
+
 if TYPE_CHECKING:
     import polars as pl
 
@@ -37,9 +39,37 @@ def _line(cells: Iterable[Any]) -> str:
     return f"{out.getvalue().removesuffix(_LINE_END)}\n"
 
 
-def frame_csv(frame: pl.DataFrame) -> str:
-    """A frame with its header, whose names the user chose."""
+def document_csv(document: Document) -> str:
+    """Return the data of a document as CSV with a header; an empty cell is a null."""
+    columns, rows = _data(document)
+    shown = ([str(each).lower() if isinstance(each, bool) else each for each in r] for r in rows)
+    return csv_text([[column.name for column in columns], *shown])
+
+
+def document_frame(document: Document) -> pl.DataFrame:
+    """Return the data of a document as a data frame."""
     import polars as pl  # noqa: PLC0415 (heavy)
 
-    safe = pl.col(pl.String).map_elements(safe_cell, return_dtype=pl.String)
-    return frame.with_columns(safe).write_csv()
+    columns, rows = _data(document)
+    kinds = {str: pl.String(), float: pl.Float64(), int: pl.Int64()}
+    types = {column.name: kinds[column.type] for column in columns if column.type is not None}
+    names = [column.name for column in columns]
+    if not rows:
+        return pl.DataFrame(schema={name: types.get(name, pl.String()) for name in names})
+    return pl.DataFrame(
+        [dict(zip(names, row, strict=True)) for row in rows],
+        schema_overrides=types,
+        infer_schema_length=None,
+    )
+
+
+def _data(document: Document) -> tuple[list[Column], list[list[Any]]]:
+    """Return the columns and rows of the tables that are data; null where a table lacks one."""
+    tables = [block for block in document if isinstance(block, Table)]
+    columns = {column.name: column for table in tables for column in data_columns(table)}
+    rows: list[list[Any]] = []
+    for table in tables:
+        names = [column.name for column in data_columns(table)]
+        found = (dict(zip(names, row, strict=True)) for row in data_rows(table) if names)
+        rows += ([row.get(name) for name in columns] for row in found)
+    return list(columns.values()), rows

@@ -1,49 +1,38 @@
-"""Tables for a terminal."""
+"""Documents on a terminal."""
 
 from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+import textwrap
+from collections.abc import Iterator, Sequence
+from typing import Literal
 
 from rich import box
+from rich.cells import cell_len
 from rich.console import Console
-from rich.table import Table
+from rich.padding import Padding
+from rich.table import Table as RichTable
 from rich.text import Text
 
-from calipers.metrics import metric_named
-from calipers.reports.catalogue import facts, range_text
-from calipers.reports.corrections import correction_lines
-from calipers.reports.figures import NOTHING, group_name, printable, reasons
-from calipers.reports.flakiness import flaky_line
-from calipers.reports.frontiers import frontier_lines
-from calipers.reports.grids import Grid, print_grid
-from calipers.reports.tiers import (
-    HEADS,
-    bounded_text,
-    cell_text,
-    grade_text,
-    spread_rows,
-    tier_groups,
-    tier_notes,
-    tier_rows,
-    title_of,
-    warning_lines,
-)
+from calipers.reports.figures import printable
+from calipers.reports.table import Cell, Document, Line, Row, Table, for_people, sentences
 
-if TYPE_CHECKING:
-    import polars as pl
-
-    from calipers.metrics import Metric
-    from calipers.scores.explain import Explanation, GroupExplanation
-    from calipers.scores.results import Group, Score, Tiers
-    from calipers.statistics.power import Components
-
-_METRIC_COLUMN = 32
-_GROUP_COLUMN = 14
-_GROUP_NAME = 28
 _PLAIN_WIDTH = 120
+_LONGEST_HEAD = 28
+_GAP = 3  # between columns
+_INDENT = "  "
+_STYLES = {
+    "": "",
+    "pass": "green",
+    "fail": "bold red",
+    "warn": "yellow",
+    "inconclusive": "bold magenta",
+    "incomplete": "bold magenta",
+    "gain": "green",
+    "loss": "red",
+    "quiet": "dim",
+}
 
 
 class _StdoutConsole(Console):
@@ -55,228 +44,132 @@ class _StdoutConsole(Console):
 
 
 def stdout_console() -> Console:
-    """Standard output, with a fixed width where nobody is looking."""
+    """Return standard output as a console, with a fixed width where nobody is looking."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # not every terminal knows a dash or a Δ
     width = None if sys.stdout.isatty() else _PLAIN_WIDTH
     return _StdoutConsole(highlight=False, width=width)
 
 
-def score_text(score: Score, console: Console | None = None) -> str:
-    """The score as tables with a column per group, and the reasons for nulls below."""
-    return rendered(console, lambda out: show_score(score, out))
-
-
-def show_score(score: Score, console: Console) -> None:
-    """Print a score."""
-    if not score.groups:
-        console.print(Text("No records."))
-        return
-    room = console.width - _METRIC_COLUMN - len(" tokens")
-    for groups in _that_fit(score.groups, room):
-        console.print(_score_table(groups))
-    _show_lines(warning_lines(score), "yellow", console)
-    for tiers in score.tiers:
-        _show_tiers(score, tiers, console)
-    if flaky := flaky_line(score):
-        console.print(Text(flaky))
-    for line in frontier_lines(score.frontier) if score.frontier else ():
-        console.print(Text(line))
-    corrections = list(correction_lines(score))
-    if corrections:
-        console.print(Text("without the judge's error", style="bold"))
-    for line in corrections:
-        console.print(Text(f"  {line}"))
-    notes = reasons(score.groups)
-    if notes:
-        console.print(Text("Notes:", style="dim"))
-    for note in notes:
-        console.print(Text(f"  {note}", style="dim"))
-
-
-def _that_fit(groups: Sequence[Group], room: int) -> Iterator[list[Group]]:
-    """As many groups side by side as there is room for, then the next ones."""
-    row: list[Group] = []
-    used = 0
-    for group in groups:
-        cells = (cell_text(name, group) for name in group.metrics)
-        width = 2 + max(len(_short(group_name(group.by))), _GROUP_COLUMN - 2, *map(len, cells))
-        if row and used + width > room:
-            yield row
-            row, used = [], 0
-        row.append(group)
-        used += width
-    yield row
-
-
-def _cell(name: str, group: Group) -> str:
-    return cell_text(name, group)
-
-
-def _score_table(groups: Sequence[Group]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("metric", no_wrap=True)
-    for group in groups:
-        table.add_column(
-            Text(_short(group_name(group.by))), justify="right", min_width=_GROUP_COLUMN - 2
-        )
-    table.add_column("", style="dim")
-    table.add_row("records", *(f"{group.records:,}" for group in groups), "", style="dim")
-    if any(group.errors for group in groups):
-        table.add_row("failed calls", *(f"{group.errors:,}" for group in groups), "", style="dim")
-    if any(group.truncated for group in groups):
-        counts = (f"{group.truncated:,}" for group in groups)
-        table.add_row("truncated replies", *counts, "", style="dim")
-    if any(group.failures for group in groups):
-        counts = (f"{group.failures:,}" for group in groups)
-        table.add_row("counted as failures", *counts, "", style="dim")
-    metrics = {name: metric_named(name) for name in groups[0].metrics}
-    sections = _sections(list(metrics.values()))
-    before = None
-    for (name, metric), section in zip(metrics.items(), sections, strict=True):
-        if before not in (None, section):
-            table.add_section()
-        before = section
-        table.add_row(name, *(cell_text(name, group) for group in groups), metric.unit or "")
-    if any(group.statistics for group in groups):
-        table.add_section()
-        medians = (bounded_text(group.median_composite) for group in groups)
-        table.add_row("median composite", *medians, "")
-        table.add_row("grade", *map(grade_text, groups), "")
-    return table
-
-
-def _show_tiers(score: Score, tiers: Tiers, console: Console) -> None:
-    """How the tiers differ: grade, uplift and test of each, then what varies."""
-    rows = list(tier_rows(tiers, tier_groups(score.groups, tiers)))
-    print_grid(Grid(title=title_of(tiers), heads=HEADS, sections={"": rows}), console)
-    table = Table(box=None, show_header=False, pad_edge=False)
-    table.add_column(style="dim", no_wrap=True)
-    table.add_column(justify="right")
-    for label, text in spread_rows(tiers):
-        table.add_row(label, text)
-    console.print(table)
-    _show_lines((f"  {note}" for note in tier_notes(tiers)), "dim", console)
-
-
-def _show_lines(lines: Iterable[str], style: str, console: Console) -> None:
-    for line in lines:
-        console.print(Text(line, style=style))
-
-
-def _sections(metrics: Sequence[Metric]) -> list[str]:
-    """The section of each metric, of the one document that all are in if there is such a one."""
-    places = [metric.spec.split(", ") for metric in metrics]
-    documents = ({place[0] for place in of_one} for of_one in places)
-    common = set.intersection(*documents) if places else set()
-    found = (next((place for place in each if place[0] in common), each[0]) for each in places)
-    return [place.split(".")[0] for place in found]
-
-
-def _short(name: str) -> str:
-    return name if len(name) <= _GROUP_NAME else f"{name[: _GROUP_NAME - 1]}…"
-
-
-def catalogue_text(metrics: Sequence[Metric], console: Console | None = None) -> str:
-    """Every metric: what it says, its formula, what it needs and what it leaves out."""
-
-    def show(out: Console) -> None:
-        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_lines=False)
-        table.add_column("metric", no_wrap=True)
-        table.add_column("what it says")
-        for metric in metrics:
-            direction = f"{metric.better} is better" if metric.better else None
-            value = (range_text(metric), metric.unit, direction)
-            left = Text.assemble((metric.name, "bold"), "\n", (f"{metric.spec}", "dim"))
-            right = Text.assemble(
-                metric.says,
-                ("\nformula ", "dim"),
-                metric.formula,
-                ("\nneeds   ", "dim"),
-                "; ".join(map(str, metric.needs)),
-                ("\nnulls   ", "dim"),
-                metric.nulls,
-                ("\nvalue   ", "dim"),
-                ", ".join(filter(None, value)),
-            )
-            table.add_row(left, right, end_section=True)
-        out.print(table)
-
-    return rendered(console, show)
-
-
-def metric_text(metric: Metric, console: Console | None = None) -> str:
-    """One metric in full."""
-
-    def show(out: Console) -> None:
-        out.print(Text(metric.name, style="bold"))
-        out.print(Text(metric.says))
-        table = Table(box=None, show_header=False, pad_edge=False)
-        table.add_column(style="dim", no_wrap=True)
-        table.add_column()
-        for label, text in facts(metric).items():
-            table.add_row(label, Text(text))
-        out.print(table)
-
-    return rendered(console, show)
-
-
-def explanation_text(explanation: Explanation, console: Console | None = None) -> str:
-    """How a value came about, group by group."""
-
-    def show(out: Console) -> None:
-        out.print(Text(explanation.metric.name, style="bold"))
-        out.print(Text(explanation.metric.says))
-        out.print(Text(f"formula  {explanation.metric.formula}"))
-        for group in explanation.groups:
-            out.print()
-            _show_group(group, out)
-
-    return rendered(console, show)
-
-
-def _show_group(group: GroupExplanation, out: Console) -> None:
-    if group.by:
-        out.print(Text(group_name(group.by), style="bold"))
-    out.print(Text(f"value    {NOTHING if group.value is None else repr(group.value)}"))
-    equals = "" if group.value is None else "= "
-    out.print(Text(f"         {equals}{group.work}"))
-    out.print(Text(f"rows     {group.n:,} used of {group.records:,}"))
-    for reason, count in group.left_out.items():
-        out.print(Text(f"         {count:,} left out: {reason}"))
-    if group.variance is not None:
-        out.print(Text(f"variance {_parts(group.variance)}"))
-    if group.table is not None and group.table.height:
-        shown = f"the {group.table.height} largest of {group.table_rows:,}"
-        out.print(Text(f"counted  {shown if group.table.height < group.table_rows else 'in all'}"))
-        out.print(_frame_table(group.table))
-    if group.weigh_most.height:
-        out.print(Text("most influential rows"))
-        out.print(_frame_table(group.weigh_most))
-
-
-def _parts(found: Components) -> str:
-    """Say where the width of the interval comes from."""
-    parts = [f"{found.tasks:.0%} from tasks{' and runs' if found.runs is None else ''}"]
-    parts += [] if found.runs is None else [f"{found.runs:.0%} from the runs of a task"]
-    parts += [] if found.judges is None else [f"{found.judges:.0%} from the judges of a run"]
-    return ", ".join(parts)
-
-
-def _frame_table(frame: pl.DataFrame) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for name, dtype in frame.schema.items():
-        table.add_column(name, justify="right" if dtype.is_numeric() else "left")
-    for row in frame.iter_rows():
-        table.add_row(*(Text(NOTHING if cell is None else printable(cell)) for cell in row))
-    return table
-
-
-def rendered(console: Console | None, show: Callable[[Console], None]) -> str:
-    """What `show` prints, as plain text of a fixed width, or straight to the console given."""
-    if console is not None:
-        show(console)
-        return ""
+def document_text(document: Document) -> str:
+    """Return a document as plain text of a fixed width."""
     out = io.StringIO()
-    show(Console(file=out, width=_PLAIN_WIDTH, highlight=False))
+    show_document(document, Console(file=out, width=_PLAIN_WIDTH, highlight=False))
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
+
+
+def show_document(document: Document, out: Console) -> None:
+    """Print a document."""
+    ended = True  # with a blank line, as a table without notes does
+    for block in document:
+        if isinstance(block, Table):
+            if block.title and not ended:
+                out.print()
+            _show_table(for_people(block), out)
+            ended = not block.notes
+        else:
+            _show_line(block, out)
+            ended = False
+
+
+def _show_line(line: Line, out: Console) -> None:
+    text = printable(line.text)
+    if line.kind == "verdict":
+        out.print(Text.assemble((line.tone.upper(), _STYLES[line.tone]), f"  {text}"))
+    elif line.kind == "note":
+        _show_note(text, out, _STYLES[line.tone] or "dim")
+    else:
+        out.print(Text(text, style="bold" if line.kind == "heading" else _STYLES[line.tone]))
+
+
+def _show_note(text: str, out: Console, style: str = "dim") -> None:
+    out.print(Padding(Text(text, style=style), (0, 0, 0, len(_INDENT)), expand=False))
+
+
+def _show_table(table: Table, out: Console) -> None:
+    if table.title:
+        out.print(Text(printable(table.title), style="bold"))
+    if table.lead:
+        out.print(Text(printable(table.lead), style="dim"))
+    told = [place for place, each in enumerate(table.columns) if each.kind != "words"]
+    if table.rows:
+        parts = list(_places_that_fit(table, told, out.width))
+        for places in parts:
+            out.print(_rich_table(table, places, whole=len(parts) == 1))
+    for row, name, said in sentences(table):
+        style = _STYLES[row.tone]
+        line = Text.assemble((f"{row.tone} ".lstrip(), style), (name, style), f": {said}")
+        out.print(Padding(line, (0, 0, 0, 1), expand=False))
+    for note in table.notes:
+        _show_note(printable(note), out)
+
+
+def _places_that_fit(table: Table, told: Sequence[int], room: int) -> Iterator[list[int]]:
+    """Yield as many columns as there is room for, then the next ones, each time with the keys."""
+    widths = {place: _width(table, place, whole=True) + _GAP for place in told}
+    if sum(widths.values()) <= room:
+        yield list(told)
+        return
+    widths = {place: _width(table, place) + _GAP for place in told}
+    kept = {place for place in told if table.columns[place].kind in ("key", "tag", "unit")}
+    always = sum(widths[place] for place in kept)
+    chosen, used = set(kept), always
+    for place in told:
+        if place not in kept:
+            if chosen != kept and used + widths[place] > room:
+                yield sorted(chosen)
+                chosen, used = set(kept), always
+            chosen.add(place)
+            used += widths[place]
+    yield sorted(chosen)
+
+
+def _width(table: Table, place: int, *, whole: bool = False) -> int:
+    head = _head(table, place, whole=whole).split("\n")
+    return max(_room(table, place), *map(cell_len, head))
+
+
+def _room(table: Table, place: int) -> int:
+    """Return the width of the widest cell of a column."""
+    indent = len(_INDENT) if place == 0 and any(row.section for row in table.rows) else 0
+    return max(cell_len(row.cell(place).shown) + indent for row in table.rows)
+
+
+def _rich_table(table: Table, places: Sequence[int], *, whole: bool) -> RichTable:
+    headed = any(_head(table, place) for place in places)
+    style = box.SIMPLE_HEAD if headed else None
+    made = RichTable(box=style, pad_edge=False, show_header=headed)
+    for place in places:
+        column = table.columns[place]
+        justify: Literal["left", "right"] = "right" if column.right else "left"
+        quiet = "dim" if column.kind == "unit" or (column.kind == "key" and not headed) else ""
+        made.add_column(
+            Text(_head(table, place, whole=whole)), justify=justify, overflow="fold", style=quiet
+        )
+    section = ""
+    for row in table.rows:
+        if row.section != section:
+            made.add_section()
+            made.add_row(Text(printable(row.section), style="bold"))
+        section = row.section
+        cells = (_cell(row.cell(place), row, indented=place == places[0]) for place in places)
+        made.add_row(*cells, style="dim" if row.tone == "quiet" else "")
+    return made
+
+
+def _cell(cell: Cell, row: Row, *, indented: bool) -> Text:
+    indent = _INDENT if indented and row.section else ""
+    return Text(indent + cell.shown, style=_STYLES[cell.tone])
+
+
+def _head(table: Table, place: int, *, whole: bool = False) -> str:
+    """Return a column's heading: whole, or wrapped where its cells are narrower."""
+    column = table.columns[place]
+    if column.kind == "unit":
+        return ""
+    head = column.head
+    short = head if len(head) <= _LONGEST_HEAD else f"{head[: _LONGEST_HEAD - 1]}…"
+    if whole:
+        return short
+    most = max(_room(table, place), *map(len, short.split(" ")))
+    return "\n".join(textwrap.wrap(short, most, break_long_words=False)) or short

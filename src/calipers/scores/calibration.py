@@ -17,6 +17,7 @@ from typing import Any
 from calipers.statistics.correction import Moments, Verdicts
 from calipers.statistics.influence import Estimate
 from calipers.support.errors import EXIT_INCOMPLETE, EXIT_PASS, UsageError
+from calipers.support.printing import Printed
 from calipers.support.strict_json import strict_json
 from calipers.support.tabular import Tabular, plain
 from calipers.support.version import __version__
@@ -68,7 +69,7 @@ class Calibration:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Calibrations(Tabular):
+class Calibrations(Printed, Tabular):
     """All judges of a file. `to_json` is the calibration file."""
 
     judges: tuple[Calibration, ...]

@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import reduce
-from html import escape
 from operator import and_, or_
 from typing import Any
 
@@ -28,6 +27,7 @@ from calipers.scores.score import check_fields
 from calipers.scores.variances import JUDGMENTS, judge_noise, judges_matter, variance_parts
 from calipers.statistics.power import Components
 from calipers.support.errors import EXIT_INCOMPLETE, EXIT_PASS
+from calipers.support.printing import Printed
 from calipers.support.strict_json import finite_json
 from calipers.support.tabular import Tabular, plain
 from calipers.support.version import __version__
@@ -54,7 +54,7 @@ class GroupExplanation:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Explanation(Tabular):
+class Explanation(Printed, Tabular):
     """A metric, explained on some data. Prints as text, in a notebook too."""
 
     metric: Metric
@@ -79,14 +79,6 @@ class Explanation(Tabular):
         """Yield a row per group."""
         for group in self.groups:
             yield {**group.by, "metric": self.metric.name, **plain(_group_dict(group))}
-
-    def __str__(self) -> str:
-        from calipers.reports.terminal import explanation_text  # noqa: PLC0415 (loads rich)
-
-        return explanation_text(self)
-
-    def _repr_html_(self) -> str:
-        return f"<pre>{escape(str(self))}</pre>"
 
 
 def _group_dict(group: GroupExplanation) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from calipers.scores.tier_results import Bounded, FlakyTask, Frontier, OnFrontier, PerTask, Tiers
 from calipers.statistics.correction import Corrected
 from calipers.support.errors import EXIT_INCOMPLETE, EXIT_PASS, NotFoundError, nearest, need_extra
+from calipers.support.printing import Printed
 from calipers.support.strict_json import finite_json, strict_json
 from calipers.support.tabular import Tabular
 from calipers.support.version import __version__
@@ -228,7 +229,7 @@ class Input:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Score(Tabular):
+class Score(Printed, Tabular):
     """Everything `calipers score` measured. Prints as a table, shows as HTML in a notebook."""
 
     groups: tuple[Group, ...]
@@ -322,9 +323,8 @@ class Score(Tabular):
 
     def to_polars(self) -> pl.DataFrame:
         """A row per group and metric."""
-        from calipers.reports.frames import score_frame  # noqa: PLC0415 (loads Polars)
-
-        return score_frame(self)
+        frame: pl.DataFrame = self._render("frame")
+        return frame
 
     def charts(self) -> dict[str, Any]:
         """The figures that the score allows, as Altair charts by name."""
@@ -348,16 +348,10 @@ class Score(Tabular):
             return {}
         return {name: why for name, why in left_out.items() if name in asked}
 
-    def __str__(self) -> str:
-        from calipers.reports.terminal import score_text  # noqa: PLC0415 (loads rich)
-
-        return score_text(self)
-
     def _repr_html_(self) -> str:
-        from calipers.reports.html import score_html  # noqa: PLC0415 (only in notebooks)
-        from calipers.reports.notebook import score_figures  # noqa: PLC0415
+        from calipers.reports.notebook import score_figures  # noqa: PLC0415 (only in notebooks)
 
-        return score_html(self) + score_figures(self)
+        return Printed._repr_html_(self) + score_figures(self)
 
 
 def need_figures(what: str) -> None:

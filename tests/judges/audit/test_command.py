@@ -13,7 +13,7 @@ from rich.console import Console
 
 import calipers as cal
 from calipers.cli.judge import JudgeGroup
-from calipers.reports.audit import audit_text
+from calipers.reports.documents import show
 from tests.files import write_lines
 from tests.judges.audit.judged_at_hand import (
     PANEL,
@@ -26,13 +26,14 @@ from tests.judges.audit.judged_at_hand import (
 )
 
 TABLE = """
-6 of 6 records judged; 12 judgements by 2 judges
+6 of 6 records judged; 12 judgments by 2 judges
+
 judges
 
- judge    n   missing                 pass rate      mean score              bias        pass bias
- ─────────────────────────────────────────────────────────────────────────────────────────────────
- kind     6         0   0.8333 [0.4182, 0.9915]   0.5500 ± 0.24   +0.2333 ± 0.086   +0.3333 ± 0.54
- strict   6         0             0.5000 ± 0.35   0.3167 ± 0.28   −0.2333 ± 0.086   −0.3333 ± 0.54
+ judge    n   missing           pass rate    mean score             bias      pass bias
+ ──────────────────────────────────────────────────────────────────────────────────────
+ kind     6         0   0.83 [0.42, 0.99]   0.55 ± 0.24   +0.233 ± 0.086   +0.33 ± 0.54
+ strict   6         0   0.50 [0.15, 0.85]   0.32 ± 0.28   −0.233 ± 0.086   −0.33 ± 0.54
 """
 
 
@@ -146,7 +147,7 @@ def test_items_and_reasons_are_shown_everywhere(tmp_path: Path) -> None:
 
 def test_columns_without_room_stand_below() -> None:
     out = io.StringIO()
-    audit_text(cal.audit_judges(PANEL), Console(file=out, width=60, highlight=False))
+    show(cal.audit_judges(PANEL), Console(file=out, width=60, highlight=False))
     assert max(map(len, out.getvalue().splitlines())) <= 60
     assert "pass bias" in out.getvalue()
 

@@ -97,7 +97,7 @@ def test_no_judgement_in_the_lists_is_incomplete(tmp_path: Path) -> None:
     assert result.exit_code == 3
     assert "no judgements in" in result.stderr
     assert result.stdout.startswith(
-        "0 of 2 records judged; 0 judgements by 0 judges; failed calls left out: 1"
+        "0 of 2 records judged; 0 judgments by 0 judges; failed calls left out: 1"
     )
     [group] = json.loads(run("audit", path, "--format", "json").stdout)["groups"]
     assert group["agreement"]["passed"]["fleiss_kappa"]["reason"] == "there are no judgements"

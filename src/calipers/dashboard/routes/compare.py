@@ -16,7 +16,6 @@ from calipers.dashboard.indexes import Opened
 from calipers.dashboard.marks import marked
 from calipers.dashboard.site import Run, Site, SiteHere
 from calipers.dashboard.words import side_by_side
-from calipers.metrics import metric_named
 from calipers.support.errors import UsageError
 
 MOST_FLIPS = 500
@@ -84,8 +83,6 @@ def compare(site: SiteHere, base: str = "", candidate: str = "", flips: str = ""
         pair=found.result.pairs[0],
         result=found.result,
         names=_names(found.result.pairs[0].metrics),
-        units={name: metric_named(name).unit for name in found.result.pairs[0].metrics},
-        better={name: metric_named(name).better for name in found.result.pairs[0].metrics},
         flips=listed[:MOST_FLIPS],
         total=len(listed),
         counts=found.result.flips,

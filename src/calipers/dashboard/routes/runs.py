@@ -14,12 +14,12 @@ from calipers.dashboard.filters import NONE, Filter, Query, shown
 from calipers.dashboard.grouping import few_values, with_groups
 from calipers.dashboard.index import Index
 from calipers.dashboard.routes.shared import filter_form, nav
-from calipers.dashboard.site import Run, SiteHere, query_of
+from calipers.dashboard.site import Run, SiteHere, query_of, task_url
 from calipers.metrics import metric_named
 from calipers.metrics.declare.declaration import Feature, Metric, Rank
 from calipers.reports.gate import gate_summary
-from calipers.reports.pages.beside import beside
 from calipers.reports.pages.families import families_of
+from calipers.reports.remarks import reasons, remarks
 from calipers.scores.results import Group, Score
 
 LISTED = 200
@@ -149,10 +149,11 @@ def _score_view(run: Run, query: Query, score: Score) -> dict[str, Any]:
     cards = {name for family in first for name in family.first}
     return {
         "score": score,
-        "beside": list(beside(score)),
+        "beside": [*remarks(score), *reasons(score.groups, cards)],
         "families": first,
         "others": [name for name in names if name not in cards],
         "rows": lambda name, group: rows_behind(run, query, name, group.by),
+        "task_link": lambda task: f"/runs/{run.id}/samples{task_url(query, task)}",
         "query": query,
     }
 

@@ -125,7 +125,11 @@ def _mark(
 def _title(group: Group, calls: int, metric: str, mark: str) -> alt.TitleParams:
     found = group.metrics.get(metric)
     known = found is not None and found.value is not None
-    told = f"{mark} {figure(found.value, 'unit')}, " if found is not None and known else ""
+    told = (
+        f"{mark} {figure(found.value, found.low, found.high)}, "
+        if found is not None and known
+        else ""
+    )
     return panel_title(group, f"{told}{calls:,} call{'' if calls == 1 else 's'}", 36)
 
 

@@ -13,7 +13,7 @@ from calipers.metrics import metric_named
 from calipers.metrics.cost.tiers import TIER
 from calipers.reports.charts.groups import by_fields, listed, short, told_apart
 from calipers.reports.charts.style import PALETTE, Drawing, chart_of, titled
-from calipers.reports.figures import group_name, with_interval
+from calipers.reports.figures import figure, group_name
 
 if TYPE_CHECKING:
     from calipers.scores.results import Group, Score
@@ -83,7 +83,7 @@ def _line(group: Group, name: str, called: str) -> _Line:
         value=value,
         low=low,
         high=high,
-        shown=with_interval(measured, metric_named(name).unit),
+        shown=figure(measured.value, measured.low, measured.high),
         n=measured.n,
     )
 

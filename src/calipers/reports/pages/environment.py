@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from jinja2 import BaseLoader, ChoiceLoader, Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 
 from calipers.metrics import metric_named
-from calipers.reports.figures import NOTHING, figure, group_name, reach
-from calipers.reports.gate import check_reason, check_required, check_value, listed
+from calipers.reports.audit import audit_tables
+from calipers.reports.calibration import calibration_table
+from calipers.reports.comparison import pair_table
+from calipers.reports.figures import (
+    PLAIN,
+    Estimated,
+    Form,
+    figure,
+    figure_parts,
+    group_name,
+    shared_form,
+)
+from calipers.reports.gate import check_reason, checks_table
+from calipers.reports.html import html_table
 from calipers.reports.pages.bars import bar_of, scale_of
 from calipers.reports.pages.cards import card_groups
 from calipers.reports.pages.families import family_title
 from calipers.reports.pages.texts import clipped, shown
 from calipers.reports.pages.vega import page_json
-from calipers.reports.report import failure_name
-from calipers.reports.tiers import HEADS, spread_rows, tier_groups, tier_notes, tier_rows
-
-if TYPE_CHECKING:
-    from calipers.metrics import Metric
-    from calipers.scores.results import Measured
+from calipers.reports.remarks import failures_table, flaky_table
+from calipers.reports.scores import is_wide, score_table
+from calipers.reports.table import Table
+from calipers.reports.tiers import tier_groups, tiers_table
 
 
 def environment(*others: BaseLoader) -> Environment:
@@ -34,31 +43,29 @@ def environment(*others: BaseLoader) -> Environment:
     made.filters |= {
         "bar": bar_of,
         "check_reason": check_reason,
-        "check_required": check_required,
-        "check_value": check_value,
         "clipped": clipped,
-        "failure_name": failure_name,
         "figure": figure,
         "group_name": group_name,
-        "ids": listed,
+        "html": _html,
         "page_json": page_json,
-        "percent": _percent,
+        "parts": _parts,
         "plain": _plain,
-        "reach": _reach,
         "shown": shown,
-        "unit": _unit,
     }
+    tables = (
+        *(audit_tables, calibration_table, checks_table, failures_table, flaky_table),
+        *(pair_table, score_table, tiers_table),
+    )
+    made.globals |= {table.__name__: table for table in tables}
     made.globals |= {
         "card_groups": card_groups,
         "definition": definition_here,
         "family_title": family_title,
+        "is_wide": is_wide,
         "metric_named": metric_named,
         "scale_of": scale_of,
-        "spread_rows": spread_rows,
+        "shared_form": shared_form,
         "tier_groups": tier_groups,
-        "tier_heads": HEADS,
-        "tier_notes": tier_notes,
-        "tier_rows": tier_rows,
     }
     return made
 
@@ -68,22 +75,14 @@ def definition_here(name: str) -> str:
     return f"#def-{name}"
 
 
-def _reach(measured: Measured, unit: str | None = None) -> str:
-    """How far the interval reaches; nothing where there is none."""
-    if measured.value is None or (measured.low is None and measured.high is None):
-        return ""
-    return reach(measured.value, measured.low, measured.high, unit)
+def _html(table: Table, label: str = "", *, captioned: bool = False) -> Markup:
+    return Markup(html_table(table, label, captioned=captioned))  # noqa: S704 (it escapes)
 
 
-def _percent(share: float | None) -> str:
-    """A change as people say it: +12.30 %."""
-    return NOTHING if share is None else f"{100 * share:+.2f} %".replace("-", "−")
+def _parts(measured: Estimated, form: Form = PLAIN) -> tuple[str, str]:
+    return figure_parts(measured.value, measured.low, measured.high, form)
 
 
 def _plain(number: float) -> str:
     """A number as it was recorded: 1234.5, not 1,234.5000."""
     return f"{number:.12g}"
-
-
-def _unit(metric: Metric) -> str:
-    return metric.unit or ""

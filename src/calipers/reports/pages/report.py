@@ -11,16 +11,17 @@ from markupsafe import Markup
 from calipers.metrics import metric_named
 from calipers.reports.charts import charts_of, metric_by_group
 from calipers.reports.charts.style import styled
-from calipers.reports.figures import group_name, with_interval
-from calipers.reports.frontiers import frontier_lines
+from calipers.reports.figures import figure, group_name
 from calipers.reports.gate import gate_further, gate_summary
-from calipers.reports.pages.beside import beside
 from calipers.reports.pages.drawing_script import drawing_script
 from calipers.reports.pages.environment import environment
 from calipers.reports.pages.families import families_of
 from calipers.reports.pages.inlining import content_policy, static
 from calipers.reports.pages.vega import PageFigure, page_figure
+from calipers.reports.remarks import frontier_lines, remarks
 from calipers.reports.report import undecided
+from calipers.reports.scores import matrix_tables
+from calipers.reports.table import Table
 from calipers.support.version import __version__
 
 if TYPE_CHECKING:
@@ -33,17 +34,6 @@ _ON_CARDS = 12  # groups whose bars already show what a figure of one metric wou
 _ORDER = ("reliability", "cost_pass_rate", "composite_by_tier", "latency", "tokens")
 _MOST_ROWS = 200  # of a table
 _TOLD = 4  # groups that are told one by one
-_SIDE_BY_SIDE = 7  # groups that have a column each; more have a row
-
-
-@dataclass(frozen=True, slots=True)
-class Matrix:
-    """One metric by two keys: a row per value of a field, a column per group within it."""
-
-    metric: str
-    field: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, tuple[Group | None, ...]], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +43,14 @@ class Breakdown:
     field: str
     score: Score
     names: tuple[str, ...]
-    matrices: tuple[Matrix, ...]
+    matrices: tuple[Table, ...]
     figure: PageFigure | None
+
+    @property
+    def wide(self) -> bool:
+        """Say whether a table has too many columns to stand beside another."""
+        systems = {group_name({**group.by, self.field: ""}) for group in self.score.groups}
+        return len(self.matrices) == 1 or len(systems) > 2  # noqa: PLR2004
 
 
 def report_html(report: Report) -> str:
@@ -80,10 +76,9 @@ def report_html(report: Report) -> str:
             why=list(_why(report)),
             families=list(families_of(_on_cards(report.score, names))),
             names=names,
-            beside=list(beside(report.score)),
+            beside=list(remarks(report.score)),
             on_cards=_ON_CARDS,
             most_rows=_MOST_ROWS,
-            wide=len(report.score.groups) > _SIDE_BY_SIDE,
             breakdowns=breakdowns,
             figures=figures,
             frontier=[]
@@ -175,8 +170,8 @@ def _told(score: Score, name: str) -> Iterator[str]:
 
 
 def _value(group: Group, name: str) -> str:
-    unit = metric_named(name).unit
-    return f"{with_interval(group.metrics[name], unit)}{f' {unit}' if unit else ''}"
+    unit, found = metric_named(name).unit, group.metrics[name]
+    return f"{figure(found.value, found.low, found.high)}{f' {unit}' if unit else ''}"
 
 
 def _figures(score: Score) -> Iterator[PageFigure]:
@@ -196,25 +191,8 @@ def _figures(score: Score) -> Iterator[PageFigure]:
 def _breakdown(field: str, score: Score) -> Breakdown:
     names = tuple(name for name in _names(score) if _any_value(score, name))
     if len(score.groups[0].by) > 1:
-        matrices = tuple(_matrix(field, score.groups, name) for name in names)
-        return Breakdown(field, score, names, matrices, None)
+        return Breakdown(field, score, names, tuple(matrix_tables(score, field, names)), None)
     main = next((name for name in _MAIN if name in names), None)
     drawn: Any = metric_by_group(score, main) if main is not None else ""
     shown = None if isinstance(drawn, str) else page_figure(f"by-{field}", styled(drawn))
     return Breakdown(field, score, names, (), shown)
-
-
-def _matrix(field: str, groups: Sequence[Group], name: str) -> Matrix:
-    """The metric's values: what the groups have beside the field stands in the columns."""
-    columns: dict[str, None] = {}
-    rows: dict[str, dict[str, Group]] = {}
-    for group in groups:
-        column = group_name({key: value for key, value in group.by.items() if key != field})
-        columns[column] = None
-        rows.setdefault(group_name({field: group.by[field]}), {})[column] = group
-    return Matrix(
-        metric=name,
-        field=field,
-        columns=tuple(columns),
-        rows=tuple((row, tuple(map(found.get, columns))) for row, found in rows.items()),
-    )

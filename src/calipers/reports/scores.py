@@ -1,0 +1,213 @@
+"""A score as a document: its table, tiers side by side, and what is to be known beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from calipers.metrics import metric_named
+from calipers.metrics.cost.tiers import TIER
+from calipers.reports.figures import Form, group_name, shared_form
+from calipers.reports.remarks import (
+    correction_lines,
+    flaky_line,
+    frontier_lines,
+    reasons,
+    warning_lines,
+)
+from calipers.reports.table import (
+    EMPTY,
+    Cell,
+    Column,
+    Document,
+    Line,
+    Row,
+    Table,
+    Tone,
+    Where,
+    estimate_cell,
+    lines,
+)
+from calipers.reports.tiers import WARNED, grade_text, tier_groups, tiers_table
+
+if TYPE_CHECKING:
+    from calipers.scores.results import Bounded, Group, Measured, Score
+
+_COLUMNS = (  # behind `value`, each is a field of `Measured`
+    Column(name="group", kind="key", where="people"),
+    Column(name="metric", kind="key", type=str),
+    Column(name="value", bounds=("low", "high"), type=float),
+    Column(name="stderr", where="data", type=float),
+    Column(name="interval", where="data", type=str),
+    Column(name="n", where="data", type=int),
+    Column(name="missing", where="data", type=int),
+    Column(name="reason", where="data", type=str),
+    Column(name="unit", kind="unit", of="metric", where="people"),
+)
+_COUNTS = {
+    "records": "records",
+    "failed calls": "errors",
+    "truncated replies": "truncated",
+    "counted as failures": "failures",
+}
+_RESERVED = {"low", "high", *(column.name for column in _COLUMNS)} - {"group", "unit"}
+_MANY = 7  # groups beyond which each has a row and metrics stand side by side
+
+
+def score_document(score: Score) -> Document:
+    """Return the score, its tiers, and what is to be known: nulls, warnings, corrections."""
+    if not score.groups:
+        return (Line(text="No records."), score_table(score))
+    frontier = [] if score.frontier is None else list(frontier_lines(score.frontier))
+    flaky = flaky_line(score)
+    return (
+        score_table(score),
+        *(Line(text=text, kind="note", tone="warn") for text in warning_lines(score)),
+        *(tiers_table(tiers, tier_groups(score.groups, tiers)) for tiers in score.tiers),
+        *lines(([flaky] if flaky else []) + frontier),
+        *lines([f"without the judge's error: {line}" for line in correction_lines(score)]),
+    )
+
+
+def score_table(
+    score: Score,
+    *,
+    names: Sequence[str] | None = None,
+    most: int | None = None,
+    wide: bool | None = None,
+    define: Callable[[str], str] | None = None,
+    rows_behind: Callable[[str, Group], str] | None = None,
+) -> Table:
+    """Return a row per group and metric; people see groups side by side, or metrics if `wide`.
+
+    `names` are the metrics to show, `most` the groups; `define` gives the address of a metric's
+    definition, `rows_behind` that of the rows behind a value.
+    """
+    groups = score.groups[:most]
+    every = dict.fromkeys(name for group in groups for name in group.metrics)
+    chosen = [name for name in every if names is None or name in names]
+    rows = list(_metric_rows(groups, chosen, define, rows_behind))
+    if names is None:
+        rows = [*_count_rows(groups), *rows, *_tier_rows(score, groups)]
+    elif wide:
+        rows = [*_count_rows(groups, ("records",)), *rows]
+    fields = list(groups[0].by) if groups else []
+    keys = (
+        *(
+            Column(name=f"by_{name}" if name in _RESERVED else name, where="data")
+            for name in fields
+        ),
+        replace(_COLUMNS[0], heading=", ".join(fields) or "group"),
+    )
+    return Table(
+        columns=(*keys, *_COLUMNS[1:]),
+        rows=tuple(rows),
+        across="metric" if wide else "group",
+        notes=tuple(reasons(groups, chosen)),
+    )
+
+
+def _row(
+    at: tuple[int, Group],
+    name: Cell,
+    value: Cell,
+    found: Measured | Bounded | None = None,
+    *,
+    unit: str | None = None,
+    where: Where = "all",
+    tone: Tone = "",
+) -> Row:
+    place, group = at
+    key = Cell(value=place, text=group_name(group.by))
+    behind = (column.name for column in _COLUMNS[3:-1])
+    known = (EMPTY if found is None else getattr(found, each, None) for each in behind)
+    cells = (*group.by.values(), key, name, value, *known, unit or EMPTY)
+    return Row(cells=cells, where=where, tone=tone)
+
+
+def _count_rows(groups: Sequence[Group], labels: Sequence[str] = tuple(_COUNTS)) -> Iterator[Row]:
+    """Yield how many records there are and, where any did, how many failed."""
+    counted = {label: _COUNTS[label] for label in labels}
+    for at in enumerate(groups):
+        for label, name in counted.items():
+            if name == "records" or any(getattr(group, name) for group in groups):
+                count = Cell(value=getattr(at[1], name))
+                yield _row(at, Cell(value=label), count, where="people", tone="quiet")
+
+
+def _metric_rows(
+    groups: Sequence[Group],
+    names: Sequence[str],
+    define: Callable[[str], str] | None,
+    rows_behind: Callable[[str, Group], str] | None,
+) -> Iterator[Row]:
+    forms = {name: shared_form(_measured(groups, name)) for name in names}
+    valued = {name for name in names if any(m.value is not None for m in _measured(groups, name))}
+    for at in enumerate(groups):
+        for name in names:
+            if (measured := at[1].metrics.get(name)) is not None:
+                metric = metric_named(name)
+                says, link = ("", "") if define is None else (metric.says, define(name))
+                yield _row(
+                    at,
+                    Cell(value=name, note=says, link=link),
+                    _value(name, at[1], forms[name], rows_behind),
+                    measured,
+                    unit=metric.unit,
+                    where="all" if name in valued else "data",
+                )
+
+
+def _tier_rows(score: Score, groups: Sequence[Group]) -> Iterator[Row]:
+    """Yield what is said of a tier beside its metrics: its median composite, grade and uplift."""
+    medians = shared_form(each.median_composite for each in groups if each.median_composite)
+    for at in enumerate(groups):
+        if (median := at[1].median_composite) is not None:
+            name = Cell(value="median_composite", text="median composite")
+            where: Where = "data" if median.value is None else "all"
+            yield _row(at, name, estimate_cell(median, medians), median, where=where)
+        if at[1].grade is not None:
+            yield _row(at, Cell(value="grade"), Cell(text=grade_text(at[1])), where="people")
+        tier = str(at[1].by.get(TIER))
+        for tiers in score.tiers:
+            if tier in tiers.uplift_intervals and tier_groups([at[1]], tiers):
+                found = tiers.uplift_intervals[tier]
+                yield _row(at, Cell(value="uplift"), estimate_cell(found), found, where="data")
+
+
+def is_wide(score: Score) -> bool:
+    """Say whether there are too many groups to stand side by side."""
+    return len(score.groups) > _MANY
+
+
+def matrix_tables(score: Score, field: str, names: Sequence[str]) -> Iterator[Table]:
+    """Yield a table per metric: a row per value of the field, a column per group within it."""
+    for name in names:
+        metric = metric_named(name)
+        form = shared_form(_measured(score.groups, name))
+        rows = []
+        for group in score.groups:
+            other = {key: value for key, value in group.by.items() if key != field}
+            cell = estimate_cell(group.metrics.get(name), form)
+            rows.append(Row(cells=(group_name({field: group.by[field]}), group_name(other), cell)))
+        columns = (
+            Column(name=field, kind="key", where="people"),
+            Column(name="group", kind="key", where="people"),
+            Column(name="value", where="people"),
+        )
+        title = f"{name} ({metric.unit})" if metric.unit else name
+        yield Table(columns=columns, rows=tuple(rows), across="group", title=title)
+
+
+def _measured(groups: Sequence[Group], name: str) -> list[Measured]:
+    return [group.metrics[name] for group in groups if name in group.metrics]
+
+
+def _value(name: str, group: Group, form: Form, rows: Callable[[str, Group], str] | None) -> Cell:
+    measured = group.metrics[name]
+    mark = WARNED if name == "cost_of_pass" and group.warning is not None else ""
+    by = f", {measured.interval} interval" if measured.interval else ""
+    note = measured.reason or f"n = {measured.n:,}{by}"
+    link = "" if rows is None or measured.value is None else rows(name, group)
+    return estimate_cell(measured, form, mark=mark, note=note, link=link)

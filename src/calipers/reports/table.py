@@ -1,0 +1,253 @@
+"""The one model of what is shown: tables of typed cells, and the lines around them.
+
+A builder makes a document once; a renderer per format writes it: `terminal`, `markdown`, `latex`,
+`html` (notebooks, the report, the dashboard) and `spreadsheets` (CSV, data frames). A column that
+is added to a table is in all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeAlias
+
+from calipers.reports.figures import NOTHING, PLAIN, Form, figure_parts, printable
+
+Tone = Literal["", "pass", "fail", "warn", "inconclusive", "incomplete", "gain", "loss", "quiet"]
+Kind = Literal["key", "text", "figure", "tag", "words", "unit", "lane"]
+"""What a column holds: what names the row, words or figures, a verdict, sentences (below the table
+where there is no room for them), the unit of a key, an interval drawn around 0."""
+Where = Literal["all", "people", "data", "web"]
+"""Who a column or row is for; `data` are CSV and data frames, `web` the pages of the dashboard."""
+
+SIGNS = {"pass": "✅", "fail": "❌", "warn": "⚠️", "inconclusive": "❔", "incomplete": "❔"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """A column: its name in data, its heading for people."""
+
+    name: str
+    heading: str | None = None  # by default the name
+    kind: Kind = "figure"
+    where: Where = "all"
+    bounds: tuple[str, str] | None = None  # the names that an interval's bounds have in data
+    type: type[str] | type[float] | type[int] | None = None  # in a data frame; None: as it comes
+    of: str = ""  # of a unit: the key that it belongs to
+    note: str = ""
+    link: str = ""
+
+    @property
+    def head(self) -> str:
+        """What people read above it."""
+        return printable(self.name if self.heading is None else self.heading)
+
+    @property
+    def right(self) -> bool:
+        """Say whether it is aligned to the right."""
+        return self.kind == "figure"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """A value with its interval, how it is written, and what pages add to it."""
+
+    value: Any = None
+    low: float | None = None
+    high: float | None = None
+    form: Form = PLAIN
+    text: str | None = None  # where people read something else than the value
+    mark: str = ""  # behind the text
+    tone: Tone = ""
+    note: str = ""  # shown on hover: what stands behind the value, or why there is none
+    link: str = ""
+
+    @property
+    def parts(self) -> tuple[str, str]:
+        """The value as people read it and, apart, how far its interval reaches."""
+        if self.text is not None:
+            return printable(self.text) + self.mark, ""
+        if self.value is None:
+            return NOTHING, ""
+        if isinstance(self.value, bool) or not isinstance(self.value, int | float):
+            return printable(self.value) + self.mark, ""
+        if isinstance(self.value, int) and self.form is PLAIN and self.low is None:
+            return f"{self.value:,}{self.mark}", ""
+        value, reach = figure_parts(self.value, self.low, self.high, self.form)
+        return (value, reach + self.mark) if reach else (value + self.mark, "")
+
+    @property
+    def shown(self) -> str:
+        """The whole as people read it."""
+        return " ".join(filter(None, self.parts))
+
+
+EMPTY = Cell(text="")
+ABSENT = Cell()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """A cell per column; a plain value stands for a cell that only has it."""
+
+    cells: tuple[Any, ...]
+    section: str = ""  # the heading that it stands under
+    tone: Tone = ""
+    where: Where = "all"
+
+    def cell(self, place: int) -> Cell:
+        """The cell in a column."""
+        found = self.cells[place]
+        return found if isinstance(found, Cell) else Cell(value=found)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """Rows under columns, with a title above and notes below."""
+
+    columns: tuple[Column, ...]
+    rows: tuple[Row, ...]
+    title: str = ""
+    lead: str = ""  # a line between title and table
+    notes: tuple[str, ...] = ()
+    across: str = ""  # the key whose values people see side by side, a column each
+
+    def column(self, name: str) -> int:
+        """Return the place of a column."""
+        return next(place for place, each in enumerate(self.columns) if each.name == name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """A line of a document: a heading, a verdict with its summary, a sentence, a note."""
+
+    text: str
+    kind: Literal["heading", "verdict", "text", "note"] = "text"
+    tone: Tone = ""
+
+
+Document: TypeAlias = tuple["Table | Line", ...]
+
+
+def lines(texts: Sequence[str], kind: Literal["text", "note"] = "text") -> Document:
+    """Return each text as a line."""
+    return tuple(Line(text=text, kind=kind) for text in texts)
+
+
+def for_people(table: Table, *, web: bool = False) -> Table:
+    """Return the table as people see it: without what is only data, one key side by side."""
+    wanted = ("all", "people", "web") if web else ("all", "people")
+    kept = [place for place, each in enumerate(table.columns) if each.where in wanted]
+    rows = tuple(
+        replace(row, cells=tuple(row.cell(place) for place in kept))
+        for row in table.rows
+        if row.where in wanted
+    )
+    columns = tuple(table.columns[place] for place in kept)
+    whole = replace(table, columns=columns, rows=rows)
+    return _spread(whole) if table.across else whole
+
+
+def _spread(table: Table) -> Table:
+    """Return a table with a column for each value of the key `across`, and a row for the other."""
+    across = table.column(table.across)
+    down = next(
+        place
+        for place, each in enumerate(table.columns)
+        if each.kind == "key" and each.name != table.across
+    )
+    units = [place for place, each in enumerate(table.columns) if each.kind == "unit"]
+    values = [place for place in range(len(table.columns)) if place not in (across, down, *units)]
+    columns: dict[Any, Row] = {}
+    rows: dict[Any, list[Row]] = {}
+    found: dict[tuple[Any, Any], Row] = {}
+    for row in table.rows:
+        key, other = row.cell(down).value, row.cell(across).value
+        columns.setdefault(other, row)
+        rows.setdefault(key, []).append(row)
+        found[key, other] = row
+    below = [place for place in units if table.columns[place].of == table.columns[down].name]
+    heads = [
+        _head(table, row, across, place, alone=len(values) == 1)
+        for row in columns.values()
+        for place in values
+    ]
+    spread = tuple(
+        replace(
+            several[0],
+            cells=(
+                several[0].cell(down),
+                *(
+                    found[key, other].cell(place) if (key, other) in found else ABSENT
+                    for other in columns
+                    for place in values
+                ),
+                *(several[0].cell(place) for place in below),
+            ),
+        )
+        for key, several in rows.items()
+    )
+    kept = (table.columns[down], *heads, *(table.columns[place] for place in below))
+    return replace(table, columns=kept, rows=spread, across="")
+
+
+def _head(table: Table, row: Row, across: int, place: int, *, alone: bool) -> Column:
+    """Return the column of one value of the key: its name and unit, and which value if several."""
+    cell, column = row.cell(across), table.columns[place]
+    text = cell.shown
+    for unit, each in enumerate(table.columns):
+        if each.kind == "unit" and each.of == table.columns[across].name and row.cell(unit).value:
+            text += f" ({row.cell(unit).shown})"
+    heading = text if alone else f"{text} {column.head}"
+    return replace(
+        column, name=f"{text} {column.name}", heading=heading, note=cell.note, link=cell.link
+    )
+
+
+def sentences(table: Table) -> Iterator[tuple[Row, str, str]]:
+    """Yield the sentences of a table for people: the row, what names it, and what is said."""
+    key = next((place for place, each in enumerate(table.columns) if each.kind == "key"), 0)
+    for place, column in enumerate(table.columns):
+        if column.kind == "words":
+            for row in table.rows:
+                if said := row.cell(place).shown:
+                    of = f" ({printable(row.section)})" if row.section else ""
+                    yield row, f"{row.cell(key).shown}{of}", said
+
+
+def data_columns(table: Table) -> list[Column]:
+    """Return the columns that are data, each interval with its bounds as columns."""
+    found: list[Column] = []
+    for column in table.columns:
+        if column.where in ("all", "data"):
+            found.append(column)
+            found += (replace(column, name=name) for name in column.bounds or ())
+    return found
+
+
+def data_rows(table: Table) -> list[list[Any]]:
+    """Return the values of the rows that are data, in full precision."""
+    kept = [place for place, each in enumerate(table.columns) if each.where in ("all", "data")]
+    bounded = {place for place in kept if table.columns[place].bounds}
+    found = []
+    for row in table.rows:
+        if row.where in ("all", "data"):
+            values: list[Any] = []
+            for place in kept:
+                cell = row.cells[place]
+                values.append(cell.value if isinstance(cell, Cell) else cell)
+                if place in bounded:
+                    values += (cell.low, cell.high) if isinstance(cell, Cell) else (None, None)
+            found.append(values)
+    return found
+
+
+def estimate_cell(found: Any, form: Form = PLAIN, **further: Any) -> Cell:
+    """Return the cell of anything with a value, an interval, and a reason where it is null."""
+    if found is None:
+        return ABSENT
+    note = further.pop("note", None)
+    if note is None:
+        n = getattr(found, "n", None)
+        note = found.reason or (f"n = {n:,}" if n is not None else "") or ""
+    return Cell(value=found.value, low=found.low, high=found.high, form=form, note=note, **further)

@@ -1,0 +1,34 @@
+"""How results print: as text, Markdown, LaTeX, CSV and HTML, all from one document."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class Printed:
+    """A result that prints as a table and shows as HTML in a notebook."""
+
+    __slots__ = ()
+
+    def to_markdown(self) -> str:
+        """Return the tables as Markdown, for a pull request or a paper's notes."""
+        return str(self._render("markdown"))
+
+    def to_latex(self) -> str:
+        """Return the tables as LaTeX with the rules of booktabs."""
+        return str(self._render("latex"))
+
+    def to_csv(self) -> str:
+        """Return the numbers as CSV in full precision; an empty cell is a null."""
+        return str(self._render("csv"))
+
+    def __str__(self) -> str:
+        return str(self._render("text"))
+
+    def _repr_html_(self) -> str:
+        return str(self._render("html"))
+
+    def _render(self, form: str) -> Any:
+        from calipers.reports.documents import render  # noqa: PLC0415 (loads renderers)
+
+        return render(self, form)
