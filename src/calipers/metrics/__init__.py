@@ -1,4 +1,7 @@
-"""Every metric, declared once: the catalogue walks these folders and refuses a name twice."""
+"""Every metric, declared once: the catalogue walks these folders and refuses a name twice.
+
+`mean`, `quantile` and `sum` declare a metric of one's own; `calipers.register` adds it.
+"""
 
 from __future__ import annotations
 
@@ -6,25 +9,60 @@ import re
 from collections.abc import Iterable, Iterator
 from functools import cache
 from importlib import import_module
+from math import inf
 from pkgutil import iter_modules
 
 from calipers.metrics.declare.declaration import Metric
+from calipers.metrics.own.statistics import field_metric, mean, quantile
+from calipers.metrics.own.statistics import total as sum  # noqa: A004 (as in a spreadsheet)
 from calipers.metrics.scenarios.pass_at_k import pass_metric
 from calipers.support.errors import UsageError, nearest
+from calipers.support.registry import Registry, registers
 
-__all__ = ["PROFILES", "Metric", "catalogue", "metric_named", "metrics_of"]
+__all__ = [
+    "METRICS",
+    "PROFILES",
+    "Metric",
+    "catalogue",
+    "mean",
+    "metric_named",
+    "metrics_of",
+    "quantile",
+    "sum",
+]
 
 PROFILES = ("reasoning", "tiers", "scenarios", "agents")
 _DOCUMENTS = "ZTSP"  # of the profiles, in their order
 _TRIES = re.compile(r"pass_(at|hat)_([1-9][0-9]{0,2})")
 
 
-@cache
+class _Metrics(Registry[Metric]):
+    """The metrics that users add; none may take a name of the library's own."""
+
+    def add(self, name: str, thing: Metric, origin: str, *, replace: bool = False) -> None:
+        """Add a metric, or raise UsageError where its name is taken."""
+        if name in _declared() or _TRIES.fullmatch(name):
+            raise UsageError(
+                f"calipers has a metric {name} of its own; this one comes from {origin}",
+                fix="give it another name",
+            )
+        super().add(name, thing, origin, replace=replace)
+
+
+METRICS = _Metrics("metric")
+registers(Metric, METRICS)
+
+
 def catalogue() -> dict[str, Metric]:
-    """All metrics by name, in the order of the documents."""
+    """All metrics by name: those of the documents in their order, then those that were added."""
+    return {**_declared(), **METRICS.all()}
+
+
+@cache
+def _declared() -> dict[str, Metric]:
     found: dict[str, Metric] = {}
     for module in sorted(_modules(), key=lambda name: name.rpartition(".")[2]):
-        for value in _declared(vars(import_module(module)).values()):
+        for value in _values(vars(import_module(module)).values()):
             if isinstance(value, Metric) and found.setdefault(value.name, value) is not value:
                 raise ValueError(f"two metrics are called {value.name}")
     return dict(sorted(found.items(), key=lambda item: _place(item[1])))
@@ -39,28 +77,36 @@ def _modules() -> Iterator[str]:
                 yield module.name
 
 
-def _declared(values: Iterable[object]) -> Iterator[object]:
+def _values(values: Iterable[object]) -> Iterator[object]:
     """What a module names, one by one or several at once."""
     for value in values:
         yield from value if isinstance(value, tuple) else (value,)
 
 
-def _place(metric: Metric, document: str | None = None) -> tuple[int, list[int]]:
-    """Where a metric stands in the documents, or in that one if it is there."""
+def _place(metric: Metric, document: str | None = None) -> tuple[float, list[float]]:
+    """Where a metric stands: in its document, or in that one; without one, behind its family."""
+    if metric.spec is None:
+        family = PROFILES.index(metric.profiles[0]) if metric.profiles else len(PROFILES)
+        return family, [inf]
     places = metric.spec.split(", ")
     own = (place for place in places if document and place.startswith(document))
     letter, _, section = next(own, places[0]).partition(" ")
-    return _DOCUMENTS.index(letter), [int(number) for number in section.split(".") if number]
+    return _DOCUMENTS.index(letter), [float(number) for number in section.split(".") if number]
 
 
 def metric_named(name: str) -> Metric:
-    """The metric of that name, or an error that names the nearest."""
+    """The metric of that name, or an error that names the nearest.
+
+    `mean(FIELD)`, `p50(FIELD)`, `p95(FIELD)`, `p99(FIELD)` and `sum(FIELD)` name one of any field.
+    """
     metrics = catalogue()
-    if name not in metrics and (tries := _TRIES.fullmatch(name)):
+    if name in metrics:
+        return metrics[name]
+    if tries := _TRIES.fullmatch(name):
         return pass_metric(tries[1], int(tries[2]))
-    if name not in metrics:
-        raise UsageError(f"no metric is called {name}", fix=nearest(name, metrics))
-    return metrics[name]
+    if (own := field_metric(name)) is not None:
+        return own
+    raise UsageError(f"no metric is called {name}", fix=nearest(name, metrics))
 
 
 def metrics_of(profile: str | None) -> list[Metric]:

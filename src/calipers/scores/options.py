@@ -20,8 +20,10 @@ from calipers.metrics.scenarios.weighted import WEIGHTED_BY
 from calipers.metrics.text.semantic_similarity import forget_failures
 from calipers.records.fields import FIELDS
 from calipers.records.sinks import check_folder
+from calipers.records.sources import Source
 from calipers.scores.calibration import Calibration
 from calipers.scores.figure_data import SPREAD
+from calipers.scores.own import refuse_texts, scores_in, whole_fields
 from calipers.support.errors import UsageError, check_confidence, nearest
 
 ENGINES = ("polars", "spark")
@@ -92,11 +94,18 @@ class Options:
                     f"--map {name}=…: the record has no field {name}", fix=nearest(name, FIELDS)
                 )
 
-    def plan(self) -> Plan:
-        """What to measure: the metrics named, or those of the profile, or all there are."""
+    def plan(self, sources: Sequence[Source] = ()) -> Plan:
+        """What to measure: the metrics named, or those of the profile, or all there are.
+
+        With these go the scores that the sources bring.
+        """
         check_tokenizer(self.settings.tokenizer)
         forget_failures()
         chosen = [metric_named(name) for name in self.metrics] or metrics_of(self.profile)
+        if self.metrics:
+            refuse_texts(chosen, sources, self.renames)
+        elif self.profile is None:
+            chosen += scores_in(sources)
         if not chosen:
             raise UsageError(
                 f"the profile {self.profile} has no metrics yet", fix="see: calipers metrics"
@@ -121,6 +130,7 @@ class Options:
             resamples=self.resamples,
             seed=self.seed,
             tallied=tuple(self._tallied()),
+            whole=whole_fields(chosen, sources, self.renames),
         )
 
     def _tallied(self) -> Iterator[Feature]:

@@ -12,18 +12,19 @@ from calipers.engines.outcome import Outcome
 from calipers.engines.per_task import FLAKY, ID, PASSES, REPEATED_TASKS, TASKS, VERDICTS
 from calipers.engines.plan import Plan
 from calipers.engines.task_file import TaskFile, open_task_file
-from calipers.engines.totals import RECORDS
+from calipers.engines.totals import ERRORS, RECORDS
 from calipers.metrics.declare.declaration import GROUP
 from calipers.records.completing import derivable_from
 from calipers.records.logs import Log
 from calipers.records.sinks import Watch, check_folder, open_sinks
-from calipers.records.sources import Source, Wanted, open_sources
+from calipers.records.sources import Source, open_sources
 from calipers.scores.evidence_notices import evidence_notices
 from calipers.scores.frontier import cost_frontier
 from calipers.scores.groups import measured_groups
 from calipers.scores.keys import sorted_keys
 from calipers.scores.notices import nothing_measured, notices, refuse_unmeasured
 from calipers.scores.options import Options
+from calipers.scores.own import refuse_absent
 from calipers.scores.results import FlakyTask, Frontier, Input, PerTask, Score, need_figures
 from calipers.scores.tier_evidence import with_evidence
 from calipers.scores.tiering import compared_tiers
@@ -53,6 +54,8 @@ def score_data(
         outcome = run_engine(sources, plan, options, progress, tasks, watch)
         if any(reading.rows for reading in outcome.readings):
             check_fields(outcome.present, plan, sources, options.renames)
+            if not plan.only_present and outcome.total(RECORDS) > outcome.total(ERRORS):
+                refuse_absent(plan.metrics, outcome.present, sources, options.renames)
         _check_ids(outcome, sources, options)
         if tasks is not None:
             tasks.write(sorted_keys(outcome.groups, plan.by))
@@ -80,7 +83,7 @@ def score_data(
 
 def plan_for(sources: Sequence[Source], options: Options) -> Plan:
     """What is asked for; a column of answers that are all null says that none was given."""
-    return replace(options.plan(), also_present=_seen(sources, options) & {"answer"})
+    return replace(options.plan(sources), also_present=_seen(sources, options) & {"answer"})
 
 
 def _settings(options: Options) -> dict[str, Any]:
@@ -120,7 +123,7 @@ def run_engine(
         from calipers.engines.spark import run  # noqa: PLC0415 (an extra)
     else:
         from calipers.engines.polars import run  # noqa: PLC0415 (only the engine in use)
-    wanted = Wanted(plan.fields, options.renames, keys=plan.by)
+    wanted = plan.wanted(options.renames)
     with open_sinks(
         samples=options.per_sample,
         tasks=None if tasks is None else tasks.add,
