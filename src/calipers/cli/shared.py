@@ -75,6 +75,27 @@ def record_options(command: F) -> F:
     return _BY(map_option(on_bad_option(limit_options(command))))
 
 
+def _load(_: click.Context, __: click.Parameter, files: tuple[str, ...]) -> None:
+    for file in files:
+        from calipers.support.plugins import load_plugin  # noqa: PLC0415 (only where one is named)
+
+        load_plugin(file)
+
+
+def add_plugin_option(command: click.Command) -> None:
+    """Give a command that looks names up the option to load files that register things."""
+    option = click.Option(
+        ("--plugin",),
+        multiple=True,
+        metavar="FILE.py",
+        callback=_load,
+        expose_value=False,
+        is_eager=True,
+        help="Run FILE.py first: the metrics and log readers it registers can be used.",
+    )
+    command.params.append(option)
+
+
 def engine_option(command: F) -> F:
     """Where a command that measures all records does it."""
     return click.option(

@@ -40,8 +40,8 @@ def conformed(
     derived = derived_in(wanted)
     for name in wanted.fields:
         field, theirs = field_named(name), wanted.theirs(name)
-        nested = None if theirs in frame.columns else nested_column(frame, theirs)
-        if nested is None and theirs not in frame.columns:
+        given, is_text = _given(frame, theirs, parse=parse)
+        if given is None:
             column = _nulls(name, frame.height, field.dtype)
             if name in derived:
                 column = _completed(column, frame, problems, parse=parse)
@@ -49,15 +49,10 @@ def conformed(
                     _look_inside(column, exact_reader(name, wanted), problems, theirs)
             columns.append(column)
             continue
-        given = frame[theirs] if nested is None else nested
         if name in wanted.numbers:
             field = _measured_field(given, field)
-        is_text = parse and nested is None
         given = _without_blanks(given, field) if is_text else given
-        if field.kind is Kind.NAMES:
-            column, bad = _names(given, field)
-        else:
-            column, bad = _parsed(given, field) if is_text else _typed(given, field)
+        column, bad = _read_column(given, field, is_text=is_text)
         for index in bad.arg_true():
             why = _why_refused(given[index], field, parse=is_text)
             problems.setdefault(index, f"{theirs}: {why}")
@@ -82,6 +77,20 @@ def conformed(
     )
     kept = [number for number in numbers if number - first_row not in problems]
     return Batch(clean.filter(keep), tuple(rows), kept)
+
+
+def _given(frame: pl.DataFrame, theirs: str, *, parse: bool) -> tuple[pl.Series | None, bool]:
+    """Return a name's values, if there are any, and whether they are cells of text."""
+    if theirs in frame.columns:
+        return frame[theirs], parse
+    return nested_column(frame, theirs), False
+
+
+def _read_column(given: pl.Series, field: Field, *, is_text: bool) -> tuple[pl.Series, pl.Series]:
+    """Return the values as the field holds them, and which of them it refuses."""
+    if field.kind is Kind.NAMES:
+        return _names(given, field)
+    return _parsed(given, field) if is_text else _typed(given, field)
 
 
 def _measured_field(column: pl.Series, field: Field) -> Field:

@@ -31,7 +31,7 @@ def look_up(row: Mapping[str, Any], name: str) -> Any:
 
 
 def column_of(name: str, columns: Collection[str]) -> str | None:
-    """Return the column that holds a name or the beginning of its path; None where there is none."""
+    """Return the column that holds a name, or the beginning of its path; None without one."""
     if name in columns:
         return name
     root, dot, _ = name.partition(".")

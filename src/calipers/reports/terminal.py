@@ -166,10 +166,10 @@ def _show_lines(lines: Iterable[str], style: str, console: Console) -> None:
 
 def _sections(metrics: Sequence[Metric]) -> list[str]:
     """The section of each metric, of the one document that all are in if there is such a one."""
-    places = [metric.spec.split(", ") for metric in metrics]
-    documents = ({place[0] for place in of_one} for of_one in places)
-    common = set.intersection(*documents) if places else set()
-    found = (next((place for place in each if place[0] in common), each[0]) for each in places)
+    places = [metric.spec.split(", ") if metric.spec else [""] for metric in metrics]
+    documents = [{place[0] for place in of_one} for of_one in places if of_one != [""]]
+    common = set.intersection(*documents) if documents else set()
+    found = (next((place for place in each if place[:1] in common), each[0]) for each in places)
     return [place.split(".")[0] for place in found]
 
 
@@ -187,7 +187,7 @@ def catalogue_text(metrics: Sequence[Metric], console: Console | None = None) ->
         for metric in metrics:
             direction = f"{metric.better} is better" if metric.better else None
             value = (range_text(metric), metric.unit, direction)
-            left = Text.assemble((metric.name, "bold"), "\n", (f"{metric.spec}", "dim"))
+            left = Text.assemble((metric.name, "bold"), "\n", (metric.defined_in, "dim"))
             right = Text.assemble(
                 metric.says,
                 ("\nformula ", "dim"),

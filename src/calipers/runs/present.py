@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from calipers.gates.reading import read_gate
 from calipers.metrics.declare.settings import Settings
 from calipers.metrics.scenarios.case_weights import CaseWeights
+from calipers.metrics.stored import restore_own
 from calipers.records.result_folder import (
     GATE,
     MANIFEST,
@@ -65,6 +66,8 @@ def report_data(
     folder = result_folder(data)
     manifest = None if folder is None else stored_json(folder / MANIFEST)
     records = data if folder is None else str(folder / RECORDS)
+    stored = None if folder is None else stored_json(folder / SCORE)
+    not_anew = [] if stored is None else restore_own(stored.get("own_metrics"))
     if folder is not None and asked.policy is None:
         options = _as_scored(folder, options)
     table = SampleTable(asked.samples, options.plan().fields if options.on_bad == "skip" else ())
@@ -76,8 +79,8 @@ def report_data(
     score = score_data(records, options, lambda share: progress((1 + share) / 2))
     if asked.policy is not None:
         gate = _decided(records, asked.policy, options)
-    elif gate is None and folder is not None and (stored := stored_json(folder / GATE)):
-        gate = read_gate(stored)
+    elif gate is None and folder is not None and (decided := stored_json(folder / GATE)):
+        gate = read_gate(decided)
     stale = tuple(_stale(gate, score))
     gate = None if stale else gate
     return Report(
@@ -90,8 +93,17 @@ def report_data(
         failures=tuple(table.failures()),
         samples=table.samples(),
         kinds=table.kinds(),
-        notices=(*stale, *score.notices),
+        notices=(*stale, *_without_code(not_anew), *score.notices),
     )
+
+
+def _without_code(names: Sequence[str]) -> Iterator[str]:
+    """Say which metrics of the folder's score are not in the report."""
+    if names:
+        yield (
+            f"{', '.join(names)}: measured by code of your own, which a report does not run; "
+            "name its file: --plugin FILE.py"
+        )
 
 
 def _stale(gate: GateResult | None, score: Score) -> Iterator[str]:

@@ -170,7 +170,7 @@ def _left_out(text: str, group: Totals, metric: Metric, n: int, store: Store) ->
         lacking[f"without {need}"] = so_far & ~_row_meets(need)
         so_far = so_far & _row_meets(need)
     counts: dict[str, int] = dict.fromkeys(lacking, 0)
-    for part in store.parts():
+    for part in store.parts() if lacking else ():
         found = part.filter(mask).select(
             check.sum().alias(reason) for reason, check in lacking.items()
         )

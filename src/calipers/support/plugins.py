@@ -87,7 +87,7 @@ def load_installed() -> None:
 
 
 def _take(found: Any) -> None:
-    """Use what an entry point names: a module that has registered things, a function, or a thing."""
+    """Use what an entry point names: a module that registers things, a function, or a thing."""
     if isinstance(found, ModuleType):
         return
     if callable(found):

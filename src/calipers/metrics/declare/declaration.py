@@ -282,6 +282,11 @@ class Metric:
         return f"Metric({self.name!r})"
 
     @property
+    def defined_in(self) -> str:
+        """The document and section that define it, or that none does."""
+        return self.spec or "no document"
+
+    @property
     def measures(self) -> tuple[Aggregate | Rank, ...]:
         """All that the value is made of."""
         return (self.aggregate, *self.ranks)

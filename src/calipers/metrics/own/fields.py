@@ -1,4 +1,4 @@
-"""What a metric of one's own is about: a field, a Polars expression, or a function of the record."""
+"""What a metric of one's own is about: a field, an expression, or a function of the record."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ Better = Literal["higher", "lower"] | None
 Range = tuple[float, float]
 Of = str | pl.Expr | Callable[[Mapping[str, Any]], Any]
 
-WRITTEN = re.compile(r"(mean|sum|p50|p95|p99)\((.*)\)", re.DOTALL)
+STATISTICS = ("mean", "p50", "p95", "p99", "sum")
+WRITTEN = re.compile(r"([a-z0-9]+)\((.*)\)", re.DOTALL)
 SCORE = re.compile(r"score_.+", re.DOTALL)  # a score that another tool's log brings
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,79}")
 _LONGEST = 200
@@ -30,6 +31,7 @@ _TYPES = (pl.Float64(), pl.String(), pl.Boolean())
 
 
 def check_field(field: str) -> str:
+    """Return the name of a field that can be measured, or raise UsageError."""
     if not field or len(field) > _LONGEST or not field.isprintable():
         raise UsageError(
             f"{field[:60]!r} is no name of a field", fix="for example mean(score_toxicity)"
@@ -54,6 +56,7 @@ class Measurable:
 
 
 def measurable(of: Of, name: str | None) -> Measurable:
+    """Return what is measured; a metric of an expression or a function needs a name."""
     if isinstance(of, str):
         return _of_field(check_field(of))
     if name is None:
@@ -147,6 +150,7 @@ def _one_line(expression: pl.Expr) -> str:
 
 
 def name_of(name: str | None, statistic: str, measured: Measurable) -> str:
+    """Return the metric's name, or raise UsageError for one that cannot be written."""
     if name is None:
         return f"{statistic}({measured.text})"
     if not (_NAME.fullmatch(name) or SCORE.fullmatch(name) or WRITTEN.fullmatch(name)):
@@ -158,6 +162,7 @@ def name_of(name: str | None, statistic: str, measured: Measurable) -> str:
 
 
 def range_of(name: str, given: Range | None, of: Of) -> Range:
+    """Return the range that was given, or that of the record's field; else there is no end."""
     if given is None:
         known = FIELDS.get(of) if isinstance(of, str) else None
         if known is None:
@@ -170,6 +175,7 @@ def range_of(name: str, given: Range | None, of: Of) -> Range:
 
 
 def direction_of(name: str, better: Better, of: Of) -> Better:
+    """Return which values are better, as given, or as the record's field has it."""
     if better not in ("higher", "lower", None):
         raise UsageError(f"{name}: better is {better!r}", fix='"higher", "lower" or None')
     if better is not None or not isinstance(of, str) or of not in FIELDS:

@@ -13,7 +13,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cache
 from math import inf
-from typing import Any
 
 import narwhals as nw
 import polars as pl
@@ -31,6 +30,7 @@ from calipers.metrics.declare.means import mean as mean_of
 from calipers.metrics.declare.means import sums
 from calipers.metrics.own.fields import (
     SCORE,
+    STATISTICS,
     WRITTEN,
     Better,
     Of,
@@ -56,7 +56,13 @@ def field_metric(name: str) -> Metric | None:
     if SCORE.fullmatch(name):
         return _written("mean", check_field(name), name)
     match = WRITTEN.fullmatch(name)
-    return None if match is None else _written(match[1], check_field(match[2].strip()), None)
+    if match is None:
+        return None
+    if match[1] not in STATISTICS:
+        raise UsageError(
+            f"{name[:60]}: no statistic of a field is called {match[1]}", fix=", ".join(STATISTICS)
+        )
+    return _written(match[1], check_field(match[2].strip()), None)
 
 
 @cache
