@@ -17,6 +17,7 @@ from .judges.api import (
     judge_records as judge_records,
 )
 from .judges.audit import Audit as Audit
+from .judges.rubrics import Rubric as Rubric
 from .metrics.scenarios.case_weights import CaseWeights as CaseWeights
 from .records.api import convert as convert
 from .records.api import read as read
@@ -55,3 +56,4 @@ from .support.registry import register as register
 from .support.timing import Timed as Timed
 from .support.timing import timed as timed
 from .support.version import __version__ as __version__
+from .systems.registered import FunctionSystem as FunctionSystem
