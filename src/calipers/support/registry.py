@@ -97,16 +97,15 @@ def register(thing: N, *, replace: bool = False) -> N:
     definition of the same name raises UsageError with where the first comes from, unless `replace`
     is set; a thing of no kind that can be added raises TypeError.
 
-    >>> import calipers as cal
-    >>> polite = cal.register(cal.metrics.mean("politeness", name="polite", range=(0, 1)))
-    >>> cal.score([{"politeness": 0.5}, {"politeness": 1}]).groups[0].metrics["polite"].value
-    0.75
+    >>> register(3)
+    Traceback (most recent call last):
+    TypeError: register takes a metric, a log reader, a system, a check or a rubric, not int
     """
     registry = next((_KINDS[kind] for kind in type(thing).__mro__ if kind in _KINDS), None)
     if registry is None:
         raise TypeError(
-            "calipers.register takes a metric, a log reader, a system, a check or a rubric, "
-            f"not a {type(thing).__name__}"
+            "register takes a metric, a log reader, a system, a check or a rubric, "
+            f"not {type(thing).__name__}"
         )
     registry.add(thing.name, thing, _caller(), replace=replace)
     return thing
