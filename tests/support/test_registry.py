@@ -18,7 +18,9 @@ from calipers.support.registry import Registry
 from tests.commands import refused, run
 from tests.files import write_lines
 
-RECORDS = [{"id": str(n), "answer": "a" * n, "tone": n / 4} for n in range(1, 5)]
+RECORDS: list[dict[str, Any]] = [
+    {"id": str(n), "answer": "a" * n, "tone": n / 4} for n in range(1, 5)
+]
 
 
 def declared(name: str = "tone_mean", **more: Any) -> Any:

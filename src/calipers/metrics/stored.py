@@ -49,7 +49,7 @@ def restore_own(found: Any) -> list[str]:
             continue
         try:
             METRICS.add(name, _restored(name, facts), "a stored score")
-        except (UsageError, TypeError, ValueError):
+        except (UsageError, KeyError, TypeError, ValueError):
             continue
         shown += [] if "field" in facts else [name]
     return shown

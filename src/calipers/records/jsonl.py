@@ -87,7 +87,8 @@ class JsonLinesChunk:
         types = {name: self._type(name) for name in self.wanted.fields}
         # Polars refuses all but strings in a categorical column: that spares a check. Categories
         # of its own go with the block.
-        columns, checks, schema = {}, {}, {}
+        columns, checks = {}, {}
+        schema: dict[str, Any] = {}
         for name, dtype in types.items():
             read_as = pl.Categorical(pl.Categories.random()) if name in self.strings else dtype
             theirs, read_as, column = self._place(self.wanted.theirs(name), read_as)

@@ -96,8 +96,8 @@ def settled(metric: Metric, sides: Sequence[TaskRows]) -> Metric:
     if metric.yes_or_no is None:
         return metric
     [feature] = metric.features
-    values = (side.rows[feature.name].drop_nulls() for side in sides)
-    return settle(metric, sum((~each.is_in([0.0, 1.0])).sum() for each in values))
+    values = pl.concat(side.rows[feature.name] for side in sides).drop_nulls()
+    return settle(metric, float((~values.is_in([0.0, 1.0])).sum()))
 
 
 def parts(whole: TaskRows, field: str) -> list[TaskRows]:

@@ -63,7 +63,7 @@ def start_session() -> SparkSession:
 def send_loaded_files() -> None:
     """Let functions of plug-in files travel to the workers, which cannot import these files."""
     for module in loaded_files():
-        cloudpickle.register_pickle_by_value(module)
+        cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
 
 
 def last_line(error: Exception) -> str:
