@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from scipy import stats
 
 import calipers as cal
 from tests.engines_at_hand import needs_spark
+from tests.examples import examples
 from tests.files import write_lines
 
 FIELD = "meta.inner.value"
@@ -59,7 +60,7 @@ def check(data: Any, rows: list[tuple[str, Any]], **options: Any) -> None:
 
 
 @given(rows=_rows)
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@examples(60, suppress_health_check=list(HealthCheck))
 def test_every_statistic_agrees_with_plain_python(
     rows: list[tuple[str, Any]], tmp_path: Path
 ) -> None:
@@ -106,7 +107,7 @@ def test_spark_gives_the_same_numbers_of_fields_and_of_a_plug_in(tmp_path: Path)
 
 
 @given(values=st.lists(st.floats(-1e3, 1e3), min_size=2, max_size=30))
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_a_mean_that_may_be_anything_has_students_interval(values: list[float]) -> None:
     rows = [{"id": str(n), "x": value} for n, value in enumerate([*values, 5.5, 7.5])]
     numbers = np.array([row["x"] for row in rows])

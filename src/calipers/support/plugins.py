@@ -17,7 +17,7 @@ from typing import Any
 from zlib import crc32
 
 from calipers.support.errors import CalipersError, UsageError
-from calipers.support.registry import register
+from calipers.support.registry import add_thing
 
 GROUP = "calipers"
 
@@ -74,7 +74,7 @@ def load_installed() -> None:
 
     for entry in entry_points(group=GROUP):
         try:
-            _take(entry.load())
+            _take(entry.load(), f"the entry point {entry.name} = {entry.value}")
         except (Exception, SystemExit) as error:
             _installed["are loaded"] = False
             package = entry.dist.name if entry.dist is not None else entry.value
@@ -86,14 +86,14 @@ def load_installed() -> None:
             ) from error
 
 
-def _take(found: Any) -> None:
+def _take(found: Any, origin: str) -> None:
     """Use what an entry point names: a module that registers things, a function, or a thing."""
     if isinstance(found, ModuleType):
         return
     if callable(found):
         found()
     else:
-        register(found)
+        add_thing(found, origin)
 
 
 def _place(file: Path, error: BaseException) -> str:

@@ -101,14 +101,19 @@ def register(thing: N, *, replace: bool = False) -> N:
     Traceback (most recent call last):
     TypeError: register takes a metric, a log reader, a system, a check or a rubric, not int
     """
+    add_thing(thing, _caller(), replace=replace)
+    return thing
+
+
+def add_thing(thing: Named, origin: str, *, replace: bool = False) -> None:
+    """Put a thing that comes from somewhere into the registry of its kind, as `register` does."""
     registry = next((_KINDS[kind] for kind in type(thing).__mro__ if kind in _KINDS), None)
     if registry is None:
         raise TypeError(
             "register takes a metric, a log reader, a system, a check or a rubric, "
             f"not {type(thing).__name__}"
         )
-    registry.add(thing.name, thing, _caller(), replace=replace)
-    return thing
+    registry.add(thing.name, thing, origin, replace=replace)
 
 
 def _caller() -> str:
