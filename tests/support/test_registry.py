@@ -233,7 +233,7 @@ def test_a_system_of_a_plug_in_runs_in_a_suite(tmp_path: Path) -> None:
         encoding="utf-8",
     )
     folder = tmp_path / "out"
-    assert "neither FILE.py:FUNCTION nor a registered" in refused("run", suite, "-o", folder)
+    assert "is not FILE.py:FUNCTION, nor a registered" in refused("run", suite, "-o", folder)
     result = run("run", suite, "-o", folder, "--plugin", plugin)
     assert result.exit_code == 0, result.output
     assert "suite_tone" in (folder / "report.html").read_text(encoding="utf-8")

@@ -153,7 +153,7 @@ class System(Served):
                 )
             if not colon and self.python not in SYSTEMS.all():
                 refuse(
-                    f"{self.python} is neither FILE.py:FUNCTION nor a registered system",
+                    f"{self.python} is not FILE.py:FUNCTION, nor a registered system",
                     fix="for example solver.py:answer; a plug-in is named with --plugin FILE.py",
                     at=("python",),
                 )
