@@ -10,8 +10,8 @@ import polars as pl
 import pytest
 
 import calipers as cal
-from calipers.dashboard.stored import stored_score
 from calipers.metrics import METRICS
+from calipers.scores.reading import read_score
 from calipers.support.errors import DataError, UsageError
 from tests.commands import refused, run
 from tests.files import write_lines
@@ -187,7 +187,7 @@ def test_a_stored_score_shows_them_without_their_code(policy: Path) -> None:
     assert told["own_metrics"]["own_tone"]["field"] == "tone"
     for name in ("own_tone", "own_even"):
         METRICS.remove(name)
-    stored = stored_score(json.loads(json.dumps(told)))
+    stored = read_score(json.loads(json.dumps(told)))
     assert stored is not None
     assert stored.groups[0].metrics["own_even"].value == 0.5
     anew = cal.score(ROWS).groups[0].metrics
@@ -198,5 +198,5 @@ def test_a_stored_score_shows_them_without_their_code(policy: Path) -> None:
 @pytest.mark.parametrize("entry", [3, {}, {"range": "x"}, {"range": [1, 0]}, {"range": [None] * 3}])
 def test_a_stored_description_is_not_trusted(entry: Any) -> None:
     told = {**cal.score(ROWS).to_dict(), "own_metrics": {"odd": entry, "<script>": entry}}
-    assert stored_score(told) is not None
+    assert read_score(told) is not None
     assert not {"odd", "<script>"} & {*METRICS}
