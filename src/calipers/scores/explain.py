@@ -18,7 +18,7 @@ from calipers.engines.plan import FAILED, Plan, has
 from calipers.engines.polars import measured_batches, totals
 from calipers.engines.store import Store
 from calipers.engines.totals import ERRORS, RECORDS, keyed, summed
-from calipers.metrics import Metric
+from calipers.metrics import Metric, metric_named
 from calipers.metrics.declare.declaration import GROUP, Aggregate, Feature, Need, Totals
 from calipers.records.sources import open_sources
 from calipers.scores.keys import sorted_keys
@@ -72,6 +72,7 @@ class Explanation:
 
 def explain_data(data: Any, options: Options, *, rows: int) -> Explanation:
     """Explain the one metric that the options name."""
+    metric_named(options.metrics[0])  # a wrong name is told before a wrong file
     sources = open_sources(data)
     plan = options.plan(sources)
     metric = plan.metrics[0]
