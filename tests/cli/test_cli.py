@@ -71,6 +71,9 @@ metric                                        m0                        m1
  mode_accuracy                                  —                         —
  stability                                      —                         —
 
+ latency_p50_ms                             80.25                         —   ms
+ latency_p99_ms                  120.0 [120.0, —]                         —   ms
+
  token_efficiency                        8.10e-05                         —   per token
 
  time_score               1.0000 [0.3424, 1.0000]                         —
@@ -95,12 +98,14 @@ Notes:
   latency_mean_ms: no record has latency_ms (m1)
   latency_p95_ms: no record has latency_ms (m1)
   math_usr: no cot holds an equation (m1)
+  latency_p50_ms: no record has latency_ms (m1)
+  latency_p99_ms: no record has latency_ms (m1)
   token_efficiency: no record has correct and the numbers of its tokens (m1)
   time_score: no record has duration_seconds, or latency_ms (m1)
   brier, ece, cot_tokens_mean, cot_chars_mean, step_count_mean, ra_ratio_mean and 6 more: a bound is unknown: one row
 does not tell how far others lie
   sce, sce_normalized: a bound is unknown: fewer than 5 rows for each distinct answer: others may be unseen
-  latency_p95_ms: a bound is unknown: 2 rows are too few for a bound within the data
+  latency_p95_ms, latency_p50_ms, latency_p99_ms: a bound is unknown: 2 rows are too few for a bound within the data
   token_efficiency: a bound is unknown: one cluster does not tell where the next would lie
 """
 
