@@ -1,14 +1,18 @@
 """What holds for all tests: a busy machine is slow, which is no failure."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
+import calipers
+from calipers.support.registry import _KINDS
 from tests.engines_at_hand import why_spark_is_missing
 from tests.examples import LONG
 
+_LIBRARY = str(Path(calipers.__file__).parent)
 _PHASES = (Phase.explicit, Phase.reuse, Phase.generate, Phase.target)
 for _profile in ("calipers", LONG):
     settings.register_profile(
@@ -50,3 +54,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if spark and missing is not None:
             item.add_marker(pytest.mark.skip(reason=missing))
     items.sort(key=lambda item: item.get_closest_marker("spark") is None)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_stays_registered() -> Iterator[None]:
+    """Forget after each test what it registered; what calipers itself registers stays."""
+    before = {id(each): {*vars(each)["_things"]} for each in _KINDS.values()}
+    yield
+    for registry in _KINDS.values():
+        for name in vars(registry)["_things"].keys() - before.get(id(registry), set()):
+            if not (registry.origin_of(name) or "").startswith(_LIBRARY):
+                registry.remove(name)

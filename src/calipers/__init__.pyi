@@ -1,3 +1,4 @@
+from . import metrics as metrics
 from .comparisons.agree import Agreement as Agreement
 from .comparisons.api import agree as agree
 from .comparisons.api import compare as compare
@@ -16,11 +17,13 @@ from .judges.api import (
     judge_records as judge_records,
 )
 from .judges.audit import Audit as Audit
+from .judges.rubrics import Rubric as Rubric
 from .metrics.scenarios.case_weights import CaseWeights as CaseWeights
 from .records.api import convert as convert
 from .records.api import read as read
 from .records.convert import Converted as Converted
 from .records.limits import limit_reading as limit_reading
+from .records.logs.log import log_reader as log_reader
 from .reports.api import trace_svg as trace_svg
 from .runs.api import report as report
 from .runs.api import run as run
@@ -48,6 +51,9 @@ from .support.errors import (
 from .support.errors import (
     UsageError as UsageError,
 )
+from .support.plugins import load_plugin as load_plugin
+from .support.registry import register as register
 from .support.timing import Timed as Timed
 from .support.timing import timed as timed
 from .support.version import __version__ as __version__
+from .systems.registered import FunctionSystem as FunctionSystem

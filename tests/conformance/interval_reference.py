@@ -17,6 +17,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import partial
 from itertools import product
 from statistics import NormalDist
 from typing import Any
@@ -42,7 +43,7 @@ METHODS = {
     **dict.fromkeys([*BY_WILSON, "mode_accuracy", "stability"], "wilson"),
     **dict.fromkeys(BOUNDED, "logit t"),
     **dict.fromkeys(["sce", "sce_normalized", "ece", "auroc"], "delta"),
-    "latency_p95_ms": "order statistics",
+    **{f"latency_p{percent}_ms": "order statistics" for percent in (50, 95, 99)},
 }
 
 Row = tuple[Any, Hashable]  # what counts of a record, and its cluster
@@ -321,24 +322,24 @@ def _last(holds: Callable[[float], bool], start: float, end: float) -> float:
 # --- Quantiles ---
 
 
-def _order_statistics(rows: list[Row], asked: Asked) -> Bounds:
+def _order_statistics(rows: list[Row], asked: Asked, *, percent: int = 95) -> Bounds:
     values = sorted(float(value) for value, _ in rows)
     n, clusters = len(rows), _clusters(rows)
-    share = Fraction(95, 100)
+    share = Fraction(percent, 100)
     position = math.ceil(share * n)
     size = n
     if clusters < n:
         if clusters < 2:
             return NOTHING
-        effects = [(value <= values[position - 1]) - 0.95 for value, _ in rows]
-        # The squares of the rows are known, as their share is 0.95: what clusters add is counted.
-        of_rows = n * 0.95 * 0.05
+        effects = [(value <= values[position - 1]) - percent / 100 for value, _ in rows]
+        # The squares of the rows are known, as their share is: what clusters add is counted.
+        of_rows = n * float(share * (1 - share))
         added = math.fsum(each**2 for each in _sums(effects, rows))
         added -= math.fsum(effect**2 for effect in effects)
         shares = _shares(rows)
         variance = _inflation(shares) * max(0.0, of_rows + added) / n**2
         seen = max(1.0, variance / (of_rows / (n * (n - 1))))
-        weight = 1 / (0.05 * n * _kish(shares) / clusters + 1)
+        weight = 1 / (float(min(share, 1 - share)) * n * _kish(shares) / clusters + 1)
         worst = n / _kish(shares)
         size = math.floor(n / ((1 - weight) * seen + weight * max(seen, worst)) + 1e-9)
         if size < 1:
@@ -530,4 +531,6 @@ _METHODS: dict[str, Callable[[list[Row], Asked], Bounds]] = {
 
 
 def _method(name: str) -> Callable[[list[Row], Asked], Bounds]:
+    if name.startswith("latency_p"):
+        return partial(_order_statistics, percent=int(name[9:11]))
     return _METHODS[METHODS[name]]

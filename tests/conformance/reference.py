@@ -221,13 +221,17 @@ def _of_fields(*names: str) -> Reference:
     return _mean_of(per_row)
 
 
-def _latency_p95(records: list[Record], _: Options) -> Expected:
+def _latency(percent: int) -> Reference:
     """Z 6.2: nearest rank, in integers."""
-    rows = _called(records)
-    known = sorted(ms for row in rows if (ms := _field(row, "latency_ms")) is not None)
-    n = len(known)
-    rank = -(-95 * n // 100)
-    return Expected(float(known[rank - 1]) if n else None, n, len(rows) - n)
+
+    def at_rank(records: list[Record], _: Options) -> Expected:
+        rows = _called(records)
+        known = sorted(ms for row in rows if (ms := _field(row, "latency_ms")) is not None)
+        n = len(known)
+        rank = -(-percent * n // 100)
+        return Expected(float(known[rank - 1]) if n else None, n, len(rows) - n)
+
+    return at_rank
 
 
 # --- Several runs of a task: Z 8, D "Beyond Z's single pass" ---
@@ -483,7 +487,7 @@ REFERENCES: dict[str, Reference] = {
     "completion_tokens_mean": _of_fields("completion_tokens"),
     "total_tokens_mean": _of_fields("prompt_tokens", "completion_tokens"),
     "latency_mean_ms": _of_fields("latency_ms"),
-    "latency_p95_ms": _latency_p95,
+    **{f"latency_p{percent}_ms": _latency(percent) for percent in (50, 95, 99)},
     "answer_entropy": _over_tasks(lambda runs: _entropy([str(a) for a, _ in runs]), needs=(0,)),
     "determinism_index": _over_tasks(lambda runs: _mode(runs)[1] / len(runs), needs=(0,)),
     "mode_accuracy": _over_tasks(_mode_is_right, needs=(0, 1)),

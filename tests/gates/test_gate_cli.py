@@ -410,13 +410,17 @@ def test_the_schemas_accept_what_is_accepted_and_refuse_what_is_refused() -> Non
         {"thresholds": {"blocking": {"accuracy": 90, "latency_p95": "< 5s", "pass_hat_3": 50}}},
         {"progressive": {"release": "v1", "v1": {"accuracy": {"threshold": 80, "risk": "low"}}}},
         {"baseline": {"margins": {"accuracy": "1%"}}},
+        {
+            "metrics": [{"name": "schema_tone", "field": "tone"}],
+            "thresholds": {"blocking": {"schema_tone": "≥ 1", "mean(a.b)": "≥ 1"}},
+        },
         {"composite": {"formula": "accuracy", "threshold": 0.5, "requires": {}}},
     ]
     for each in good:
         policy.validate(each)
         read_policy(each)
     bad: list[dict[str, Any]] = [
-        {"thresholds": {"blocking": {"acuracy": 90}}},
+        {"thresholds": {"blocking": {"accuracy": [90]}}},
         {"thresolds": {}},
         {"evidence": "maybe"},
         {"weights": {"by_category": {"a": -1}}},

@@ -15,6 +15,7 @@ from click.testing import CliRunner
 import calipers as cal
 from calipers.cli import app
 from calipers.metrics import catalogue
+from calipers.metrics.declare.declaration import Rank
 from calipers.metrics.judged.rubrics import RUBRICS
 from tests.files import write_lines
 
@@ -73,7 +74,7 @@ RECORDS: list[dict[str, Any]] = [
 METRICS = sorted(name for name in catalogue() if not re.search(r"_(?:[2-9]|10)$", name))
 # A rank, and what is null without its model or its mapping of contexts to tools.
 WITHOUT_SUMS = (
-    "latency_p95_ms",
+    *(name for name, metric in catalogue().items() if isinstance(metric.aggregate, Rank)),
     "semantic_similarity",
     "output_similarity",
     "task_success",

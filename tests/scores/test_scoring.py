@@ -15,7 +15,7 @@ import polars as pl
 import pytest
 
 import calipers as cal
-from calipers.metrics import catalogue
+from calipers.metrics import catalogue, metrics_of
 from calipers.records.bytestream import Block, file_blocks
 from calipers.records.jsonl import JsonLines
 from calipers.records.sources import Source
@@ -26,13 +26,8 @@ from calipers.support.errors import UsageError
 from tests.engines_at_hand import needs_spark
 from tests.files import write_lines
 
-REASONING = (
-    "accuracy usr error_rate brier ece auroc sce sce_normalized cot_tokens_mean cot_chars_mean "
-    "step_count_mean ra_ratio_mean self_correction_rate prompt_tokens_mean completion_tokens_mean "
-    "total_tokens_mean latency_mean_ms latency_p95_ms answer_entropy determinism_index "
-    "mode_accuracy stability math_usr"
-)
-FROM_THEIR_FIELDS = {*REASONING.split(), "token_efficiency", "time_score"}  # of the records below
+REASONING = [metric.name for metric in metrics_of("reasoning")]
+FROM_THEIR_FIELDS = {*REASONING, "token_efficiency", "time_score"}  # of the records below
 
 # Two models; runs, nulls of every sort, a failed call, an unanswered task, a task without target.
 RECORDS: list[dict[str, Any]] = [
@@ -241,7 +236,8 @@ def test_metrics_are_computed_whose_fields_are_present() -> None:
     rows = [{"answer": "a"}, {"latency_ms": None, "prob_correct": float("nan")}]
     assert set(only(cal.score(rows)).metrics) == {"sce", "sce_normalized"}
     rows.append({"latency_ms": 3})
-    found = {"sce", "sce_normalized", "latency_mean_ms", "latency_p95_ms", "time_score"}
+    needing = {name for name, each in catalogue().items() if each.needs == ("latency_ms",)}
+    found = {"sce", "sce_normalized", "time_score", *needing}
     assert set(only(cal.score(rows)).metrics) == found
 
 
@@ -254,7 +250,7 @@ def test_a_field_is_present_when_any_row_of_any_group_has_it() -> None:
 
 def test_a_profile_shows_nulls_with_reasons() -> None:
     metrics = only(cal.score([{"answer": "a"}], profile="reasoning")).metrics
-    assert set(metrics) == set(REASONING.split())
+    assert set(metrics) == set(REASONING)
     assert metrics["sce"].value == 0.0
     reasons = {name: metrics[name].reason for name in ("brier", "latency_p95_ms", "stability")}
     assert reasons == {

@@ -21,6 +21,7 @@ from calipers.cli.report import report
 from calipers.cli.run import run
 from calipers.cli.schema import schema
 from calipers.cli.score import score
+from calipers.cli.shared import add_plugin_option
 from calipers.cli.view import view
 from calipers.support.errors import EXIT_ERROR, EXIT_INCOMPLETE, CalipersError, UsageError
 from calipers.support.version import __version__
@@ -81,6 +82,8 @@ _COMMANDS = (
 )
 for command in _COMMANDS:
     app.add_command(command)
+for command in (score, run, gate, compare, report, view, explain, list_metrics, convert):
+    add_plugin_option(command)
 
 
 def main() -> None:

@@ -46,6 +46,27 @@ def limit_options(command: F) -> F:
     return command
 
 
+def _load(_: click.Context, __: click.Parameter, files: tuple[str, ...]) -> None:
+    for file in files:
+        from calipers.support.plugins import load_plugin  # noqa: PLC0415 (only where one is named)
+
+        load_plugin(file)
+
+
+def add_plugin_option(command: click.Command) -> None:
+    """Give a command that looks names up the option to load files that register things."""
+    option = click.Option(
+        ("--plugin",),
+        multiple=True,
+        metavar="FILE.py",
+        callback=_load,
+        expose_value=False,
+        is_eager=True,
+        help="Run FILE.py first: the metrics and log readers it registers can be used.",
+    )
+    command.params.append(option)
+
+
 def say_notices(notices: Sequence[str]) -> None:
     """Say on stderr what the user should know about the data, whose names may be hostile."""
     from calipers.reports.figures import printable  # noqa: PLC0415

@@ -22,8 +22,9 @@ from calipers.records.sources import STDIN, open_sources
 from calipers.records.unfinished import why_unfinished
 from calipers.scores.keys import sorted_keys
 from calipers.scores.options import Options
+from calipers.scores.own import refuse_absent
 from calipers.scores.score import check_fields
-from calipers.scores.tasks import TELL_SYSTEMS_APART, TaskRows, parts, pooled, read_tasks
+from calipers.scores.tasks import TELL_SYSTEMS_APART, TaskRows, parts, pooled, read_tasks, settled
 from calipers.statistics.paired import holm
 from calipers.support.errors import EmptyError, UsageError, nearest
 
@@ -112,6 +113,8 @@ def _read(data: Sequence[Any], options: Options, asked: CompareOptions) -> list[
     sources = [source for each in data for source in open_sources(each)]
     present = frozenset[str]().union(*(side.present for side in read))
     check_fields(present, read[0].plan, sources, options.map)
+    if options.metrics and any(side.records > side.errors for side in read):
+        refuse_absent(read[0].plan.metrics, present, sources, options.map)
     return read
 
 
@@ -132,7 +135,9 @@ def _parts(whole: TaskRows, data: Any, field: str) -> list[TaskRows]:
 
 def _metrics(sides: Sequence[TaskRows], *, named: bool) -> list[Metric]:
     """The metrics that all sides have the fields for; those asked for by name in any case."""
-    every = sides[0].plan.metrics
+    planned = sides[0].plan.metrics
+    common = (each for each in planned if all(each in side.plan.metrics for side in sides))
+    every = [settled(metric, sides) for metric in common]
     measured = [metric for metric in every if all(side.measures(metric) for side in sides)]
     if not measured:
         raise UsageError(

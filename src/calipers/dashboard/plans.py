@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from calipers.engines.plan import Plan
 from calipers.metrics import Metric
 from calipers.metrics.declare.declaration import Feature
 from calipers.metrics.text.similarity import semantic_similarity
+from calipers.records.sources import Source
 from calipers.scores.options import Options
 
 
 class ViewOptions(Options):
     """The options of a score whose plan asks no model."""
 
-    def plan(self) -> Plan:
+    def plan(self, sources: Sequence[Source] = ()) -> Plan:
         """The plan without what stands on a model's similarity."""
-        plan = super().plan()
+        plan = super().plan(sources)
         return replace(plan, metrics=tuple(filter(_needs_no_model, plan.metrics)))
 
 

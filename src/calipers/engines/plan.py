@@ -30,7 +30,10 @@ from calipers.metrics.declare.means import sums
 from calipers.metrics.declare.settings import Settings
 from calipers.metrics.declare.wide_histogram import wide_bin_of, wide_histogram_of
 from calipers.metrics.judged.flagged import flag_counts, flagged
+from calipers.metrics.own.functions import apply_function
+from calipers.records.batch import Wanted
 from calipers.records.fields import TRUNCATED_REASONS
+from calipers.records.paths import column_of
 
 FAILED = "_failed"  # a failed call that is in no metric
 FAILURE = "_failure"  # a failed call that counts as a failure (--errors fail)
@@ -49,7 +52,7 @@ _SAMPLE_TEXTS = ("cot",)  # Z 7.2 keeps it beside the per-task values
 
 def has(name: str) -> str:
     """The column that says whether a row has the field."""
-    return f"_has_{name}"
+    return f"_has_{column_name(name)}"
 
 
 def coarse(feature: Feature) -> str:
@@ -84,13 +87,20 @@ class Plan:
     regrouped_by: tuple[str, ...] = ()  # fields by which the rows are grouped after reading
     regrouped_if_few: tuple[str, ...] = ()  # of these, fields that may take too many values
     tallied: tuple[Feature, ...] = ()  # texts of each row: how often each is there, by group
+    whole: tuple[str, ...] = ()  # all fields of the records, where a function reads them
 
     @cached_property
     def fields(self) -> tuple[str, ...]:
         """The record's fields to read."""
         read = (name for feature in self.features for name in feature.fields())
         named = (*_IDENTITY_FIELDS, "error", "finish_reason", *self.keys, *self.kept)
+        named = (*named, *self.whole)
         return tuple(dict.fromkeys((*named, *read)))
+
+    @cached_property
+    def numbers(self) -> frozenset[str]:
+        """The fields of the user's own that are read as numbers."""
+        return frozenset(name for feature in self.features for name in feature.numbers)
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -187,6 +197,11 @@ class Plan:
             columns |= {coarse(feature): pl.Int64() for feature in self.sorted_features}
         return columns
 
+    def wanted(self, field_map: Mapping[str, str], *also: str) -> Wanted:
+        """Return what a source is read for; `also` names fields that stay beside the features."""
+        fields = tuple(dict.fromkeys((*self.fields, *also)))
+        return Wanted(fields, field_map, keys=self.by, numbers=self.numbers)
+
     def present(self, fields: Collection[str]) -> Plan:
         """The plan for rows that have these fields."""
         if not self.only_present:
@@ -205,28 +220,39 @@ class Plan:
         if self.sampled is not None:
             return dict(self.sampled)
         plan = self if self.seen is None else self.present(self.seen)
-        listed = [
-            feature.name
+        listed = {
+            feature.label: feature.name
             for feature in plan.features
-            if feature.listed and (self.seen is None or not self.seen.isdisjoint(feature.fields()))
-        ]
-        texts = [name for name in _SAMPLE_TEXTS if name in self.fields]
+            if feature.listed and self._may_be_seen(feature)
+        }
+        texts = {name: name for name in _SAMPLE_TEXTS if name in self.fields}
         columns = {"id": "id", **{name: kept(name) for name in self.by if name != "id"}}
-        return columns | {name: name for name in (*listed, *texts) if name not in columns}
+        others = {**listed, **texts}
+        return columns | {name: own for name, own in others.items() if name not in columns}
+
+    def _may_be_seen(self, feature: Feature) -> bool:
+        """Say whether any row may have a value of the feature, by the fields in the first rows."""
+        if self.seen is None or feature.of_record is not None:
+            return True
+        return any(column_of(name, self.seen) is not None for name in feature.fields())
 
     def measured(self, records: pl.DataFrame) -> pl.LazyFrame:
         """The records with every feature beside them; `schema` names the compact columns."""
         cut_off = pl.col("finish_reason").str.to_lowercase().is_in(TRUNCATED_REASONS)
         if records["finish_reason"].null_count() == records.height:
             cut_off = pl.lit(value=False)
-        frame = records.lazy().with_columns(
-            group_text(self.by).alias(GROUP),
-            _hash(*_IDENTITY_FIELDS).alias(IDENTITY),
-            *self._marks_of_failed(),
-            (cut_off.fill_null(value=False) & ~_FAILED_CALL).alias(TRUNCATED),
-            *(pl.col(name).is_not_null().alias(has(name)) for name in self.watched),
-            *(pl.col(name).alias(kept(name)) for name in dict.fromkeys((*self.by, *self.kept))),
-            *(group_text([name]).alias(key_of(name)) for name in self.regrouped_by),
+        frame = (
+            self._with_functions(records)
+            .lazy()
+            .with_columns(
+                group_text(self.by).alias(GROUP),
+                _hash(*_IDENTITY_FIELDS).alias(IDENTITY),
+                *self._marks_of_failed(),
+                (cut_off.fill_null(value=False) & ~_FAILED_CALL).alias(TRUNCATED),
+                *(pl.col(name).is_not_null().alias(has(name)) for name in self.watched),
+                *(pl.col(name).alias(kept(name)) for name in dict.fromkeys((*self.by, *self.kept))),
+                *(group_text([name]).alias(key_of(name)) for name in self.regrouped_by),
+            )
         )
         frame = frame.with_columns(hash_in_group("id").alias(TASK))
         if self.cluster is not None:
@@ -239,7 +265,7 @@ class Plan:
             failed = pl.col(FAILURE if self.counts_failures else FAILED)
             frame = frame.with_columns(pl.when(~failed).then(pl.col(name)) for name in sorted(read))
         alike = self._alike(frame, records)
-        for layer in _layers(self.features):
+        for layer in _layers([each for each in self.features if each.of_record is None]):
             frame = frame.with_columns(
                 alike.get(feature.name, self._expression(feature)).alias(feature.name)
                 for feature in layer
@@ -247,6 +273,14 @@ class Plan:
         if self.sort_keys:
             frame = frame.with_columns(sort_key(feature) for feature in self.sorted_features)
         return frame
+
+    def _with_functions(self, records: pl.DataFrame) -> pl.DataFrame:
+        """Return the records with what the user's functions make of each."""
+        functions = [each for each in self.features if each.of_record is not None]
+        if not functions:
+            return records
+        failed = records.select(_FAILED_CALL.alias(FAILED)).to_series()
+        return records.with_columns(apply_function(each, records, failed) for each in functions)
 
     def _marks_of_failed(self) -> Iterator[pl.Expr]:
         """Whether a call failed, as a record to leave out or as a failure to count."""
@@ -304,9 +338,14 @@ def hash_in_group(field: str) -> pl.Expr:
     return pl.when(pl.col(field).is_not_null()).then(_hash(GROUP, field))
 
 
+def column_name(field: str) -> str:
+    """Return a field's name as part of a column's: Spark takes a point for a path."""
+    return field.replace(".", "·").replace("`", "´")
+
+
 def kept(name: str) -> str:
     """A kept field's own column: a feature may take its name."""
-    return f"_by_{name}"
+    return f"_by_{column_name(name)}"
 
 
 def _layers(features: Sequence[Feature]) -> Iterator[list[Feature]]:

@@ -18,6 +18,7 @@ from calipers.gates.demands import Ahead, Demand
 from calipers.gates.policy_fields import Description, WeightTable
 from calipers.gates.rule_check import Given
 from calipers.gates.rules.kind import RuleKind
+from calipers.metrics.in_files import OwnMetric, declare_metrics
 from calipers.scores.choices import locate
 from calipers.scores.settings_block import MetricSettings
 from calipers.support.config.files import ConfigFile, read_config
@@ -80,6 +81,9 @@ class Policy(StrictModel):
         "mean for a blocking check: the gate is incomplete, or they are left out.",
     )
     judges: Judges = Field(default_factory=Judges)
+    own_metrics: list[OwnMetric] = Field(
+        default_factory=list, alias="metrics", description="Metrics of one's own, by name."
+    )
     latency_budget_ms: float | None = Field(
         default=None, gt=0, allow_inf_nan=False, description="Of normalized_latency; else 5,000 ms."
     )
@@ -169,16 +173,22 @@ def read_policy(policy: str | Path | Mapping[str, Any] | Policy) -> Policy:
     if isinstance(policy, Policy):
         return policy
     if isinstance(policy, Mapping):
-        return policy_model().of(ConfigFile("policy", policy), example=EXAMPLE)
+        return _policy_in(ConfigFile("policy", policy), Path())
     if not isinstance(policy, str | Path):
         raise ArgumentTypeError(
             f"policy={policy!r}: expected a file or a mapping, not {type(policy).__name__}",
             fix=EXAMPLE,
         )
-    found = policy_model().of(read_config(policy, example=EXAMPLE), example=EXAMPLE)
     folder = Path(policy).parent
+    found = _policy_in(read_config(policy, example=EXAMPLE), folder)
     files = [str(folder / each) for each in found.judges.calibrations]
     judges = found.judges.model_copy(update={"calibrations": files})
     settings = locate(found.metric_settings, folder)
     moved = {rule.key: rule.move_to(folder) for rule in found.written}
     return found.model_copy(update={"judges": judges, "metric_settings": settings, **moved})
+
+
+def _policy_in(config: ConfigFile, folder: Path) -> Policy:
+    """Return the policy; its own metrics are known before thresholds name them."""
+    declare_metrics(config, folder)
+    return policy_model().of(config, example=EXAMPLE)

@@ -53,7 +53,7 @@ def by_metric(value: Schema) -> Schema:
         "type": "object",
         "properties": {"description": SAID, **aliases, **metrics},
         "patternProperties": {_COUNTED: value},
-        "additionalProperties": False,
+        "additionalProperties": value,  # of a field, registered, or declared under `metrics`
     }
 
 

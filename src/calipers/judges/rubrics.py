@@ -19,6 +19,7 @@ from calipers.judges.rubric_items import NoSum, weighted_sum
 from calipers.support.config.files import read_config, shown
 from calipers.support.config.models import StrictModel, refuse
 from calipers.support.errors import UsageError
+from calipers.support.registry import Registry, registers
 
 EXAMPLE = "for example categories: [{name: function, items: [{name: runs, points: 2, says: …}]}]"
 LIMIT = 2000  # characters of a text that a judge reads, as specs/003 has it
@@ -201,16 +202,21 @@ def _refuse_doubles(what: str, names: list[str]) -> None:
             refuse(f"the {what} {shown(name)} is there twice", fix="rename one")
 
 
+RUBRICS: Registry[Rubric] = Registry("rubric")
+registers(Rubric, RUBRICS)
+
+
 def read_rubric(given: str, folder: Path = Path()) -> Rubric:
-    """A built-in rubric by its name, or the one in a YAML or JSON file."""
+    """A built-in or registered rubric by its name, or the one in a YAML or JSON file."""
     from calipers.judges.builtin import BUILT_IN  # noqa: PLC0415 (loads Polars)
 
-    if given in BUILT_IN:
-        return BUILT_IN[given]
+    known = {**RUBRICS.all(), **BUILT_IN}
+    if given in known:
+        return known[given]
     path = folder / given
     if not path.exists():
         raise UsageError(
             f"{path}: no such file, and no built-in rubric",
-            fix=f"name a rubric file, or one of {', '.join(BUILT_IN)}",
+            fix=f"name a rubric file, or one of {', '.join(known)}",
         )
     return Rubric.of(read_config(path, example=EXAMPLE), example=EXAMPLE)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import polars as pl
 
 from calipers.records.fields import Field, Kind, field_named
+from calipers.records.paths import column_of
 from calipers.support.errors import DataError
 
 if TYPE_CHECKING:
@@ -23,10 +24,17 @@ class Wanted:
     map: Mapping[str, str] = field(default_factory=dict)
     as_is: tuple[str, ...] = ()  # nested fields that who wants them looks into
     keys: tuple[str, ...] = ()  # fields by which rows are told apart
+    numbers: frozenset[str] = frozenset()  # fields of the user's own that are measured
 
     def theirs(self, name: str) -> str:
         """What the data calls the field `name`."""
         return self.map.get(name, name)
+
+    def columns(self, there: Collection[str], beside: Iterable[str] = ()) -> list[str]:
+        """Return which of the data's columns hold the wanted fields, or names beside them."""
+        theirs = (*map(self.theirs, self.fields), *beside)
+        found = (column_of(name, there) for name in theirs)
+        return list(dict.fromkeys(name for name in found if name is not None))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

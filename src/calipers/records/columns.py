@@ -12,9 +12,11 @@ from calipers.records.batch import BadRow, Batch, Wanted
 from calipers.records.completing import SYNONYMS, derived_in
 from calipers.records.completing_columns import complete_column
 from calipers.records.fields import FIELDS, USUAL_NAMES, BadValue, Field, Kind, Number, field_named
+from calipers.records.paths import nested_column
 from calipers.records.rows import Reader, exact_reader
 
 _TRUE, _FALSE = ("true", "1"), ("false", "0")
+_WORDS = ("true", "false")
 _NO_TEXT = (pl.Binary, pl.Object, pl.Duration)
 _EXACT_WHOLE = 2**53  # from here on doubles skip whole numbers
 
@@ -38,7 +40,8 @@ def conformed(
     derived = derived_in(wanted)
     for name in wanted.fields:
         field, theirs = field_named(name), wanted.theirs(name)
-        if theirs not in frame.columns:
+        given, is_text = _given(frame, theirs, parse=parse)
+        if given is None:
             column = _nulls(name, frame.height, field.dtype)
             if name in derived:
                 column = _completed(column, frame, problems, parse=parse)
@@ -46,13 +49,12 @@ def conformed(
                     _look_inside(column, exact_reader(name, wanted), problems, theirs)
             columns.append(column)
             continue
-        given = _without_blanks(frame[theirs], field) if parse else frame[theirs]
-        if field.kind is Kind.NAMES:
-            column, bad = _names(given, field)
-        else:
-            column, bad = _parsed(given, field) if parse else _typed(given, field)
+        if name in wanted.numbers:
+            field = _measured_field(given, field)
+        given = _without_blanks(given, field) if is_text else given
+        column, bad = _read_column(given, field, is_text=is_text)
         for index in bad.arg_true():
-            why = _why_refused(given[index], field, parse=parse)
+            why = _why_refused(given[index], field, parse=is_text)
             problems.setdefault(index, f"{theirs}: {why}")
         if name in derived:
             column = _completed(column.alias(name), frame, problems, parse=parse)
@@ -75,6 +77,29 @@ def conformed(
     )
     kept = [number for number in numbers if number - first_row not in problems]
     return Batch(clean.filter(keep), tuple(rows), kept)
+
+
+def _given(frame: pl.DataFrame, theirs: str, *, parse: bool) -> tuple[pl.Series | None, bool]:
+    """Return a name's values, if there are any, and whether they are cells of text."""
+    if theirs in frame.columns:
+        return frame[theirs], parse
+    return nested_column(frame, theirs), False
+
+
+def _read_column(given: pl.Series, field: Field, *, is_text: bool) -> tuple[pl.Series, pl.Series]:
+    """Return the values as the field holds them, and which of them it refuses."""
+    if field.kind is Kind.NAMES:
+        return _names(given, field)
+    return _parsed(given, field) if is_text else _typed(given, field)
+
+
+def _measured_field(column: pl.Series, field: Field) -> Field:
+    """Return the field as it is measured: true or false where that is all there is, or numbers."""
+    texts = column.dtype == pl.String and column.drop_nulls().str.to_lowercase()
+    is_boolean = column.dtype == pl.Boolean or (
+        isinstance(texts, pl.Series) and len(texts) > 0 and texts.is_in(_WORDS).all()
+    )
+    return Field(field.name, Kind.BOOLEAN if is_boolean else Kind.NUMBER)
 
 
 def _completed(

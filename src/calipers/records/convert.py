@@ -64,7 +64,7 @@ def convert_data(
     if bad_rows is not None and not skip_bad:
         raise UsageError("--bad-rows needs --on-bad skip", fix="add --on-bad skip")
     sources = open_whole(data)
-    columns = list(dict.fromkeys(name for each in sources for name in _fields(each, field_map)))
+    columns = list(dict.fromkeys(name for each in sources for name in all_fields(each, field_map)))
     records = skipped = 0
     with open_sinks(
         samples=output, bad_rows=bad_rows, skip_bad=skip_bad, progress=progress
@@ -90,7 +90,11 @@ def convert_data(
 
 def open_whole(data: Any) -> list[Source]:
     """The sources of `data`, which know all their fields, also those that come late."""
-    sources = open_sources(data)
+    return look_through(open_sources(data))
+
+
+def look_through(sources: list[Source]) -> list[Source]:
+    """Return the sources, which then know all their fields, also those that come late."""
     for source in sources:
         if isinstance(source, JsonLines | Rows):
             source.look_through()
@@ -104,13 +108,13 @@ def _nulls(name: str) -> pl.Expr:
 
 def batches(source: Source, field_map: Mapping[str, str]) -> Iterator[tuple[Batch, float]]:
     """The source's records with all their fields, and the share of it that is behind."""
-    wanted = Wanted(_fields(source, field_map), field_map)
+    wanted = Wanted(all_fields(source, field_map), field_map)
     exact = _READ_AS_STRUCT in wanted.fields or not wanted.fields  # so that bad rows are named
     for chunk in source.chunks(wanted):
         yield (chunk.exact() if exact else _read(chunk)), chunk.done
 
 
-def _fields(source: Source, field_map: Mapping[str, str]) -> tuple[str, ...]:
+def all_fields(source: Source, field_map: Mapping[str, str]) -> tuple[str, ...]:
     """Those of the contract first, then the source's own."""
     columns = source.columns()
     others = [name for name in columns if name not in field_map.values()]

@@ -26,6 +26,7 @@ from calipers.records.completing import TRACE, TRACE_PARTS, inputs_of
 from calipers.records.completing_lines import MAYBE_UNESCAPED, completed_lines
 from calipers.records.fields import USUAL_NAMES, BadValue, Field, Kind, Number, field_named
 from calipers.records.limits import Limits, current_limits
+from calipers.records.paths import merge_structs, struct_of
 from calipers.records.rows import Numbered, checked, scalar_types, telling_rows
 from calipers.records.trace_shape import AS_READ
 from calipers.support.errors import DataError
@@ -47,6 +48,7 @@ _ARRAY = re.compile(rb"\s*\[\s*(?:\{|$)")
 _LONG_LINE = RLock()
 _STRETCH = 1 << 20
 _MARKS = (b",", b"[", b"{")  # there is one before every value but the first
+_DEEPEST = 8  # objects within objects whose fields are known before all is read
 _DENSE = 1_000_000  # values in a block with a long line
 
 
@@ -85,15 +87,12 @@ class JsonLinesChunk:
         types = {name: self._type(name) for name in self.wanted.fields}
         # Polars refuses all but strings in a categorical column: that spares a check. Categories
         # of its own go with the block.
-        schema = {
-            self.wanted.theirs(name): (
-                pl.Categorical(pl.Categories.random()) if name in self.strings else dtype
-            )
-            for name, dtype in types.items()
-        }
         columns, checks = {}, {}
+        schema: dict[str, Any] = {}
         for name, dtype in types.items():
-            column = pl.col(self.wanted.theirs(name))
+            read_as = pl.Categorical(pl.Categories.random()) if name in self.strings else dtype
+            theirs, read_as, column = self._place(self.wanted.theirs(name), read_as)
+            schema[theirs] = merge_structs(schema.get(theirs, read_as), read_as)
             columns[name] = column.cast(dtype)
             if name in self.strings:
                 checks[f"{CHECK}{name}"] = _odd_string(column.unique().cast(dtype)).any()
@@ -102,6 +101,15 @@ class JsonLinesChunk:
         if not inputs:
             return pl.read_ndjson(self._data, schema=schema).lazy().select(**columns, **checks)
         return completed_lines(self._data, self.wanted, inputs, schema, columns, checks)
+
+    def _place(self, theirs: str, dtype: Any) -> tuple[str, Any, pl.Expr]:
+        """Return the key to read a name from, as which type, and where its value is in that."""
+        key, _, inside = theirs.partition(".")
+        if not inside or not any(each in self._data for each in _spellings(key)):
+            return theirs, dtype, pl.col(theirs)
+        if any(each in self._data for each in _spellings(theirs)) or key in self.wanted.fields:
+            raise UnusualRows  # the name itself may be there too, or all of the object be wanted
+        return struct_of(theirs, dtype)
 
     def _inputs(self) -> list[str]:
         """Return the names in the data under which rows may give wanted fields in another way."""
@@ -123,7 +131,7 @@ class JsonLinesChunk:
     def _is_bent(self, name: str) -> bool:
         """Say whether a value of the field that looks unusual is not what was written."""
         kind = field_named(name).kind
-        if kind in (Kind.NUMBER, Kind.NAMES):
+        if kind in (Kind.NUMBER, Kind.NAMES) or self.scalars.get(name) == pl.Float64:
             return True
         bent = _UNESCAPED if kind in _NESTED else _bent(self.wanted.theirs(name))
         return bool(bent.search(self._data) or _HALF_PAIR.search(self._data))
@@ -148,7 +156,7 @@ def _has_long_line(data: bytes) -> bool:
 
 def _check(field: Field, column: pl.Expr, dtype: pl.DataType) -> pl.Expr | None:
     """Mark the rows that need a second look."""
-    if field.kind is Kind.NUMBER:
+    if field.kind is Kind.NUMBER or dtype == pl.Float64:
         return field.outside(column)
     if field.kind is Kind.NAMES:
         return ~column.str.contains(USUAL_NAMES)
@@ -169,11 +177,16 @@ def _has_nul(text: pl.Expr) -> pl.Expr:
     return text.str.contains("\0", literal=True)
 
 
+def _spellings(key: str) -> tuple[bytes, ...]:
+    """Return how a key may stand in JSON, in its quotes."""
+    return json.dumps(key).encode(), json.dumps(key, ensure_ascii=False).encode()
+
+
 @cache
 def _bent(key: str) -> re.Pattern[bytes]:
     """The key with a value that Polars would respell: a list or a number of many sorts."""
-    spellings = {json.dumps(key), json.dumps(key, ensure_ascii=False)}
-    keys = "|".join(re.escape(spelling) for spelling in sorted(spellings)).encode()
+    spellings = {*_spellings(key), *_spellings(key.rpartition(".")[2])}  # it may be a path
+    keys = b"|".join(map(re.escape, sorted(spellings)))
     return re.compile(rb"(?:%b)\s*:\s*(?:-?\d+[.eE]|-0|-?\d{19}|[\[{])" % keys)
 
 
@@ -251,6 +264,10 @@ class JsonLines:
         """The keys seen in the first rows."""
         return list(dict.fromkeys(key for row in self._head for key in row))
 
+    def first_rows(self) -> list[Mapping[str, Any]]:
+        """The first rows, without what is inside their lists."""
+        return self._head
+
     def look_through(self) -> None:
         """Read it all once for the fields and types that only later rows have."""
         rows = (row for block, _ in self._blocks() for row in _objects(block.data))
@@ -292,9 +309,14 @@ class JsonLines:
         return [_outlined(row) for row in rows if not isinstance(row, BadValue)]
 
 
-def _outlined(row: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the row without what is inside its lists and objects, to be kept."""
-    return {name: [] if isinstance(each, list | dict) else each for name, each in row.items()}
+def _outlined(row: Mapping[str, Any], depth: int = _DEEPEST) -> Mapping[str, Any]:
+    """Return the row without what is inside its lists, or very deep in objects, to be kept."""
+    return {
+        name: _outlined(each, depth - 1)
+        if isinstance(each, dict) and depth
+        else ([] if isinstance(each, list | dict) else each)
+        for name, each in row.items()
+    }
 
 
 class MadeLines(JsonLines):

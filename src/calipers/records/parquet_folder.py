@@ -44,6 +44,11 @@ class ParquetFolder:
         """The columns of all parts."""
         return list(dict.fromkeys(name for table in self._tables for name in table.columns()))
 
+    def schema(self) -> pl.Schema:
+        """The columns of all parts and their types, of the first part that has each."""
+        types = (each for table in reversed(self._tables) for each in table.schema().items())
+        return pl.Schema(dict(types))
+
     def chunks(self, wanted: Wanted) -> Iterator[Chunk]:
         """All parts in slices of rows."""
         for number, table in enumerate(self._tables):

@@ -18,6 +18,7 @@ from calipers.records.batch import BadRow, Batch, Wanted, column_type
 from calipers.records.completing import complete_row, derived_in
 from calipers.records.fields import FIELDS, BadValue, Field, Kind, Number, field_named
 from calipers.records.judgment_shape import read_judgments
+from calipers.records.paths import look_up
 from calipers.records.trace_shape import read_trace
 from calipers.records.usage import read_usage
 
@@ -112,7 +113,7 @@ def exact_reader(
 
 def _value(row: Mapping[str, Any], theirs: str, reader: Reader) -> Any:
     try:
-        value = reader.read(row.get(theirs))
+        value = reader.read(look_up(row, theirs))
     except BadValue as problem:
         raise BadValue(f"{theirs}: {problem}") from None
     if isinstance(value, str) and not value.isascii():
@@ -126,9 +127,11 @@ def scalar_types(rows: Sequence[Mapping[str, Any]], wanted: Wanted) -> dict[str,
     types: dict[str, pl.DataType] = {}
     for name in wanted.fields:
         if field_named(name).kind is Kind.SCALAR:
-            values = (row.get(wanted.theirs(name)) for row in rows)
+            values = (look_up(row, wanted.theirs(name)) for row in rows)
             kinds = {_scalar_kind(value) for value in values if not _is_null(value)}
             types[name] = _SCALAR_TYPES[kinds.pop()] if len(kinds) == 1 else pl.String()
+            if name in wanted.numbers and types[name] != pl.Boolean:
+                types[name] = pl.Float64()
     return types
 
 

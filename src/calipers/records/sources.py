@@ -20,8 +20,7 @@ from calipers.records.json_document import WrappedRecords, wrapped_list
 from calipers.records.json_values import JsonArray, JsonObjects
 from calipers.records.jsonl import JsonLines, PipedJsonLines
 from calipers.records.limits import limit_reading
-from calipers.records.logs import Log, log_at
-from calipers.records.logs.inspect_ai import INSPECT
+from calipers.records.logs import log_at, own_log_at, readers
 from calipers.records.parquet_folder import ParquetFolder, parquet_parts
 from calipers.records.result_folder import RECORDS, result_folder
 from calipers.records.tables import Parquet, Rows, Table
@@ -42,9 +41,7 @@ __all__ = [
 ]
 
 STDIN = "-"
-_LEFT_IN_FOLDERS = ("*.eval", "samples_*.jsonl")
 _PACKED = (".gz", ".zst", ".zstd")
-_PACKED_LOG = ".eval"
 _ARRAY = ".json"
 _TEXT = (".jsonl", ".ndjson", ".json", ".csv")
 _READERS: dict[str, Callable[[Path], Source]] = {
@@ -54,7 +51,6 @@ _READERS: dict[str, Callable[[Path], Source]] = {
     ".csv": Csv,
     ".parquet": Parquet,
     ".pq": Parquet,
-    ".eval": JsonLines,  # the logs that `log_at` tells are first
 }
 
 
@@ -89,7 +85,11 @@ def open_sources(data: Any) -> list[Source]:
 
 def is_readable(path: Path) -> bool:
     """Say whether a file's name is one of a format that is read."""
-    return _suffix(path) in _READERS
+    return _suffix(path) in _READERS or _suffix(path) in _log_suffixes()
+
+
+def _log_suffixes() -> list[str]:
+    return [suffix for reader in readers() for suffix in reader.suffixes]
 
 
 def _as_polars(data: Any) -> pl.LazyFrame | None:
@@ -150,8 +150,9 @@ def _of_path(text: str) -> Iterator[Source]:
 
 
 def _logs_in(folder: Path) -> list[Path]:
-    """The logs that Inspect or lm-eval left in a folder."""
-    found = (sorted(folder.glob(pattern)) for pattern in _LEFT_IN_FOLDERS)
+    """The logs that Inspect, lm-eval or another tool left in a folder."""
+    patterns = [reader.in_folders for reader in readers() if reader.in_folders is not None]
+    found = (sorted(folder.glob(pattern)) for pattern in patterns)
     return next(filter(None, found), [])
 
 
@@ -166,7 +167,7 @@ def _of_uri(uri: str) -> Source:
 
 def _of_file(path: Path) -> Source:
     if not path.exists():
-        beside = sorted(other.name for other in path.parent.glob("*") if _suffix(other) in _READERS)
+        beside = sorted(other.name for other in path.parent.glob("*") if is_readable(other))
         there = f"the folder has: {', '.join(beside[:8])}" if beside else "check the path"
         raise DataError(f"{path}: no such file", fix=there)
     if path.is_dir():
@@ -179,11 +180,12 @@ def _of_file(path: Path) -> Source:
         return PipedJsonLines(open_pipe(path), str(path), is_ours=True)
     if not path.is_file():
         raise UsageError(f"{path}: not a file", fix="name a file, a glob, a folder, or - for stdin")
-    reader = _READERS.get(_suffix(path))
+    reader = JsonLines if _suffix(path) in _log_suffixes() else _READERS.get(_suffix(path))
     if reader is None:
         raise UsageError(
             f"{path}: unknown format {_suffix(path) or '(no suffix)'}",
-            fix=f"known: {', '.join(_READERS)}, the text formats also with .gz or .zst; "
+            fix=f"known: {', '.join((*_READERS, *_log_suffixes()))}, "
+            "the text formats also with .gz or .zst; "
             "or pipe JSON lines in: calipers score - < FILE",
         )
     _refuse_unreadable(path)
@@ -195,9 +197,11 @@ def _of_file(path: Path) -> Source:
 def _of_json(path: Path) -> Source:
     """Return the reader for a file of JSON: a tool's log, an array, one object, or lines."""
     suffix = _suffix(path)
-    if suffix == _PACKED_LOG:
-        return Log(path, INSPECT)
+    if suffix in _log_suffixes() and (log := log_at(path, suffix)) is not None:
+        return log
     head = read_head(path)
+    if (own := own_log_at(path, suffix, head)) is not None:
+        return own
     if isinstance(head.first, dict | list):
         refuse_foreign(head.first, str(path))
     if (log := log_at(path, suffix, head)) is not None:

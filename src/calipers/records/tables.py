@@ -39,13 +39,15 @@ class Table:
 
     def columns(self) -> list[str]:
         """The columns' names."""
-        return self._guarded(lambda: self._frame.collect_schema().names())
+        return self.schema().names()
+
+    def schema(self) -> pl.Schema:
+        """The columns and their types."""
+        return self._guarded(self._frame.collect_schema)
 
     def chunks(self, wanted: Wanted) -> Iterator[Decoded]:
         """The table in slices of rows, only the wanted columns of it."""
-        names = set(self.columns())
-        theirs = dict.fromkeys((*map(wanted.theirs, wanted.fields), *inputs_of(wanted)))
-        present = [name for name in theirs if name in names]
+        present = wanted.columns(set(self.columns()), inputs_of(wanted))
         total = self._guarded(lambda: self._frame.select(pl.len()).collect().item())
         row_bytes = self._check_size(total, len(present))
         if not present:
@@ -120,10 +122,6 @@ class Parquet(Table):
     def __init__(self, path: Path) -> None:
         super().__init__(pl.scan_parquet(path, glob=False), str(path), str(path))
 
-    def schema(self) -> pl.Schema:
-        """The columns and their types."""
-        return self._guarded(self._frame.collect_schema)
-
     def height(self) -> int:
         """The number of rows."""
         return int(self._guarded(lambda: self._frame.select(pl.len()).collect().item()))
@@ -141,7 +139,7 @@ class Rows:
 
     def columns(self) -> list[str]:
         """The keys of the first rows."""
-        return list(dict.fromkeys(key for row in self._head() for key in row))
+        return list(dict.fromkeys(key for row in self.first_rows() for key in row))
 
     def look_through(self) -> None:
         """Take all rows for the first ones."""
@@ -157,9 +155,10 @@ class Rows:
 
     def scalar_types(self, wanted: Wanted) -> dict[str, pl.DataType]:
         """The types that fields of any scalar have in the first rows."""
-        return scalar_types(self._head(), wanted)
+        return scalar_types(self.first_rows(), wanted)
 
-    def _head(self) -> list[Mapping[str, Any]]:
+    def first_rows(self) -> list[Mapping[str, Any]]:
+        """The first rows."""
         rows = islice(self._rows, self._looked_at)
         return [row for row in rows if isinstance(row, Mapping)]
 

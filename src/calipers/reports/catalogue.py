@@ -27,14 +27,14 @@ def facts(metric: Metric) -> dict[str, str]:
     """Return all that is declared of a metric, in words."""
     return {
         "formula": metric.formula,
-        "needs": "; ".join(map(str, metric.needs)),
+        "needs": "; ".join(map(str, metric.needs)) or "what its function reads",
         "nulls": metric.nulls,
         "unit": metric.unit or "none",
         "range": range_text(metric),
         "better": metric.better or "neither",
         "interval": metric.interval.name,
-        "profiles": ", ".join(metric.profiles),
-        "spec": metric.spec,
+        "profiles": ", ".join(metric.profiles) or "none",
+        "spec": metric.defined_in,
         "version": str(metric.version),
     }
 
@@ -42,7 +42,8 @@ def facts(metric: Metric) -> dict[str, str]:
 def range_text(metric: Metric) -> str:
     """Return the range as [0, 1] or [0, ∞)."""
     low, high = metric.range
-    return f"[{low:g}, ∞)" if high == float("inf") else f"[{low:g}, {high:g}]"
+    start = "(−∞" if low == float("-inf") else f"[{low:g}"
+    return f"{start}, ∞)" if high == float("inf") else f"{start}, {high:g}]"
 
 
 def catalogue_json(metrics: Sequence[Metric]) -> str:

@@ -91,4 +91,4 @@ def _cut(text: str) -> str:
 def _definitions(score: Score) -> Iterator[str]:
     for name in dict.fromkeys(name for group in score.groups for name in group.metrics):
         metric = metric_named(name)
-        yield f"- `{name}` ({metric.spec}): {metric.says} {metric.formula}."
+        yield f"- `{name}` ({metric.defined_in}): {metric.says} {metric.formula}."

@@ -11,7 +11,7 @@ from calipers.runs.code_under_test import hash_file
 from calipers.runs.manifest import IMPORTED, ORDER_SEED
 
 MAY_CHANGE = ("budget_usd", "budget_calls", "concurrency", "retries", "timeout_seconds")
-_DECIDES_NOTHING = ("description",)
+_DECIDES_NOTHING = ("description", "metrics")  # of the suite: the answers stay what they are
 _MEASURES = "metric_settings"
 _SHOWN = 60
 

@@ -20,6 +20,7 @@ from pathlib import Path
 from calipers.runs.suite import Suite
 from calipers.support.errors import UsageError
 from calipers.systems.local_imports import LocalImports
+from calipers.systems.registered import SYSTEMS
 from calipers.systems.reloading import imported_since
 from calipers.systems.spec import System
 
@@ -60,12 +61,16 @@ def _hashed(paths: Iterable[Path], folder: Path) -> dict[str, str]:
 
 
 def _python_file(system: System) -> str:
-    return (system.python or "").rpartition(":")[0]
+    """Return the file of a system's function, that of a plug-in too; "" where there is none."""
+    file, colon, _ = (system.python or "").rpartition(":")
+    if colon or system.python is None:
+        return file
+    return str(SYSTEMS.get(system.python).file or "")
 
 
 def _files_of(system: System, folder: Path) -> Iterator[Path]:
-    if system.python is not None:
-        yield from _with_imports((folder / _python_file(system)).resolve(), folder)
+    if file := _python_file(system):
+        yield from _with_imports((folder / file).resolve(), folder)
     for path in _named_by(system.command or (), folder):
         yield from _with_imports(path, folder)
     for pattern in system.files:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from calipers.engines.watching import watch_groups
 from calipers.gates.decide import GateOptions, ask_gate, decide
 from calipers.gates.reading import read_gate
+from calipers.metrics.stored import restore_own
 from calipers.records.result_folder import (
     GATE,
     MANIFEST,
@@ -60,6 +61,8 @@ def report_data(
     """Return the report on the records in `data`, or in the result folder that it names."""
     folder = result_folder(data)
     records = data if folder is None else str(folder / RECORDS)
+    stored_score = None if folder is None else stored_json(folder / SCORE)
+    not_anew = [] if stored_score is None else restore_own(stored_score.get("own_metrics"))
     if folder is not None and asked.policy is None and not options.calibrations:
         options = replace(options, calibrations=_calibrations(folder))
     page = ReportPage(asked, options)
@@ -78,7 +81,8 @@ def report_data(
             gate = decide(question, read.score(question.options))
         elif folder is not None and (stored := stored_json(folder / GATE)):
             gate = read_gate(stored)
-        return page.make(read, records, folder, gate)
+        report = page.make(read, records, folder, gate)
+    return replace(report, notices=(*_without_code(not_anew), *report.notices))
 
 
 class ReportPage:
@@ -127,6 +131,15 @@ class ReportPage:
             samples=self._table.samples(),
             kinds=self._table.kinds(),
             notices=(*stale, *score.notices),
+        )
+
+
+def _without_code(names: Sequence[str]) -> Iterator[str]:
+    """Say which metrics of the folder's score are not in the report."""
+    if names:
+        yield (
+            f"{', '.join(names)}: measured by code of your own, which a report does not run; "
+            "name its file: --plugin FILE.py"
         )
 
 

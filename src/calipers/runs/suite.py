@@ -9,6 +9,7 @@ from typing import Self
 from pydantic import Field, model_validator
 
 from calipers.judges.spec import Judge
+from calipers.metrics.in_files import OwnMetric, declare_metrics
 from calipers.scores.settings_block import MetricSettings
 from calipers.support.config.files import read_config
 from calipers.support.config.models import StrictModel, refuse
@@ -96,6 +97,9 @@ class Suite(StrictModel):
     judges: list[Judge] = Field(default_factory=list)
     policy: Text | None = Field(default=None, description="A gate to hold the run against.")
     metric_settings: MetricSettings = Field(default_factory=dict)
+    metrics: list[OwnMetric] = Field(
+        default_factory=list, description="Metrics of one's own, by name."
+    )
 
     @property
     def served(self) -> Iterator[Served]:
@@ -117,4 +121,7 @@ class Suite(StrictModel):
 
 def read_suite(path: str | Path) -> Suite:
     """The suite in a YAML or JSON file."""
-    return Suite.of(read_config(path, example=EXAMPLE), example=EXAMPLE)
+    config = read_config(path, example=EXAMPLE)
+    suite = Suite.of(config, example=EXAMPLE)
+    declare_metrics(config, Path(path).parent)
+    return suite

@@ -18,11 +18,12 @@ from calipers.engines.polars import totals
 from calipers.engines.reading import measured_batches
 from calipers.engines.store import Store
 from calipers.engines.totals import ERRORS, RECORDS, keyed, summed
-from calipers.metrics import Metric
+from calipers.metrics import Metric, metric_named
 from calipers.metrics.declare.declaration import GROUP, Aggregate, Feature, Need, Totals
-from calipers.records.sources import Wanted, open_sources
+from calipers.records.sources import open_sources
 from calipers.scores.keys import sorted_keys
 from calipers.scores.options import Options
+from calipers.scores.own import refuse_absent
 from calipers.scores.score import check_fields
 from calipers.scores.variances import JUDGMENTS, judge_noise, judges_matter, variance_parts
 from calipers.statistics.power import Components
@@ -97,17 +98,17 @@ def _group_dict(group: GroupExplanation) -> dict[str, Any]:
 
 def explain_data(data: Any, options: Options, *, rows: int) -> Explanation:
     """Explain the one metric that the options name."""
-    plan = options.plan()
+    metric_named(options.metrics[0])  # a wrong name is told before a wrong file
+    sources = open_sources(data)
+    plan = options.plan(sources)
     metric = plan.metrics[0]
     read = 0
     present: set[str] = set()
     noise: list[float] = []
     judged = (JUDGMENTS,) if judges_matter(metric) else ()
     with Store({**plan.schema, "id": pl.String()}) as store:
-        sources = open_sources(data)
         for source in sources:
-            fields = tuple(dict.fromkeys((*plan.fields, *judged)))
-            chunks = source.chunks(Wanted(fields, options.map, keys=plan.by))
+            chunks = source.chunks(plan.wanted(options.map, *judged))
             columns = [*plan.schema, "id", *judged]
             for batch in measured_batches(chunks, plan, columns=columns):
                 if batch.bad and options.on_bad == "stop":
@@ -120,6 +121,8 @@ def explain_data(data: Any, options: Options, *, rows: int) -> Explanation:
         groups = totals(store, plan)
         if read:
             check_fields(present, plan, sources, options.map)
+        if any(group[RECORDS] > group[ERRORS] for group in groups.values()):
+            refuse_absent(plan.metrics, present, sources, options.map)
         table = _keyed_table(store, metric)
         explained = [
             _explained(text, key, groups[text], plan, store, table, rows)
@@ -194,7 +197,7 @@ def _left_out(text: str, group: Totals, metric: Metric, n: int, store: Store) ->
         lacking[f"without {need}"] = so_far & ~_row_meets(need)
         so_far = so_far & _row_meets(need)
     counts: dict[str, int] = dict.fromkeys(lacking, 0)
-    for part in store.parts():
+    for part in store.parts() if lacking else ():
         found = part.filter(mask).select(
             check.sum().alias(reason) for reason, check in lacking.items()
         )
@@ -233,6 +236,7 @@ def _weigh_most(
         return pl.DataFrame()
     stored = (each for each in metric.features if each.stored)
     shown = (each.name for each in stored if each.listed or counted is not None)
+    labels = {each.name: each.label for each in metric.features}
     names = [name for name in dict.fromkeys(shown) if not name.startswith("_")]
     found = []
     for part in store.parts():
@@ -244,4 +248,4 @@ def _weigh_most(
     best = (
         pl.concat(found).top_k(rows, by="_weight").sort("_weight", "id", descending=[True, False])
     )
-    return best.select("id", *names)
+    return best.select("id", *names).rename({name: labels[name] for name in names})

@@ -15,6 +15,7 @@ from calipers.metrics.declare.description import described
 from calipers.metrics.declare.intervals import is_of_one_cluster
 from calipers.metrics.judged.flagged import flagged_in
 from calipers.metrics.judged.who import JUDGED_BY
+from calipers.metrics.own.statistics import settle
 from calipers.scores.correction import judges_of, with_judges
 from calipers.scores.figure_data import histograms_of, reliability_of_group
 from calipers.scores.fixed_tasks import with_fixed_tasks
@@ -28,7 +29,7 @@ from calipers.statistics.intervals import NO_BOUND, Interval
 
 def measured_groups(outcome: Outcome, plan: Plan, options: Options) -> dict[str, Group]:
     """Every group with its values, by the text that stands for it, in the order to show them."""
-    metrics = plan.present(outcome.present).metrics
+    metrics = _settled(plan.present(outcome.present).metrics, outcome)
     keys = sorted_keys(outcome.groups, plan.by)
     groups = {
         text: _group(key, outcome.groups[text], metrics, plan, outcome.intervals.get(text, {}))
@@ -55,6 +56,14 @@ def measured_groups(outcome: Outcome, plan: Plan, options: Options) -> dict[str,
         }
     shown = _without_hidden(list(groups.values()), metrics, options)
     return dict(zip(groups, map(_with_warning, shown), strict=True))
+
+
+def _settled(metrics: Sequence[Metric], outcome: Outcome) -> list[Metric]:
+    """Return the metrics as what they are over these values: some are shares, or are not."""
+    return [
+        settle(metric, outcome.total(metric.others) if metric.others is not None else 0)
+        for metric in metrics
+    ]
 
 
 def _with_warning(group: Group) -> Group:

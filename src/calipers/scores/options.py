@@ -4,7 +4,7 @@ A field's type, default, help and bounds make it an option of the commands it na
 in Python (`support/options.py`). Those of metrics are in `metrics/declare/settings.py`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -16,6 +16,7 @@ from calipers.support.options import Option, declared_in, option
 
 if TYPE_CHECKING:
     from calipers.engines.plan import Plan
+    from calipers.records.sources import Source
     from calipers.scores.calibration import Calibration
 
 _EVIDENCE = ("score", "gate", "compare", "report", "audit")
@@ -207,11 +208,14 @@ class Options:
             raise UsageError("--bad-rows needs --on-bad skip", fix="add --on-bad skip")
         check_map(self.map)
 
-    def plan(self) -> "Plan":
-        """Return what to measure: the metrics named, or those of the profile, or all there are."""
+    def plan(self, sources: "Sequence[Source]" = ()) -> "Plan":
+        """Return what to measure: the metrics named, or those of the profile, or all there are.
+
+        With these go the scores that the sources bring.
+        """
         from calipers.scores.plans import plan_of  # noqa: PLC0415 (loads Polars)
 
-        return plan_of(self)
+        return plan_of(self, sources)
 
 
 def check_map(given: Mapping[str, str]) -> None:

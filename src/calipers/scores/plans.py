@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from calipers.engines.plan import Plan
 from calipers.metrics import metric_named, metrics_of
@@ -13,13 +13,15 @@ from calipers.metrics.judged.who import judged_by
 from calipers.metrics.reasoning.tokens import check_tokenizer
 from calipers.metrics.scenarios.weighted import WEIGHTED_BY
 from calipers.metrics.text.semantic_similarity import forget_failures
+from calipers.records.sources import Source
 from calipers.scores.figure_data import SPREAD
 from calipers.scores.options import Options
+from calipers.scores.own import refuse_texts, scores_in, whole_fields
 from calipers.support.errors import UsageError
 
 
-def plan_of(options: Options) -> Plan:
-    """Return the plan of what the options ask for.
+def plan_of(options: Options, sources: Sequence[Source] = ()) -> Plan:
+    """Return the plan of what the options ask for; with it go the scores that the sources bring.
 
     Raises:
         UsageError: A metric, a profile or the tokenizer is not known.
@@ -27,6 +29,10 @@ def plan_of(options: Options) -> Plan:
     check_tokenizer(options.settings.tokenizer)
     forget_failures()
     chosen = [metric_named(name) for name in options.metrics] or metrics_of(options.profile)
+    if options.metrics:
+        refuse_texts(chosen, sources, options.map)
+    elif options.profile is None:
+        chosen += scores_in(sources)
     if not chosen:
         raise UsageError(
             f"the profile {options.profile} has no metrics yet", fix="see: calipers metrics"
@@ -51,6 +57,7 @@ def plan_of(options: Options) -> Plan:
         resamples=options.resamples,
         seed=options.seed,
         tallied=tuple(_tallied(options)),
+        whole=whole_fields(chosen, sources, options.map),
     )
 
 

@@ -15,7 +15,7 @@ from calipers.engines.plan import Plan
 from calipers.engines.watching import watch_together
 from calipers.metrics.declare.declaration import Feature
 from calipers.records.sinks import Watch, open_sinks
-from calipers.records.sources import Source, Wanted, open_sources
+from calipers.records.sources import Source, open_sources
 from calipers.scores.options import Options
 from calipers.scores.results import Input, Score
 from calipers.scores.score import Progress, assemble_score, list_inputs, plan_for
@@ -66,7 +66,7 @@ def read_once(
     plan = _join([plan_for(sources, options) for options in asked], by_if_few)
     plan = replace(plan, kept=together.kept, sampled=together.columns)
     first = asked[0]
-    wanted = Wanted(plan.fields, first.map, keys=plan.regrouped_by)
+    wanted = replace(plan.wanted(first.map), keys=plan.regrouped_by)
     with (
         open_sinks(
             samples=None,
@@ -90,6 +90,7 @@ def _join(plans: Sequence[Plan], by_if_few: Sequence[str]) -> Plan:
         first,
         metrics=tuple(dict.fromkeys(each for plan in plans for each in plan.metrics)),
         by=(),
+        whole=tuple(dict.fromkeys(name for plan in plans for name in plan.whole)),
         regrouped_by=tuple(dict.fromkeys((*asked, *by_if_few))),
         regrouped_if_few=tuple(name for name in by_if_few if name not in first.by),
         described=_features(plan.described for plan in plans),

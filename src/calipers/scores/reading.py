@@ -7,6 +7,7 @@ from dataclasses import fields
 from typing import Any
 
 from calipers.metrics import metric_named
+from calipers.metrics.stored import restore_own
 from calipers.scores.results import SCHEMA, Measured, Score
 from calipers.support.errors import UsageError
 from calipers.support.stored import read_number, read_stored
@@ -20,6 +21,7 @@ def read_score(found: Json | None) -> Score | None:
     """Return the score in a parsed `score.json`; None where it is none, or of another version."""
     if found is None or found.get("schema") != SCHEMA:
         return None
+    restore_own(found.get("own_metrics"))
     score = read_stored(Score, found, _score)
     return score if score is not None and _is_known(score) else None
 

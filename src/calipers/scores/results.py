@@ -305,11 +305,19 @@ class Score(Printed, Tabular):
             "settings": dict(self.settings),
             "inputs": [each.to_dict() for each in self.inputs],
             "groups": [group.to_dict() for group in self.groups],
+            **self._own_metrics(),
             **self._tiers(),
             **({} if self.per_task is None else {"per_task": self.per_task.to_dict()}),
             **({} if self.frontier is None else {"frontier": self.frontier.to_dict()}),
             **({"notices": list(self.notices)} if self.notices else {}),
         }
+
+    def _own_metrics(self) -> dict[str, Any]:
+        """What the metrics that users added are, for whoever reads this without their code."""
+        from calipers.metrics.stored import describe_own  # noqa: PLC0415 (loads Polars)
+
+        found = describe_own({name: None for group in self.groups for name in group.metrics})
+        return {"own_metrics": found} if found else {}
 
     def _tiers(self) -> dict[str, Any]:
         if not self.tiers:

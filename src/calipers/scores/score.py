@@ -12,18 +12,19 @@ from calipers.engines.outcome import Outcome, Reading
 from calipers.engines.per_task import FLAKY, ID, PASSES, REPEATED_TASKS, TASKS, VERDICTS
 from calipers.engines.plan import Plan
 from calipers.engines.task_file import TaskFile, open_task_file
-from calipers.engines.totals import RECORDS, REPEATED
+from calipers.engines.totals import ERRORS, RECORDS, REPEATED
 from calipers.metrics.declare.declaration import GROUP
 from calipers.records.completing import derivable_from
 from calipers.records.logs import Log
 from calipers.records.sinks import Watch, check_folder, open_sinks
-from calipers.records.sources import Source, Wanted, open_sources
+from calipers.records.sources import Source, open_sources
 from calipers.scores.evidence_notices import evidence_notices
 from calipers.scores.frontier import cost_frontier
 from calipers.scores.groups import measured_groups
 from calipers.scores.keys import sorted_keys
 from calipers.scores.notices import nothing_measured, notices, refuse_unmeasured
 from calipers.scores.options import Options
+from calipers.scores.own import refuse_absent
 from calipers.scores.results import FlakyTask, Frontier, Input, PerTask, Score, need_figures
 from calipers.scores.tier_evidence import with_evidence
 from calipers.scores.tiering import compared_tiers
@@ -92,7 +93,7 @@ def assemble_score(
 
 def plan_for(sources: Sequence[Source], options: Options) -> Plan:
     """What is asked for; a column of answers that are all null says that none was given."""
-    return replace(options.plan(), also_present=_seen(sources, options) & {"answer"})
+    return replace(options.plan(sources), also_present=_seen(sources, options) & {"answer"})
 
 
 def _settings(options: Options) -> dict[str, Any]:
@@ -127,7 +128,7 @@ def run_engine(
         from calipers.engines.spark import run  # noqa: PLC0415 (an extra)
     else:
         from calipers.engines.polars import run  # noqa: PLC0415 (only the engine in use)
-    wanted = Wanted(plan.fields, options.map, keys=plan.by)
+    wanted = plan.wanted(options.map)
     with open_sinks(
         samples=options.per_sample,
         tasks=None if tasks is None else tasks.add,
@@ -143,6 +144,8 @@ def _check(outcome: Outcome, plan: Plan, sources: Sequence[Source], options: Opt
     """Raise where the records lack what the options name."""
     if any(reading.rows for reading in outcome.readings):
         check_fields(outcome.present, plan, sources, options.map)
+        if not plan.only_present and outcome.total(RECORDS) > outcome.total(ERRORS):
+            refuse_absent(plan.metrics, outcome.present, sources, options.map)
     _check_ids(outcome, sources, options)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -15,7 +15,8 @@ from calipers.engines.reading import measured_batches
 from calipers.engines.totals import keyed
 from calipers.metrics import Metric
 from calipers.metrics.declare.declaration import GROUP, RUNS, TASK, Aggregate, Feature, Rank, is_met
-from calipers.records.sources import Wanted, open_sources
+from calipers.metrics.own.statistics import settle
+from calipers.records.sources import open_sources
 from calipers.scores.keys import natural_key
 from calipers.scores.options import Options
 from calipers.scores.score import plan_for
@@ -66,7 +67,7 @@ def read_tasks(
     sources = open_sources(data)
     plan = plan_for(sources, options)
     columns = list(dict.fromkeys((*plan.schema, "id", *keep)))
-    wanted = Wanted(tuple(dict.fromkeys((*plan.fields, *keep))), options.map)
+    wanted = plan.wanted(options.map, *keep)
     empty = {**dict.fromkeys(keep, pl.Null()), **plan.schema, "id": pl.String()}
     frames = [pl.DataFrame(schema=empty)]
     skipped = 0
@@ -88,6 +89,15 @@ def read_tasks(
             fix="name the field that tells tasks apart: --map id=NAME",
         )
     return TaskRows(name=name, plan=plan, rows=rows, skipped=skipped)
+
+
+def settled(metric: Metric, sides: Sequence[TaskRows]) -> Metric:
+    """Return the metric as what it is over the values of all sides: a share, or not."""
+    if metric.yes_or_no is None:
+        return metric
+    [feature] = metric.features
+    values = pl.concat(side.rows[feature.name] for side in sides).drop_nulls()
+    return settle(metric, float((~values.is_in([0.0, 1.0])).sum()))
 
 
 def parts(whole: TaskRows, field: str) -> list[TaskRows]:

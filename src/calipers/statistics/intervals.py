@@ -93,6 +93,24 @@ def positive_interval(
     return Interval(low=value / factor, high=value * factor, stderr=stderr)
 
 
+def unbounded_interval(
+    value: float, spread: float, clusters: int | Clusters, confidence: float
+) -> Interval:
+    """The interval of a mean of values that may lie anywhere: ± t standard errors.
+
+    Values without any spread do not tell how far others lie: then both bounds are null.
+    """
+    around = t_interval(value, spread, clusters, confidence)
+    if around.stderr is None:
+        return around
+    clusters = Clusters.of(clusters)
+    if clusters.count > _TWO > clusters.worth:
+        return Interval(low=None, high=None, stderr=around.stderr, reason=ONE_HOLDS_MOST)
+    if around.stderr <= _ROUNDING * abs(value):
+        return Interval(low=None, high=None, stderr=around.stderr, reason=NO_SPREAD)
+    return around
+
+
 def bounded_interval(
     value: float,
     spread: float,

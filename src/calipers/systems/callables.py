@@ -17,6 +17,7 @@ from calipers.support.cache import Say
 from calipers.support.errors import UsageError, nearest
 from calipers.systems.calls import Call, Fault, Reply
 from calipers.systems.own_loop import OwnLoop, Raised
+from calipers.systems.registered import SYSTEMS
 from calipers.systems.reloading import fresh_modules
 from calipers.systems.signatures import takes_text
 
@@ -123,7 +124,12 @@ async def _in_thread(function: Function, argument: str | dict[str, Any]) -> Any:
 
 
 def load_function(reference: str, folder: Path) -> Function:
-    """The function that FILE.py:FUNCTION names; the file's folder is where it imports from."""
+    """The function that FILE.py:FUNCTION names, or that a plug-in registered under the name.
+
+    The file's folder is where it imports from.
+    """
+    if ":" not in reference:
+        return SYSTEMS.get(reference).function
     file, _, name = reference.rpartition(":")
     path = (folder / file).resolve()
     if not path.is_file():

@@ -10,6 +10,7 @@ from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from calipers.support.config.files import shown
 from calipers.support.config.models import StrictModel, refuse
+from calipers.systems.registered import SYSTEMS
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _KINDS = ("model", "python", "command", "http")
@@ -121,7 +122,9 @@ class System(Served):
     model: Text | None = Field(
         default=None, description="provider:model, for example openai:gpt-4o"
     )
-    python: Text | None = Field(default=None, description="FILE.py:FUNCTION beside the suite.")
+    python: Text | None = Field(
+        default=None, description="FILE.py:FUNCTION beside the suite, or a plug-in's system."
+    )
     command: list[Text] | None = Field(
         default=None, min_length=1, description="The record on stdin, its fields on stdout, JSON."
     )
@@ -141,11 +144,17 @@ class System(Served):
             what = f"has {' and '.join(given)}" if given else "says nothing of what to call"
             refuse(f"{self.name} {what}", fix=f"one of {', '.join(_KINDS)}")
         if self.python is not None:
-            file, _, function = self.python.rpartition(":")
-            if not (file and function.isidentifier()):
+            file, colon, function = self.python.rpartition(":")
+            if colon and not (file and function.isidentifier()):
                 refuse(
                     f"{self.python} is not FILE.py:FUNCTION",
                     fix="for example solver.py:answer",
+                    at=("python",),
+                )
+            if not colon and self.python not in SYSTEMS.all():
+                refuse(
+                    f"{self.python} is not FILE.py:FUNCTION, nor a registered system",
+                    fix="for example solver.py:answer; a plug-in is named with --plugin FILE.py",
                     at=("python",),
                 )
         if self.model is None:

@@ -26,7 +26,13 @@ from calipers.engines.per_task import (
 from calipers.engines.plan import Plan, has
 from calipers.engines.spark.resampling import resampled_groups
 from calipers.engines.spark.rows import BAD, measured_rows, readings
-from calipers.engines.spark.session import collected, last_line, part_by_part, start_session
+from calipers.engines.spark.session import (
+    collected,
+    last_line,
+    part_by_part,
+    send_loaded_files,
+    start_session,
+)
 from calipers.engines.spark.totals import group_totals
 from calipers.engines.totals import RECORDS, add_totals
 from calipers.metrics.declare.declaration import GROUP, Feature
@@ -39,6 +45,7 @@ _TEXTS = 100_000  # different ones that reach the driver
 def run(sources: Sequence[Source], wanted: Wanted, plan: Plan, sinks: Sinks) -> Outcome:
     """Measure every source in the workers and add up in the cluster."""
     spark = start_session()
+    send_loaded_files()
     plan = replace(plan, sort_keys=True)
     kept = plan.sample_columns if sinks.wants_samples else {}
     types = {name: _type_of(name, plan) for name in kept.values()}

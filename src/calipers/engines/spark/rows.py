@@ -52,8 +52,7 @@ def _raw(
         chunk_of = partial(_lines_chunk, name=source.name, wanted=wanted, scalars=scalars)
         return _lines(spark, source, wanted), chunk_of
     table = _table(spark, source)
-    names = {*map(wanted.theirs, wanted.fields), *inputs_of(wanted)}
-    present = [name for name in table.columns if name in names]
+    present = wanted.columns(set(table.columns), inputs_of(wanted))
     rows = table.select(*(f"`{name}`" for name in present)) if present else table
     parse = isinstance(source, Csv)
     return rows, partial(_rows_chunk, name=source.name, wanted=wanted, parse=parse)

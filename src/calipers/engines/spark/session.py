@@ -10,11 +10,13 @@ from pathlib import Path
 
 import narwhals as nw
 import polars as pl
+from pyspark import cloudpickle
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from calipers.metrics.declare.declaration import Frame
 from calipers.support.errors import UsageError
+from calipers.support.plugins import loaded_files
 
 _QUIET = Path(__file__).with_name("log4j2.properties")
 
@@ -56,6 +58,12 @@ def start_session() -> SparkSession:
         ) from error
     session.sparkContext.setLogLevel("ERROR")
     return session
+
+
+def send_loaded_files() -> None:
+    """Let functions of plug-in files travel to the workers, which cannot import these files."""
+    for module in loaded_files():
+        cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
 
 
 def last_line(error: Exception) -> str:

@@ -64,25 +64,33 @@ latency_mean_ms = mean(
     better="lower",
 )
 
-_p95 = Rank(feature=latency_ms, percent=95)
 
-latency_p95_ms = Metric(
-    name="latency_p95_ms",
-    says="The time within which 95 % of the calls are done.",
-    formula="latency_ms at position ⌈0.95 n⌉ of n sorted (nearest rank)",
-    spec="Z 6.2, S 1.7",
-    profiles=("reasoning", "scenarios"),
-    needs=("latency_ms",),
-    nulls="a row without the value is left out",
-    unit="ms",
-    range=(0, float("inf")),
-    better="lower",
-    aggregate=_p95,
-    rows=_p95.count_name,
-    value=lambda totals: totals[_p95.value_name],
-    empty="no record has latency_ms",
-    work="the value at position ⌈0.95 · {latency_ms__n}⌉ of {latency_ms__n} in ascending order",
-    interval=OrderStatistics(_p95),
-    influence=_p95.influence,
-    weight=lambda totals: -(pl.col("latency_ms") - totals[_p95.value_name]).abs(),
-)
+def _latency(percent: int, *, spec: str | None, profiles: tuple[str, ...]) -> Metric:
+    rank = Rank(feature=latency_ms, percent=percent)
+    share = f"{percent / 100:g}"
+    return Metric(
+        name=f"latency_p{percent}_ms",
+        says=f"The time within which {percent} % of the calls are done.",
+        formula=f"latency_ms at position ⌈{share} n⌉ of n sorted (nearest rank)",
+        spec=spec,
+        profiles=profiles,
+        needs=("latency_ms",),
+        nulls="a row without the value is left out",
+        unit="ms",
+        range=(0, float("inf")),
+        better="lower",
+        aggregate=rank,
+        rows=rank.count_name,
+        value=lambda totals: totals[rank.value_name],
+        empty="no record has latency_ms",
+        work=f"the value at position ⌈{share} · {{latency_ms__n}}⌉ of {{latency_ms__n}} "
+        "in ascending order",
+        interval=OrderStatistics(rank),
+        influence=rank.influence,
+        weight=lambda totals: -(pl.col("latency_ms") - totals[rank.value_name]).abs(),
+    )
+
+
+latency_p50_ms = _latency(50, spec=None, profiles=("reasoning",))
+latency_p95_ms = _latency(95, spec="Z 6.2, S 1.7", profiles=("reasoning", "scenarios"))
+latency_p99_ms = _latency(99, spec=None, profiles=("reasoning",))

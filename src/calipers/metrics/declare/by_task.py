@@ -38,6 +38,8 @@ def weigh_tasks(metric: Metric) -> Metric | None:
         value=lambda totals: totals[f"{value}__sum"] / totals[f"{tasks}__tasks"],
         work=f"{{{value}__sum}} / {{{tasks}__tasks}}, the sum of the tasks' means over the tasks",
         interval=of_mean(value, metric.range, unit="task"),
+        others=metric.others,
+        yes_or_no=None if metric.yes_or_no is None else weigh_tasks(metric.yes_or_no),
         averaged=value,
         complement=False,
         influence=None,

@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal, Protocol
@@ -72,6 +72,14 @@ class Feature:
     expression: Callable[[Settings], pl.Expr]
     stored: bool = True  # whether aggregates need it, or only other features
     listed: bool = True  # whether `--per-sample` writes it
+    shown: str | None = None  # under which name, if not its own
+    numbers: tuple[str, ...] = ()  # fields of the user's own that are read as numbers for it
+    of_record: Callable[[Mapping[str, Any]], Any] | None = None  # a function of all the fields
+
+    @property
+    def label(self) -> str:
+        """The name that people see."""
+        return self.shown or self.name
 
     def with_inputs(self) -> Iterator[Feature]:
         """The features this one stands on, then itself."""
@@ -231,15 +239,15 @@ Extra = str | Callable[[Totals], float | str | None]
 """What a metric shows beside its value: a total, or what is made of the totals."""
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class Metric:
     """One number about a group of records, and all there is to know about it."""
 
     name: str
     says: str  # one sentence for people
     formula: str
-    spec: str  # the document and section that define it
-    profiles: tuple[str, ...]
+    spec: str | None = None  # the document and section that define it, if one does
+    profiles: tuple[str, ...] = ()
     needs: tuple[Need, ...]
     nulls: str  # which rows are left out
     unit: str | None
@@ -266,6 +274,17 @@ class Metric:
     further: tuple[Influence, ...] = ()  # those of its parts, where its interval needs them
     not_resampled: str | None = None  # why the bootstrap gives it no interval
     weight: Callable[[Totals], pl.Expr] | None = None  # what `explain` sorts the rows by
+    definition: Hashable = None  # of one's own: equal where two say the same
+    others: str | None = None  # the total that counts values other than 0 and 1
+    yes_or_no: Metric | None = None  # what it is where there are no such values
+
+    def __repr__(self) -> str:
+        return f"Metric({self.name!r})"
+
+    @property
+    def defined_in(self) -> str:
+        """The document and section that define it, or that none does."""
+        return self.spec or "no document"
 
     @property
     def measures(self) -> tuple[Aggregate | Rank, ...]:

@@ -13,6 +13,7 @@ from calipers.statistics.intervals import (
     bounded_interval,
     normal_quantile,
     positive_interval,
+    unbounded_interval,
     wilson,
 )
 
@@ -49,6 +50,21 @@ class LogT:
 
 
 @dataclass(frozen=True)
+class StudentT:
+    """For means of values that may be negative and have no end."""
+
+    spread: str
+    unit: str = "row"
+    name: str = "t"
+
+    def interval(self, value: float, totals: Totals, confidence: float) -> Interval:
+        """The value ± t standard errors."""
+        spread, clusters = spread_of(self.spread, totals)
+        around = unbounded_interval(value, spread, clusters, confidence)
+        return _said(around, self.spread, totals, self.unit)
+
+
+@dataclass(frozen=True)
 class Bounded:
     """For means of values between two ends: equal values do not make it sure."""
 
@@ -64,9 +80,11 @@ class Bounded:
         return _said(around, self.spread, totals, self.unit)
 
 
-def of_mean(spread: str, ends: tuple[float, float], unit: str = "row") -> Bounded | LogT:
-    """The way for means of values that lie between these ends, one of which may be infinite."""
-    return Bounded(spread, ends, unit) if all(map(isfinite, ends)) else LogT(spread, unit)
+def of_mean(spread: str, ends: tuple[float, float], unit: str = "row") -> Bounded | LogT | StudentT:
+    """The way for means of values that lie between these ends, of which some may be infinite."""
+    if all(map(isfinite, ends)):
+        return Bounded(spread, ends, unit)
+    return LogT(spread, unit) if ends[0] == 0 else StudentT(spread, unit)
 
 
 def _said(around: Interval, spread: str, totals: Totals, unit: str = "row") -> Interval:

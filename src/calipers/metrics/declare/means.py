@@ -54,7 +54,7 @@ def mean(
     name: str,
     says: str,
     formula: str,
-    spec: str,
+    spec: str | None = None,
     needs: tuple[Need, ...],
     profiles: tuple[str, ...] = ("reasoning",),
     nulls: str = "a row without the value is left out",

@@ -1,60 +1,72 @@
-"""Logs of other tools, told by what is in them: Inspect, lm-eval, promptfoo, garak, and more."""
+"""Logs of other tools, told by what is in them: Inspect, lm-eval, promptfoo, garak, and more.
+
+Each format is one file in this folder that registers its reader; plug-ins register theirs alike.
+"""
 
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import cache
+from importlib import import_module
 from pathlib import Path
+from pkgutil import iter_modules
 from typing import Any
 
 from calipers.records.bytestream import UNREADABLE
 from calipers.records.heads import Head, read_head
-from calipers.records.logs.garak import GARAK
-from calipers.records.logs.inspect_ai import INSPECT
-from calipers.records.logs.lm_eval import LM_EVAL
-from calipers.records.logs.log import Log, LogFormat, log_notices
-from calipers.records.logs.openai_evals import OPENAI_EVALS
-from calipers.records.logs.otel import OPENTELEMETRY
-from calipers.records.logs.parts import mapping, whole
-from calipers.records.logs.promptfoo import PROMPTFOO
+from calipers.records.logs.log import READERS, Log, LogReader, log_notices, log_reader
+from calipers.records.logs.parts import whole
 from calipers.support.errors import DataError
 
-__all__ = ["FORMATS", "Log", "log_at", "log_notices"]
-
-FORMATS: tuple[LogFormat, ...] = (
-    INSPECT,
-    LM_EVAL,
-    PROMPTFOO,
-    GARAK,
-    OPENAI_EVALS,
-    OPENTELEMETRY,
-)
+__all__ = ["Log", "LogReader", "log_at", "log_notices", "log_reader", "own_log_at", "readers"]
 
 _DOCUMENT = ".json"
+_HERE = str(Path(__file__).parent)
+
+
+def readers() -> list[LogReader]:
+    """Return all readers: those that users added first, then those in this folder."""
+    _import_all()
+    return sorted(READERS.all().values(), key=_is_ours)
+
+
+@cache
+def _import_all() -> None:
+    for module in iter_modules(__path__, prefix=f"{__name__}."):
+        import_module(module.name)
+
+
+def _is_ours(reader: LogReader) -> bool:
+    return (READERS.origin_of(reader.name) or "").startswith(_HERE)
+
+
+def own_log_at(path: Path, suffix: str, head: Head | None = None) -> Log | None:
+    """Return the log in a file, if a reader that users added knows it."""
+    own = [each for each in readers() if not _is_ours(each)]
+    return _log_at(path, suffix, own, head) if own else None
 
 
 def log_at(path: Path, suffix: str, head: Head | None = None) -> Log | None:
-    """Return the log in a file, if it is one of another tool; `head` is what it begins with."""
-    if suffix == ".eval":
-        return Log(path, INSPECT)
+    """Return the log in a file, if it is one of another tool; `head` is what it begins with.
+
+    Raises DataError for a file that belongs to a log and has no records in it.
+    """
+    return _log_at(path, suffix, readers(), head)
+
+
+def _log_at(path: Path, suffix: str, known: list[LogReader], head: Head | None) -> Log | None:
+    if (named := next((each for each in known if suffix in each.suffixes), None)) is not None:
+        return Log(path, named)
     head = head or read_head(path)
-    first = head.first
-    if _is_lm_eval_results(first):
-        raise DataError(
-            f"{path}: results of lm-eval, without its samples",
-            fix="run lm-eval with --log_samples, and name the samples_….jsonl beside it",
-        )
-    found = _format_of(first)
+    for each in known:
+        each.refuse(head.first, path)
+    found = _reader_of(head.first, known)
     if found is None and suffix == _DOCUMENT and not head.is_whole and not head.is_array:
         # What tells the format may stand behind a long beginning.
         with suppress(DataError, *UNREADABLE):
-            found = _format_of(whole(path))
+            found = _reader_of(whole(path), known)
     return None if found is None else Log(path, found)
 
 
-def _format_of(first: Any) -> LogFormat | None:
-    return next((each for each in FORMATS if each.fits(first)), None)
-
-
-def _is_lm_eval_results(head: Any) -> bool:
-    found = mapping(head)
-    return "results" in found and "lm_eval_version" in found
+def _reader_of(first: Any, known: list[LogReader]) -> LogReader | None:
+    return next((each for each in known if each.fits(first)), None)

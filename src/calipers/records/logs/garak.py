@@ -10,8 +10,9 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from calipers.records.logs.log import Found, LogFormat, Record
+from calipers.records.logs.log import Found, LogReader, Record
 from calipers.records.logs.parts import listed, mapping, number, numbered_lines, objects, text
+from calipers.support.registry import register
 
 _EVALUATED = 2  # the status of an attempt that the detectors have seen
 _THRESHOLD = 0.5
@@ -74,4 +75,4 @@ def _prompt(prompt: Any) -> str | None:
     return text(turns[-1].get("content")) if turns else text(prompt)
 
 
-GARAK = LogFormat(name="garak", fits=_fits, records=_records)
+register(LogReader(name="garak", fits=_fits, records=_records))

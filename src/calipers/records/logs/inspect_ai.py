@@ -17,7 +17,7 @@ import zstandard
 from calipers.records.bytestream import brief
 from calipers.records.fields import name_finish_reason
 from calipers.records.limits import current_limits
-from calipers.records.logs.log import Found, LogFormat, Record
+from calipers.records.logs.log import Found, LogReader, Record
 from calipers.records.logs.parts import (
     extra_fields,
     listed,
@@ -33,6 +33,7 @@ from calipers.records.logs.parts import (
     whole,
 )
 from calipers.support.errors import DataError
+from calipers.support.registry import register
 
 _ZIP = b"PK\x03\x04"
 _ZSTD = 93
@@ -289,4 +290,13 @@ def _error(sample: Mapping[str, Any]) -> str | None:
     return None
 
 
-INSPECT = LogFormat(name="Inspect", fits=_fits, records=_records, unfinished=_unfinished)
+register(
+    LogReader(
+        name="Inspect",
+        fits=_fits,
+        records=_records,
+        unfinished=_unfinished,
+        suffixes=(".eval",),
+        in_folders="*.eval",
+    )
+)

@@ -13,7 +13,7 @@ from math import exp
 from pathlib import Path
 from typing import Any
 
-from calipers.records.logs.log import Found, LogFormat, Record
+from calipers.records.logs.log import Found, LogReader, Record
 from calipers.records.logs.parts import (
     listed,
     mapping,
@@ -24,6 +24,8 @@ from calipers.records.logs.parts import (
     truth,
     whole,
 )
+from calipers.support.errors import DataError
+from calipers.support.registry import register
 
 _KEYS = {"doc_id", "doc", "arguments", "resps", "filtered_resps"}
 _NAME = re.compile(r"samples_(?P<task>.+)_(?P<time>\d{4}-\d\d-\d\dT[\d.:-]+)\.jsonl")
@@ -35,6 +37,15 @@ _INPUTS = ("question", "query", "input", "problem", "prompt")
 
 def _fits(line: Any) -> bool:
     return mapping(line).keys() >= _KEYS
+
+
+def _refuse_results(document: Any, path: Path) -> None:
+    found = mapping(document)
+    if "results" in found and "lm_eval_version" in found:
+        raise DataError(
+            f"{path}: results of lm-eval, without its samples",
+            fix="run lm-eval with --log_samples, and name the samples_….jsonl beside it",
+        )
 
 
 def _records(path: Path, keys: Collection[str]) -> Iterator[Found]:
@@ -155,9 +166,13 @@ def _confidence(likelihoods: list[float]) -> float:
     return 1 / sum(exp(each - most) for each in likelihoods)
 
 
-LM_EVAL = LogFormat(
-    name="lm-eval",
-    fits=_fits,
-    records=_records,
-    left_out="lines of other filters than the first were left out; --by filter shows each",
+register(
+    LogReader(
+        name="lm-eval",
+        fits=_fits,
+        records=_records,
+        refuse=_refuse_results,
+        in_folders="samples_*.jsonl",
+        left_out="lines of other filters than the first were left out; --by filter shows each",
+    )
 )

@@ -13,6 +13,7 @@ from calipers.records.bytestream import UNREADABLE, Block, cut_short
 from calipers.records.jsonl import MadeLines
 from calipers.records.limits import BLOCK_BYTES
 from calipers.support.errors import DataError
+from calipers.support.registry import Registry, registers
 
 Record = dict[str, Any]
 Found = tuple[Record | None, float]  # None for one left out; the share of the log behind it
@@ -20,8 +21,12 @@ Found = tuple[Record | None, float]  # None for one left out; the share of the l
 _BATCH = 1_000
 
 
+def _refuse_nothing(first: Any, path: Path) -> None:
+    del first, path
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LogFormat:
+class LogReader:
     """One tool's logs: how to tell them, and how to read them."""
 
     name: str
@@ -29,12 +34,43 @@ class LogFormat:
     records: Callable[[Path, Collection[str]], Iterable[Found]]  # with what tells rows apart
     left_out: str = ""  # which records are, and what to do about it
     unfinished: Callable[[Path], bool] = lambda _: False  # a run that was stopped
+    suffixes: tuple[str, ...] = ()  # names of files that are such logs, whatever is in them
+    in_folders: str | None = None  # the pattern of the files that make a folder one of its logs
+    refuse: Callable[[Any, Path], None] = _refuse_nothing  # raises for a file without records
+
+
+READERS: Registry[LogReader] = Registry("log reader")
+registers(LogReader, READERS)
+
+
+def log_reader(
+    name: str,
+    *,
+    fits: Callable[[Any], bool] = lambda _: False,
+    read: Callable[[Path], Iterable[Record]],
+    suffixes: tuple[str, ...] = (),
+) -> LogReader:
+    """Declare a reader of another tool's logs, to be added with `calipers.register`.
+
+    Args:
+        name: What the tool is called.
+        fits: Whether a file is such a log, by its JSON if it is one document, or by that of its
+            first line.
+        read: The records in the file of that path, as dicts with the record's fields.
+        suffixes: Endings of file names, such as ".mylog", that are enough to tell.
+    """
+    return LogReader(
+        name=name,
+        fits=fits,
+        records=lambda path, _: ((record, 0.0) for record in read(path)),
+        suffixes=suffixes,
+    )
 
 
 class Log(MadeLines):
     """A log of a known format; rows are numbered as it gives records."""
 
-    def __init__(self, path: Path, of: LogFormat) -> None:
+    def __init__(self, path: Path, of: LogReader) -> None:
         super().__init__(path)
         self.format = of
         self.left_out = 0  # known when it has been read

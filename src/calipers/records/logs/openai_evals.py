@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from calipers.records.fields import name_finish_reason
-from calipers.records.logs.log import Found, LogFormat, Record
+from calipers.records.logs.log import Found, LogReader, Record
 from calipers.records.logs.parts import (
     last_text,
     listed,
@@ -19,6 +19,7 @@ from calipers.records.logs.parts import (
     text,
     truth,
 )
+from calipers.support.registry import register
 
 _GRADE = "score_choice"  # what a grader chose
 
@@ -94,4 +95,4 @@ def _other(record: Record, data: Mapping[str, Any]) -> None:
 
 _READ = {"match": _match, "metrics": _metrics, "error": _error}
 
-OPENAI_EVALS = LogFormat(name="OpenAI evals", fits=_fits, records=_records)
+register(LogReader(name="OpenAI evals", fits=_fits, records=_records))

@@ -15,7 +15,7 @@ from typing import Any
 
 from calipers.records.bytestream import decompressed, read_document
 from calipers.records.fields import name_finish_reason
-from calipers.records.logs.log import Found, LogFormat, Record
+from calipers.records.logs.log import Found, LogReader, Record
 from calipers.records.logs.parts import (
     last_text,
     listed,
@@ -30,6 +30,7 @@ from calipers.records.logs.parts import (
 )
 from calipers.records.logs.spans import Span, is_spans, spans_in
 from calipers.support.errors import DataError
+from calipers.support.registry import register
 
 _OPERATION = "gen_ai.operation.name"
 _KIND = "openinference.span.kind"
@@ -298,4 +299,4 @@ def _text(value: Any, role: str) -> str | None:
     return text(value)
 
 
-OPENTELEMETRY = LogFormat(name="OpenTelemetry", fits=is_spans, records=_records)
+register(LogReader(name="OpenTelemetry", fits=is_spans, records=_records))

@@ -15,7 +15,7 @@ from typing import Any
 from calipers.records.bytestream import decompressed
 from calipers.records.fields import name_finish_reason
 from calipers.records.limits import current_limits
-from calipers.records.logs.log import Found, LogFormat, Record
+from calipers.records.logs.log import Found, LogReader, Record
 from calipers.records.logs.parts import (
     extra_fields,
     listed,
@@ -30,6 +30,7 @@ from calipers.records.logs.parts import (
     whole,
 )
 from calipers.support.errors import DataError
+from calipers.support.registry import register
 
 _ERROR = 2  # the reason of a failure that is none of the model's
 _LABEL = 80  # characters of a prompt that name a tier
@@ -161,4 +162,4 @@ def _target(case: Mapping[str, Any], grading: Mapping[str, Any]) -> str | None:
     return None
 
 
-PROMPTFOO = LogFormat(name="promptfoo", fits=_fits, records=_records)
+register(LogReader(name="promptfoo", fits=_fits, records=_records))

@@ -7,11 +7,13 @@ from dataclasses import dataclass
 
 from calipers.metrics import PROFILES, metric_named
 
+_OWN = "own"
 _TITLES = {
     "reasoning": "Reasoning",
     "tiers": "Tiers and cost",
     "scenarios": "Scenarios",
     "agents": "Agents",
+    "own": "Of your own",
 }
 _FIRST = {
     "reasoning": (
@@ -27,6 +29,7 @@ _FIRST = {
         *("agent_composite", "task_success", "output_similarity", "technical_accuracy"),
         *("tool_selection_accuracy", "path_convergence", "communication_overhead"),
     ),
+    "own": (),
 }
 
 
@@ -48,7 +51,7 @@ def families_of(names: Collection[str]) -> Iterator[Family]:
     """The metrics by family, each once; where its main ones are not there, none comes first."""
     told = {profile: len({*names}.intersection(first)) for profile, first in _FIRST.items()}
     home = {name: _home(name, told) for name in names}
-    for profile in PROFILES:
+    for profile in (*PROFILES, _OWN):
         own = [name for name in names if home[name] == profile]
         first = tuple(name for name in _FIRST[profile] if name in own)
         others = tuple(name for name in own if name not in first)
@@ -58,6 +61,6 @@ def families_of(names: Collection[str]) -> Iterator[Family]:
 
 def _home(name: str, told: Mapping[str, int]) -> str:
     """The family of which it is a main metric, the one with most of these; else its first."""
-    profiles = metric_named(name).profiles
+    profiles = metric_named(name).profiles or (_OWN,)
     main = [each for each in profiles if name in _FIRST[each]]
     return max(main, key=lambda each: told[each]) if main else profiles[0]

@@ -1,0 +1,105 @@
+"""Metrics that a suite or a policy declares: `metrics: [{name, field}, {name, python}]`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Literal, Self
+
+from pydantic import Field, model_validator
+
+from calipers.metrics import METRICS, Metric, mean
+from calipers.metrics.own.functions import Function
+from calipers.support.config.files import ConfigFile
+from calipers.support.config.models import StrictModel, refuse
+from calipers.support.errors import UsageError, nearest
+from calipers.support.plugins import load_file
+
+EXAMPLE = "for example metrics: [{name: toxicity, field: score_toxicity, better: lower}]"
+
+_from_files: set[str] = set()  # names that a file gave, and another file may give again
+_loaded: dict[tuple[Path, int], ModuleType] = {}
+
+
+class OwnMetric(StrictModel):
+    """The mean of a field, or of what a function makes of each record."""
+
+    name: str = Field(description="What it is called everywhere: in tables and in thresholds.")
+    field: str | None = Field(
+        default=None, description="A field of the records, or a dotted path into one."
+    )
+    python: str | None = Field(
+        default=None,
+        description="FILE.py:FUNCTION beside this file: def f(record: dict) -> float | bool | None",
+    )
+    better: Literal["higher", "lower"] | None = None
+    range: list[float] | None = Field(
+        default=None, min_length=2, max_length=2, description="The least and the greatest value."
+    )
+    unit: str | None = None
+    description: str | None = Field(default=None, description="One sentence for people.")
+
+    @model_validator(mode="after")
+    def _is_of_one_thing(self) -> Self:
+        if (self.field is None) == (self.python is None):
+            what = "neither field nor python" if self.field is None else "both field and python"
+            refuse(f"{self.name} has {what}", fix=EXAMPLE)
+        return self
+
+    def metric(self, folder: Path) -> Metric:
+        """Return the metric; `folder` is where the file that declares it stands."""
+        of = self.field if self.python is None else _function(self.python, folder)
+        assert of is not None
+        ends = None if self.range is None else (self.range[0], self.range[1])
+        return mean(
+            of,
+            name=self.name,
+            better=self.better,
+            range=ends,
+            unit=self.unit,
+            says=self.description,
+        )
+
+
+class _Declared(StrictModel):
+    metrics: list[OwnMetric]
+
+
+def declare_metrics(config: ConfigFile, folder: Path) -> None:
+    """Register the metrics under a suite's or a policy's key `metrics`, before its names are read.
+
+    Raises UsageError with the file and the line of what is wrong.
+    """
+    if not isinstance(config.value, Mapping) or not config.value.get("metrics"):
+        return
+    part = ConfigFile(config.source, {"metrics": config.value["metrics"]}, config.lines)
+    for place, each in enumerate(_Declared.of(part, example=EXAMPLE).metrics):
+        where = config.where(("metrics", place))
+        try:
+            metric = each.metric(folder)
+            METRICS.add(each.name, metric, where, replace=each.name in _from_files)
+        except UsageError as error:
+            raise UsageError(f"{where}: {error.message}", fix=error.fix) from error
+        _from_files.add(each.name)
+
+
+def _function(reference: str, folder: Path) -> Function:
+    file, _, name = reference.rpartition(":")
+    if not (file and name.isidentifier()):
+        raise UsageError(f"{reference} is not FILE.py:FUNCTION", fix="metrics.py:polite, say")
+    module = _module((folder / file).resolve())
+    found = getattr(module, name, None)
+    if not callable(found):
+        known = [each for each, value in vars(module).items() if callable(value)]
+        raise UsageError(f"{folder / file} has no function {name}", fix=nearest(name, known))
+    function: Any = found
+    return function  # type: ignore[no-any-return]
+
+
+def _module(path: Path) -> ModuleType:
+    """Return a file's module; it is run once, and anew when it has changed."""
+    key = (path, path.stat().st_mtime_ns if path.is_file() else 0)
+    if key not in _loaded:
+        _loaded[key] = load_file(path, fix="fix the file, or leave the metric out")
+    return _loaded[key]

@@ -1,0 +1,105 @@
+"""Metrics by name: the catalogue walks the folders of the families and refuses a name twice."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from functools import cache
+from importlib import import_module
+from math import inf
+from pkgutil import iter_modules
+
+import calipers.metrics as families
+from calipers.metrics import PROFILES
+from calipers.metrics.declare.declaration import Metric
+from calipers.metrics.own.statistics import field_metric
+from calipers.metrics.scenarios.pass_at_k import pass_metric
+from calipers.support.errors import UsageError, nearest
+from calipers.support.registry import Registry, registers
+
+_DOCUMENTS = "ZTSP"  # of the profiles, in their order
+_TRIES = re.compile(r"pass_(at|hat)_([1-9][0-9]{0,2})")
+
+
+class _Metrics(Registry[Metric]):
+    """The metrics that users add; none may take a name of the library's own."""
+
+    def add(self, name: str, thing: Metric, origin: str, *, replace: bool = False) -> None:
+        """Add a metric, or raise UsageError where its name is taken."""
+        if name in _declared() or _TRIES.fullmatch(name):
+            raise UsageError(
+                f"calipers has a metric {name} of its own; this one comes from {origin}",
+                fix="give it another name",
+            )
+        super().add(name, thing, origin, replace=replace)
+
+
+METRICS = _Metrics("metric")
+registers(Metric, METRICS)
+
+
+def catalogue() -> dict[str, Metric]:
+    """All metrics by name: those of the documents in their order, then those that were added."""
+    return {**_declared(), **METRICS.all()}
+
+
+@cache
+def _declared() -> dict[str, Metric]:
+    found: dict[str, Metric] = {}
+    for module in sorted(_modules(), key=lambda name: name.rpartition(".")[2]):
+        for value in _values(vars(import_module(module)).values()):
+            if isinstance(value, Metric) and found.setdefault(value.name, value) is not value:
+                raise ValueError(f"two metrics are called {value.name}")
+    return dict(sorted(found.items(), key=lambda item: _place(item[1])))
+
+
+def _modules() -> Iterator[str]:
+    """Name the modules that may declare metrics: those that stand directly in a family's folder."""
+    for family in iter_modules(families.__path__, prefix=f"{families.__name__}."):
+        folder = import_module(family.name).__path__ if family.ispkg else ()
+        for module in iter_modules(folder, prefix=f"{family.name}."):
+            if not module.ispkg:
+                yield module.name
+
+
+def _values(values: Iterable[object]) -> Iterator[object]:
+    """What a module names, one by one or several at once."""
+    for value in values:
+        yield from value if isinstance(value, tuple) else (value,)
+
+
+def _place(metric: Metric, document: str | None = None) -> tuple[float, list[float]]:
+    """Where a metric stands: in its document, or in that one; without one, behind its family."""
+    if metric.spec is None:
+        family = PROFILES.index(metric.profiles[0]) if metric.profiles else len(PROFILES)
+        return family, [inf]
+    places = metric.spec.split(", ")
+    own = (place for place in places if document and place.startswith(document))
+    letter, _, section = next(own, places[0]).partition(" ")
+    return _DOCUMENTS.index(letter), [float(number) for number in section.split(".") if number]
+
+
+def metric_named(name: str) -> Metric:
+    """The metric of that name, or an error that names the nearest.
+
+    `mean(FIELD)`, `p50(FIELD)`, `p95(FIELD)`, `p99(FIELD)` and `sum(FIELD)` name one of any field.
+    """
+    metrics = catalogue()
+    if name in metrics:
+        return metrics[name]
+    if tries := _TRIES.fullmatch(name):
+        return pass_metric(tries[1], int(tries[2]))
+    if (own := field_metric(name)) is not None:
+        return own
+    raise UsageError(f"no metric is called {name}", fix=nearest(name, metrics))
+
+
+def metrics_of(profile: str | None) -> list[Metric]:
+    """The metrics of a profile, in the order of its document; of all of them without one."""
+    if profile is None:
+        return list(catalogue().values())
+    if profile not in PROFILES:
+        raise UsageError(f"no profile is called {profile}", fix=nearest(profile, PROFILES))
+    document = _DOCUMENTS[PROFILES.index(profile)]
+    chosen = (metric for metric in catalogue().values() if profile in metric.profiles)
+    return sorted(chosen, key=lambda metric: _place(metric, document))

@@ -1,0 +1,1 @@
+"""Metrics of one's own: of a field, of an expression, of a function; registered or in a file."""

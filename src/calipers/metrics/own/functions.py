@@ -1,0 +1,76 @@
+"""A Python function of the whole record, `def polite(record: dict) -> float | bool | None`."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from calipers.metrics.declare.declaration import Feature
+from calipers.records.fields import FIELDS, Kind
+from calipers.support.errors import DataError
+
+Function = Callable[[Mapping[str, Any]], Any]
+
+_AS_JSON = (Kind.NESTED, Kind.NAMES, Kind.TEXTS)
+_STARTS = ("{", "[")
+
+
+def apply_function(feature: Feature, records: pl.DataFrame, failed: pl.Series) -> pl.Series:
+    """Return what a feature's function makes of each record; null for calls that failed.
+
+    Raises DataError that names the record for which the function fails.
+    """
+    assert feature.of_record is not None
+    values = [
+        None if skip else _value_of(feature.of_record, _as_record(row), feature.label)
+        for row, skip in zip(records.iter_rows(named=True), failed, strict=True)
+    ]
+    return pl.Series(feature.name, values, dtype=pl.Float64)
+
+
+def _as_record(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the record as Python values: lists and objects are held as JSON text."""
+    return {name: _decoded(name, value) for name, value in row.items() if not name.startswith("_")}
+
+
+def _decoded(name: str, value: Any) -> Any:
+    if not isinstance(value, str) or not value.startswith(_STARTS):
+        return value
+    if name not in FIELDS or FIELDS[name].kind in _AS_JSON:
+        with suppress(ValueError, RecursionError):
+            return json.loads(value)
+    return value
+
+
+def _value_of(function: Function, record: dict[str, Any], name: str) -> float | None:
+    try:
+        value = function(record)
+    except Exception as error:
+        raise DataError(
+            f"{name}: the function fails for {_shown(record)}: {type(error).__name__}: {error}",
+            fix="return None for a record that it does not apply to, or fix the function",
+        ) from error
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return None
+    if not isinstance(value, int | float) or not math.isfinite(value):
+        raise DataError(
+            f"{name}: the function returns {str(value)[:60]!r} for {_shown(record)}",
+            fix="return a finite number, True, False, or None where it does not apply",
+        )
+    return float(value)
+
+
+def _shown(record: Mapping[str, Any]) -> str:
+    """Return a record's name for a message: its id, or else how it begins."""
+    if record.get("id") is not None:
+        return f"the record with id {record['id']}"
+    known = {name: value for name, value in record.items() if value is not None}
+    return f"the record {json.dumps(known, default=str, ensure_ascii=False)[:80]}"

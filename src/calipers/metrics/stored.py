@@ -1,0 +1,82 @@
+"""Metrics of one's own in a stored score: enough to show them where their code is not loaded.
+
+What stands in a result folder is data: no code is run that it names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from math import isfinite
+from typing import Any
+
+from calipers.metrics import METRICS, Metric, mean, metric_named
+from calipers.metrics.declare.declaration import OneOf
+from calipers.support.errors import UsageError
+
+_MOST = 200
+_LONGEST = 200
+_NEVER = OneOf(())  # a need that no data meet
+
+
+def describe_own(names: Collection[str]) -> dict[str, dict[str, Any]]:
+    """Return what a stored score says of those metrics that users added."""
+    own = METRICS.all()
+    return {name: _description(own[name]) for name in names if name in own}
+
+
+def _description(metric: Metric) -> dict[str, Any]:
+    is_mean = metric.formula == f"mean({metric.needs[0]})" if metric.needs else False
+    return {
+        **({"field": metric.needs[0]} if is_mean else {}),
+        "says": metric.says,
+        "formula": metric.formula,
+        "unit": metric.unit,
+        "range": [each if isfinite(each) else None for each in metric.range],
+        "better": metric.better,
+    }
+
+
+def restore_own(found: Any) -> list[str]:
+    """Make the metrics that a stored score describes known; return those that cannot be measured.
+
+    A field's mean can be measured anew; of anything else only the stored values can be shown.
+    """
+    entries = found if isinstance(found, Mapping) else {}
+    shown: list[str] = []
+    for name, facts in list(entries.items())[:_MOST]:
+        if not isinstance(facts, Mapping) or _is_known(name):
+            continue
+        try:
+            METRICS.add(name, _restored(name, facts), "a stored score")
+        except (UsageError, KeyError, TypeError, ValueError):
+            continue
+        shown += [] if "field" in facts else [name]
+    return shown
+
+
+def _is_known(name: str) -> bool:
+    try:
+        metric_named(name)
+    except UsageError:
+        return False
+    return True
+
+
+def _restored(name: str, facts: Mapping[str, Any]) -> Metric:
+    low, high = facts["range"]
+    metric = mean(
+        str(facts.get("field", name)),
+        name=name,
+        better=facts.get("better"),
+        range=(float("-inf") if low is None else low, float("inf") if high is None else high),
+        unit=_short(facts.get("unit")),
+        says=_short(facts.get("says")),
+    )
+    if "field" in facts:
+        return metric
+    return replace(metric, needs=(_NEVER,), formula=_short(facts.get("formula")) or "unknown")
+
+
+def _short(text: Any) -> str | None:
+    return text[:_LONGEST] if isinstance(text, str) and text.isprintable() else None

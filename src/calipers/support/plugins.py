@@ -1,0 +1,115 @@
+"""Code that others add: files that the user names, and packages with an entry point `calipers`.
+
+A plug-in calls `calipers.register` when it is imported. A file runs only because the user named it;
+installed packages are loaded when the first name is looked up.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+from zlib import crc32
+
+from calipers.support.errors import CalipersError, UsageError
+from calipers.support.registry import add_thing
+
+GROUP = "calipers"
+
+_files: dict[Path, ModuleType] = {}
+_installed = {"are loaded": False}
+
+
+def load_plugin(path: str | Path) -> ModuleType:
+    """Run a plug-in file, so that what it registers can be used, and return its module.
+
+    Raises UsageError with the file and the line where it fails.
+    """
+    return load_file(path, fix="fix the plug-in, or leave --plugin out")
+
+
+def load_file(path: str | Path, *, fix: str) -> ModuleType:
+    """Run a Python file as a module of its own; one that was loaded before is run anew."""
+    file = Path(path).resolve()
+    if file.suffix != ".py" or not file.is_file():
+        what = "no such file" if not file.exists() else "no Python file"
+        raise UsageError(f"{path}: {what}", fix="name a file that ends in .py")
+    name = f"calipers_file_{file.stem}_{crc32(str(file).encode()):08x}"
+    spec = importlib.util.spec_from_file_location(name, file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses look their module up
+    try:
+        with _importing_from(file.parent):
+            spec.loader.exec_module(module)
+    except CalipersError as error:
+        raise UsageError(f"{_place(file, error)}: {error.message}", fix=error.fix) from error
+    except (Exception, SystemExit) as error:
+        said = f"{type(error).__name__}: {error}"
+        raise UsageError(f"{_place(file, error)}: {said}", fix=fix) from error
+    _files[file] = module
+    return module
+
+
+def loaded_files() -> list[ModuleType]:
+    """Return the modules of all files that were loaded, as workers elsewhere need them."""
+    return list(_files.values())
+
+
+def load_installed() -> None:
+    """Load the entry points of installed packages, once.
+
+    Raises UsageError that names the package whose plug-in does not load.
+    """
+    if _installed["are loaded"]:
+        return
+    _installed["are loaded"] = True  # a plug-in may look names up itself
+    from importlib.metadata import entry_points  # noqa: PLC0415 (only on a lookup)
+
+    for entry in entry_points(group=GROUP):
+        try:
+            _take(entry.load(), f"the entry point {entry.name} = {entry.value}")
+        except (Exception, SystemExit) as error:
+            _installed["are loaded"] = False
+            package = entry.dist.name if entry.dist is not None else entry.value
+            said = error.message if isinstance(error, CalipersError) else str(error)
+            raise UsageError(
+                f"the plug-in {entry.name} of the package {package} cannot be loaded: "
+                f"{type(error).__name__}: {said}",
+                fix=f"update the package, or remove it: pip uninstall {package}",
+            ) from error
+
+
+def _take(found: Any, origin: str) -> None:
+    """Use what an entry point names: a module that registers things, a function, or a thing."""
+    if isinstance(found, ModuleType):
+        return
+    if callable(found):
+        found()
+    else:
+        add_thing(found, origin)
+
+
+def _place(file: Path, error: BaseException) -> str:
+    """Return FILE:LINE of the file's own line that failed."""
+    if isinstance(error, SyntaxError) and error.filename == str(file):
+        return f"{file}:{error.lineno}"
+    frames = traceback.extract_tb(error.__traceback__)
+    lines = [frame.lineno for frame in frames if frame.filename == str(file)]
+    return f"{file}:{lines[-1]}" if lines else str(file)
+
+
+@contextmanager
+def _importing_from(folder: Path) -> Iterator[None]:
+    """Let a file import what stands beside it."""
+    sys.path.insert(0, str(folder))
+    try:
+        yield
+    finally:
+        sys.path.remove(str(folder))

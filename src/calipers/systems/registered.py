@@ -1,0 +1,38 @@
+"""Systems that a plug-in brings: a suite names one as `python: NAME`."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from calipers.support.registry import Registry, registers
+
+
+@dataclass(frozen=True, eq=False)
+class FunctionSystem:
+    """A function that answers, `def answer(record: dict) -> str | dict`, under a name."""
+
+    name: str
+    function: Callable[[Any], Any]
+
+    @property
+    def definition(self) -> Hashable:
+        """What tells whether two are the same."""
+        code = getattr(self.function, "__code__", None)
+        return self.name, self.function if code is None else (code.co_code, str(code.co_consts))
+
+    @property
+    def file(self) -> Path | None:
+        """The file that the function stands in, where there is one."""
+        try:
+            found = inspect.getsourcefile(inspect.unwrap(self.function))
+        except TypeError:
+            return None
+        return None if found is None else Path(found)
+
+
+SYSTEMS: Registry[FunctionSystem] = Registry("system")
+registers(FunctionSystem, SYSTEMS)
