@@ -19,8 +19,8 @@ from pathlib import Path
 
 from calipers.runs.suite import Suite
 from calipers.support.errors import UsageError
-from calipers.systems.local_imports import LocalImports
-from calipers.systems.reloading import imported_since
+from calipers.support.local_imports import LocalImports
+from calipers.support.reloading import imported_since
 from calipers.systems.spec import System
 
 _MODULE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from calipers.runs.suite import Suite
+from calipers.support.functions import load_function
 from calipers.systems.cache import Cached, Say
-from calipers.systems.callables import PythonFunction, load_function
+from calipers.systems.callables import PythonFunction
 from calipers.systems.calls import System
 from calipers.systems.commands import Command
 from calipers.systems.leash import Leash, held
