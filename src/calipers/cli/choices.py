@@ -126,6 +126,12 @@ _CHOICES = (
         help="A missing part of a composite counts as 0, or its weight goes to the other parts.",
     ),
     click.option(
+        "--checks",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="Apply the checks in FILE, YAML or JSON, to the replies: docs/checks.md lists them.",
+    ),
+    click.option(
         "--success-threshold",
         default="0.8",
         show_default=True,

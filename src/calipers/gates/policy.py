@@ -19,6 +19,8 @@ from calipers.gates.demands import Ahead, Demand
 from calipers.gates.policy_fields import Description, WeightTable
 from calipers.gates.rule_check import Given
 from calipers.gates.rules.kind import RuleKind
+from calipers.metrics.checks.checks import Checks
+from calipers.metrics.checks.written import WrittenChecks, relative_to
 from calipers.metrics.declare.settings import Settings
 from calipers.metrics.scenarios.case_weights import CaseWeights
 from calipers.support.config.files import ConfigFile, read_config
@@ -81,6 +83,9 @@ class Policy(StrictModel):
         "mean for a blocking check: the gate is incomplete, or they are left out.",
     )
     judges: Judges = Field(default_factory=Judges)
+    checks: WrittenChecks = Field(
+        default_factory=tuple, description="Applied to the records before they are measured."
+    )
     latency_budget_ms: float | None = Field(
         default=None, gt=0, allow_inf_nan=False, description="Of normalized_latency; else 5,000 ms."
     )
@@ -113,6 +118,9 @@ class Policy(StrictModel):
         if weights.by_category or weights.by_capability:
             of = CaseWeights(by_category=weights.by_category, by_capability=weights.by_capability)
             settings = replace(settings, case_weights=of)
+        if self.checks:
+            own = Checks(tuple(self.checks))
+            settings = replace(settings, checks=own + (settings.checks or Checks(())))
         if self.latency_budget_ms is None:
             return settings
         return replace(settings, latency_budget_ms=self.latency_budget_ms)
@@ -162,8 +170,9 @@ def read_policy(policy: str | Path | Mapping[str, Any] | Policy) -> Policy:
         return policy_model().of(ConfigFile("policy", policy), example=EXAMPLE)
     if not isinstance(policy, str | Path):
         raise UsageError("policy: neither a file nor a mapping", fix=EXAMPLE)
-    found = policy_model().of(read_config(policy, example=EXAMPLE), example=EXAMPLE)
     folder = Path(policy).parent
+    with relative_to(folder):
+        found = policy_model().of(read_config(policy, example=EXAMPLE), example=EXAMPLE)
     files = [str(folder / each) for each in found.judges.calibrations]
     judges = found.judges.model_copy(update={"calibrations": files})
     moved = {rule.key: rule.move_to(folder) for rule in found.written}

@@ -6,20 +6,18 @@ passes over the tasks. The number stands for the call wherever one is kept in mi
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from calipers.records.tasks import Task, Tasks
+from calipers.records.tasks import Tasks
 from calipers.runs.suite import Suite, Tier
 from calipers.support.errors import UsageError, nearest
+from calipers.support.templates import Template, escape_braces
 from calipers.systems.answers import ASK
 from calipers.systems.calls import Call
 
 _DEFAULT_PROMPT = "{input}"
-_FIELD = re.compile(r"\{\{|\}\}|\{([A-Za-z_][\w.-]*)\}")
 
 Key = tuple[str, str, str | None, int]
 """id, model, tier and run: what tells one record from another."""
@@ -43,7 +41,7 @@ class Plan:
         self.tiers: Sequence[Tier | None] = suite.tiers or [None]
         self._tier_at = {tier and tier.name: at for at, tier in enumerate(self.tiers)}
         self._task_at = {str(task["id"]): at for at, task in enumerate(tasks.tasks)}
-        self._prompts = [Prompt(self._prompt_of(tier)) for tier in self.tiers]
+        self._prompts = [Template(self._prompt_of(tier)) for tier in self.tiers]
         self.per_system = len(tasks) * len(self.tiers) * suite.runs
         given = suite.prompt is not None or any(tier.prompt for tier in suite.tiers)
         self._shows_prompt = given or any(system.model for system in suite.systems)
@@ -108,7 +106,7 @@ class Plan:
     def _prompt_of(self, tier: Tier | None) -> str:
         prompt = (tier and tier.prompt) or self.suite.prompt or _DEFAULT_PROMPT
         asks = self.suite.confidence is not None and self.suite.confidence.ask
-        return f"{prompt}\n{_escaped(ASK)}" if asks else prompt
+        return f"{prompt}\n{escape_braces(ASK)}" if asks else prompt
 
     def _check_prompts(self) -> None:
         """Refuse a prompt with a field that a task lacks, before anything is paid for.
@@ -121,7 +119,7 @@ class Plan:
             if not (
                 has_functions and all(task.get("input") is not None for task in self.tasks.tasks)
             ):
-                self._prompts = [Prompt("") for _ in self.tiers]
+                self._prompts = [Template("") for _ in self.tiers]
             return
         for prompt in self._prompts:
             for task in self.tasks.tasks:
@@ -131,32 +129,3 @@ class Plan:
                             f"the prompt names {{{name}}}, and the task {task['id']} has none",
                             fix=f"{nearest(name, task)} ({{{{{name}}}}} stands for itself)",
                         )
-
-
-class Prompt:
-    """A text with fields of the record in braces; other braces stand for themselves.
-
-    >>> Prompt('{question} as JSON: {"answer": …}').filled({"question": "2 + 2"})
-    '2 + 2 as JSON: {"answer": …}'
-    """
-
-    def __init__(self, template: str) -> None:
-        self._template = template
-        self.fields = tuple(
-            dict.fromkeys(match[1] for match in _FIELD.finditer(template) if match[1])
-        )
-
-    def filled(self, task: Task) -> str:
-        """The text for one task."""
-        return _FIELD.sub(lambda match: _value(task, match), self._template)
-
-
-def _value(task: Mapping[str, Any], match: re.Match[str]) -> str:
-    if match[1] is None:
-        return match[0][0]
-    value = task[match[1]]
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-
-def _escaped(text: str) -> str:
-    return text.replace("{", "{{").replace("}", "}}")

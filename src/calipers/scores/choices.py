@@ -6,7 +6,7 @@ are read here, once.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
@@ -49,6 +49,7 @@ class Choices(TypedDict, total=False):
     semantic_model: str  # a name or a folder
     semantic_cache: File | None  # where the model's scores are kept
     missing: Literal["zero", "renormalize"]  # what a null part does to what it is part of
+    checks: File | Sequence[Mapping[str, Any]] | Mapping[str, Any] | None  # of replies
     success_threshold: float | str  # a number, or FILE:Q, a quantile of the similarity of pairs
 
 
@@ -59,6 +60,10 @@ def with_choices(options: Options, choices: Choices, policy: PolicyLike | None =
     """
     chosen: dict[str, Any] = dict(choices)
     threshold = chosen.pop("success_threshold", None)
+    if chosen.get("checks") is not None:
+        from calipers.metrics.checks.checks import read_checks  # noqa: PLC0415 (loads pydantic)
+
+        chosen["checks"] = read_checks(chosen["checks"])
     readers = {"prices": read_prices, "optimal_tools": read_optimal_tools, "weights": read_weights}
     for name, read in readers.items():
         if chosen.get(name) is not None:

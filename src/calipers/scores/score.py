@@ -80,7 +80,13 @@ def score_data(
 
 def plan_for(sources: Sequence[Source], options: Options) -> Plan:
     """What is asked for; a column of answers that are all null says that none was given."""
-    return replace(options.plan(), also_present=_seen(sources, options) & {"answer"})
+    seen = _seen(sources, options)
+    plan = replace(options.plan(), also_present=seen & {"answer"})
+    if plan.settings.checks:
+        own = sorted(name for name in seen if name not in options.renames.values())
+        settings = replace(plan.settings, checks=plan.settings.checks.seeing(own))
+        return replace(plan, settings=settings)
+    return plan
 
 
 def _settings(options: Options) -> dict[str, Any]:
@@ -88,11 +94,12 @@ def _settings(options: Options) -> dict[str, Any]:
     chosen = options.settings
     calibrations = list(dict.fromkeys(each.source for each in options.calibrations))
     return {
-        **asdict(chosen),
+        **asdict(replace(chosen, checks=None)),
         "prices": chosen.prices and chosen.prices.source,
         "case_weights": chosen.case_weights and chosen.case_weights.to_dict(),
         "optimal_tools": chosen.optimal_tools and chosen.optimal_tools.source,
         "weights": chosen.weights and chosen.weights.to_dict(),
+        "checks": chosen.checks and chosen.checks.to_list(),
         "confidence": options.confidence,
         "cluster": options.cluster,
         "resamples": options.resamples,

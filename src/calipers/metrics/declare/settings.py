@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from calipers.metrics.agents.weights import AgentWeights
 from calipers.metrics.cost.prices import Prices
 from calipers.metrics.scenarios.case_weights import CaseWeights
 from calipers.metrics.traces.graphs import OptimalTools
+
+if TYPE_CHECKING:
+    from calipers.metrics.checks.checks import Checks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,4 +38,5 @@ class Settings:
     semantic_cache: str | None = None  # a folder; it saves time and changes no number
     missing: Literal["zero", "renormalize"] = "zero"  # what a null part does to what it is part of
     success_threshold: float = 0.8
+    checks: Checks | None = None  # what replies are tested for before anything is measured
     threshold_from: str | None = None  # where the threshold comes from, if it was measured

@@ -21,6 +21,7 @@ from calipers.metrics.declare.means import mean
 from calipers.metrics.declare.shares import PartialWilson, weight_influence
 
 PROFILES = ("scenarios",)
+_UNDECIDED = r'"rule": ?"forbid", ?"held": ?null'  # in the results of checks, as they are written
 BEHAVIORS = ("expected_behaviors", "observed_behaviors")
 
 
@@ -63,8 +64,21 @@ has_violation = Feature(
     listed=False,
 )
 
-scenario_score = Feature(
-    name="scenario_score",
+is_unchecked = Feature(
+    name="_is_unchecked",
+    reads=("checks", has_violation),
+    dtype=pl.Boolean(),
+    expression=lambda _: (
+        pl.col("checks").str.contains(_UNDECIDED).fill_null(value=False)
+        & ~pl.col(has_violation.name)
+    ),
+    stored=False,
+    listed=False,
+)
+"""Whether a check of something forbidden could not be decided: it may be a violation."""
+
+_listed_score = Feature(
+    name="_listed_score",
     reads=(behaviors_expected, behaviors_observed, has_violation),
     dtype=pl.Float64(),
     expression=lambda _: (
@@ -73,18 +87,27 @@ scenario_score = Feature(
         .when(pl.col("behaviors_expected") > 0)
         .then(pl.col("behaviors_observed") / pl.col("behaviors_expected"))
     ),
+    stored=False,
+    listed=False,
+)
+
+scenario_score = Feature(
+    name="scenario_score",
+    reads=(_listed_score, is_unchecked),
+    dtype=pl.Float64(),
+    expression=lambda _: pl.when(~pl.col(is_unchecked.name)).then(_listed_score.name),
 )
 
 ruled_passed = Feature(
     name="_ruled_passed",
-    reads=(behaviors_expected, has_violation, scenario_score),
+    reads=(behaviors_expected, has_violation, _listed_score),
     dtype=pl.Boolean(),
     expression=lambda settings: (
         pl.when(has_violation.name)
         .then(statement=False)
         .when(pl.col("behaviors_expected") == 0)
         .then(statement=True)
-        .otherwise(pl.col("scenario_score") >= settings.pass_score)
+        .otherwise(pl.col(_listed_score.name) >= settings.pass_score)
     ),
     stored=False,
     listed=False,
