@@ -28,6 +28,7 @@ def run(
     seed: int = 0,
     report: bool = True,
     watch: Watch | None = None,
+    checks: str | Path | Sequence[Mapping[str, Any]] | None = None,
 ) -> RunResult:
     """Call the systems of a suite file on its tasks, keep every reply, score them and decide.
 
@@ -42,6 +43,7 @@ def run(
         seed: Draws the order of the tasks, with `until_decided`.
         report: Write report.html beside the numbers.
         watch: Is given the counts of the calls while these are made.
+        checks: A file or a list of checks, added to those of the suite.
 
     Returns:
         The counts, among them of `new` and `reused` answers, the `score` and the `gate`.
@@ -53,7 +55,7 @@ def run(
     from calipers.runs.running import run_suite  # noqa: PLC0415
 
     return run_suite(
-        prepared(suite),
+        prepared(suite, checks),
         None if output is None else Path(output),
         watch or (lambda _: nullcontext()),
         fresh=fresh,

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from calipers.gates.policy import read_policy
 from calipers.judges.panels import rubrics_of
 from calipers.judges.rubrics import Rubric
+from calipers.metrics.checks.checks import Checks, read_checks
 from calipers.records.tasks import read_tasks
+from calipers.runs.checking import RecordChecks
 from calipers.runs.finish import gate_fields
 from calipers.runs.plan import Plan
 from calipers.runs.prices import price_notices, pricings
@@ -28,12 +31,19 @@ class Prepared:
     plan: Plan
     prices: Sequence[Pricing | None]
     rubrics: Sequence[Rubric]  # of the judges
+    checks: RecordChecks
     notices: tuple[str, ...]
 
 
-def prepared(path: str | Path) -> Prepared:
-    """Read a suite, its data and its policy; every mistake in them is found here."""
+def prepared(path: str | Path, checks: Any = None) -> Prepared:
+    """Read a suite, its data and its policy; every mistake in them is found here.
+
+    `checks`, a file or a list, are added to those of the suite.
+    """
     suite, base = read_suite(path), Path(path).parent
+    if checks is not None:
+        every = Checks(tuple(suite.checks)) + read_checks(checks)
+        suite = suite.model_copy(update={"checks": every.checks})
     rubrics = rubrics_of(suite.judges, base)
     if suite.policy is not None:
         read_all(read_policy(base / suite.policy).judges.calibrations)
@@ -45,6 +55,7 @@ def prepared(path: str | Path) -> Prepared:
         plan=Plan(suite, tasks),
         prices=prices,
         rubrics=rubrics,
+        checks=RecordChecks(suite, tasks, base),
         notices=(*tasks.notices, *price_notices(suite, prices)),
     )
 

@@ -9,6 +9,7 @@ from typing import Self
 from pydantic import Field, model_validator
 
 from calipers.judges.spec import Judge
+from calipers.metrics.checks.written import WrittenChecks, relative_to
 from calipers.support.config.files import read_config
 from calipers.support.config.models import StrictModel, refuse
 from calipers.support.patterns import groups_in
@@ -94,6 +95,9 @@ class Suite(StrictModel):
     )
     judges: list[Judge] = Field(default_factory=list)
     policy: Text | None = Field(default=None, description="A gate to hold the run against.")
+    checks: WrittenChecks = Field(
+        default_factory=tuple, description="Of every reply; a task's own `checks` are added."
+    )
 
     @property
     def served(self) -> Iterator[Served]:
@@ -115,4 +119,5 @@ class Suite(StrictModel):
 
 def read_suite(path: str | Path) -> Suite:
     """The suite in a YAML or JSON file."""
-    return Suite.of(read_config(path, example=EXAMPLE), example=EXAMPLE)
+    with relative_to(Path(path).parent):
+        return Suite.of(read_config(path, example=EXAMPLE), example=EXAMPLE)

@@ -20,9 +20,23 @@ from calipers.metrics.declare.intervals import SIZES
 from calipers.metrics.declare.means import mean
 from calipers.metrics.declare.shares import PartialWilson, weight_influence
 
+_LIST = pl.List(pl.String())
+_FEW = 4  # rows for each distinct list
 PROFILES = ("scenarios",)
 _UNDECIDED = r'"rule": ?"forbid", ?"held": ?null'  # in the results of checks, as they are written
 BEHAVIORS = ("expected_behaviors", "observed_behaviors")
+
+
+def _decoded(texts: pl.Series) -> pl.Series:
+    """Return lists from their JSON; where few differ, each is decoded once."""
+    distinct = texts.unique()
+    if len(distinct) * _FEW > len(texts):
+        return texts.str.json_decode(_LIST)
+    table = pl.DataFrame({"text": distinct, "names": distinct.str.json_decode(_LIST)})
+    rows = texts.to_frame("text").join(
+        table, on="text", how="left", nulls_equal=True, maintain_order="left"
+    )
+    return rows["names"].alias(texts.name)
 
 
 def _names(field: str) -> Feature:
@@ -30,8 +44,8 @@ def _names(field: str) -> Feature:
     return Feature(
         name=f"_names_{field}",
         reads=(field,),
-        dtype=pl.List(pl.String()),
-        expression=lambda _: pl.col(field).str.json_decode(pl.List(pl.String)),
+        dtype=_LIST,
+        expression=lambda _: pl.col(field).map_batches(_decoded, return_dtype=_LIST),
         stored=False,
         listed=False,
     )
