@@ -28,7 +28,8 @@ def test_records_keep_what_checks_found(tmp_path: Path) -> None:
     assert folder.run().exit_code == 0
     first, second = folder.records()
     assert first["expected_behaviors"] == first["observed_behaviors"] == ["names the order"]
-    assert first["violations"] == [] and second["violations"] == ["own"]
+    assert first["violations"] == []
+    assert second["violations"] == ["own"]
     assert first["checks"] == [
         {
             "name": "names the order",
@@ -48,7 +49,8 @@ def test_changed_checks_give_other_verdicts_without_new_calls(tmp_path: Path) ->
     folder = desk(tmp_path, [{**TASKS[0], "says": ["is kind"]}], checks=[NAMED])
     folder.run()
     told = folder.write(checks=[LOUD, {"expect": "is kind", "contains": "please"}]).run()
-    assert "the checks have changed" in told.output and "1 reused" in told.output
+    assert "the checks have changed" in told.output
+    assert "1 reused" in told.output
     [record] = folder.records()
     assert record["expected_behaviors"] == ["is loud", "is kind"]
     assert record["observed_behaviors"] == ["is kind"]  # the agent says so, the check does not
@@ -60,7 +62,8 @@ def test_changed_checks_give_other_verdicts_without_new_calls(tmp_path: Path) ->
     assert "have changed" not in told.output
     folder.write(checks=[]).run()
     [record] = folder.records()
-    assert "checks" not in record and record["observed_behaviors"] == ["is kind"]
+    assert "checks" not in record
+    assert record["observed_behaviors"] == ["is kind"]
 
 
 def test_a_changed_function_of_a_check_is_called_anew(tmp_path: Path) -> None:
@@ -85,17 +88,22 @@ def test_checks_given_to_a_run_are_added(tmp_path: Path) -> None:
 def test_mistakes_are_found_before_anything_is_called(tmp_path: Path) -> None:
     folder = desk(tmp_path, checks=[{"expect": "a", "contain": "x"}])
     told = folder.run()
-    assert told.exit_code == 2 and "did you mean contains?" in told.output
+    assert told.exit_code == 2
+    assert "did you mean contains?" in told.output
     told = folder.write(checks=[{"expect": "a", "judge": "polite"}]).run()
-    assert told.exit_code == 2 and "no judge of the suite has the rubric polite" in told.output
+    assert told.exit_code == 2
+    assert "no judge of the suite has the rubric polite" in told.output
     task = {"id": "a", "input": "?", "checks": [{"expect": "a", "pii": ["fax"]}]}
     told = desk(tmp_path, [task]).run()
-    assert told.exit_code == 2 and "task a" in told.output and "fax" in told.output
+    assert told.exit_code == 2
+    assert "task a" in told.output
+    assert "fax" in told.output
     model = {"name": "m", "model": "openai:x", "base_url": "http://127.0.0.1:9/v1"}
     told = suite_folder(
         tmp_path, TASKS, [model], checks=[{"expect": "a", "equals": "{oder}"}]
     ).run()
-    assert told.exit_code == 2 and "names {oder}" in told.output
+    assert told.exit_code == 2
+    assert "names {oder}" in told.output
 
 
 def test_an_agent_cannot_write_its_own_results(tmp_path: Path) -> None:
@@ -111,4 +119,5 @@ def test_what_a_check_found_is_on_the_report(tmp_path: Path) -> None:
     folder = desk(tmp_path, checks=[{"expect": "<b>bold</b>", "contains": "<i>"}])
     folder.run()
     page = (folder.results / "report.html").read_text(encoding="utf-8")
-    assert "&lt;b&gt;bold&lt;/b&gt;: no" in page and "<b>bold" not in page
+    assert "&lt;b&gt;bold&lt;/b&gt;: no" in page
+    assert "<b>bold" not in page

@@ -159,7 +159,8 @@ def test_a_turn_is_the_nth_reply() -> None:
     record = {"answer": "second", "messages": TALK}
     for turn, held in ((1, True), (2, False), (3, None)):
         [found] = results([{"expect": "it", "contains": "first", "turn": turn}], record)
-        assert found["held"] is held and found["turn"] == turn
+        assert found["held"] is held
+        assert found["turn"] == turn
     [found] = results([{"expect": "it", "contains": "why", "on": "cot"}], {"cot": "why not"})
     assert found["held"] is True
 
@@ -238,7 +239,8 @@ def test_a_regular_expression_takes_linear_time() -> None:
 
 def test_details_are_bounded() -> None:
     [found] = results([{"expect": "a", "regex": "x+"}], {"answer": "x" * 5000})
-    assert found["held"] is True and len(found["detail"]) == 200
+    assert found["held"] is True
+    assert len(found["detail"]) == 200
 
 
 @needs_shared_data
@@ -258,7 +260,8 @@ def test_refusals_are_told_as_people_told_them() -> None:
 def test_english_is_told_in_real_texts() -> None:
     texts = pl.read_ndjson(FOLDER / "reasoning/gsm8k_openai_2models.jsonl")["input"]
     told = [language_of(text) for text in texts]
-    assert told.count("en") == 2636 and told.count(None) == 2
+    assert told.count("en") == 2636
+    assert told.count(None) == 2
 
 
 SENTENCES = {
