@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from calipers.runs.suite import Suite
+from calipers.runs.tools import open_tools
 from calipers.support.functions import load_function
 from calipers.systems.cache import Cached, Say
 from calipers.systems.callables import PythonFunction
 from calipers.systems.calls import System
 from calipers.systems.commands import Command
+from calipers.systems.conversations import Conversation
 from calipers.systems.leash import Leash, held
 from calipers.systems.masked import Masked
 from calipers.systems.opening import mask_errors, open_model
@@ -58,7 +60,15 @@ async def open_systems(
             shared.loop = stack.enter_context(OwnLoop())
         mask = mask_for(suite.served)
         with mask_errors(mask):
-            opened = [_opened(each, suite, folder, shared, say) for each in suite.systems]
+            tools = open_tools(folder / suite.tools) if suite.tools else []
+            opened = [
+                Conversation(
+                    _opened(each, suite, folder, shared, say),
+                    tools if each.model else (),
+                    suite.max_turns,
+                )
+                for each in suite.systems
+            ]
         yield [
             _cached(Masked(system, mask), each, suite, folder, say, fresh=fresh)
             for system, each in zip(opened, suite.systems, strict=True)

@@ -17,6 +17,7 @@ from calipers.runs.finish import gate_fields
 from calipers.runs.plan import Plan
 from calipers.runs.prices import price_notices, pricings
 from calipers.runs.suite import Suite, read_suite
+from calipers.runs.tools import definitions
 from calipers.runs.until_decided import UntilDecided, until_decided
 from calipers.scores.calibration import read_all
 from calipers.systems.pricing import Pricing
@@ -52,7 +53,7 @@ def prepared(path: str | Path, checks: Any = None) -> Prepared:
     return Prepared(
         suite=suite,
         base=base,
-        plan=Plan(suite, tasks),
+        plan=Plan(suite, tasks, definitions(base / suite.tools) if suite.tools else ()),
         prices=prices,
         rubrics=rubrics,
         checks=RecordChecks(suite, tasks, base),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Self
+from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -53,7 +53,15 @@ class Tier(StrictModel):
 
     name: Text
     prompt: Text | None = None
+    system: Text | None = Field(default=None, description="Instead of the suite's.")
     settings: Settings = Field(default_factory=dict)
+
+
+class Message(StrictModel):
+    """A message of a conversation, as OpenAI has it; texts may hold {field}."""
+
+    role: Literal["system", "user", "assistant"]
+    content: str | list[dict[str, Any]]
 
 
 class Confidence(StrictModel):
@@ -76,6 +84,15 @@ class Suite(StrictModel):
     name: Text
     data: Text = Field(description="The tasks as records; the path is relative to the suite.")
     prompt: Text | None = Field(default=None, description="With {input}, or any field of a record.")
+    system: Text | None = Field(
+        default=None, description="A message of the system before the prompt, with {field}."
+    )
+    messages: list[Message] = Field(
+        default_factory=list,
+        description="A conversation instead of the prompt; a task's own `messages` replace it.",
+    )
+    tools: Text | None = Field(default=None, description="A file of tools that models may call.")
+    max_turns: int = Field(default=10, ge=1, description="Of a model, for each task.")
     answer: Answer | None = Field(default=None, description="Without it, all of the reply.")
     confidence: Confidence | None = Field(default=None, description="How prob_correct is got.")
     split_thinking: bool = Field(
@@ -105,6 +122,14 @@ class Suite(StrictModel):
         yield from self.systems
         for judge in self.judges:
             yield from judge.models
+
+    @model_validator(mode="after")
+    def _asks_in_one_way(self) -> Self:
+        if self.messages and (self.prompt or any(tier.prompt for tier in self.tiers)):
+            refuse(
+                "either prompt or messages", fix="put the prompt into messages", at=("messages",)
+            )
+        return self
 
     @model_validator(mode="after")
     def _has_names_once(self) -> Self:

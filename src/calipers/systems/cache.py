@@ -53,6 +53,8 @@ class Cached:
     def _path(self, call: Call) -> Path:
         asked = [self._of, call.prompt, call.settings, call.record.get("run")]
         asked += [] if call.system is None else [call.system]
+        if call.messages or call.turns or call.tools:
+            asked += [call.messages, call.turns, call.tools]
         name = sha256(json.dumps(asked, sort_keys=True, default=str).encode()).hexdigest()
         return self._folder / name[:2] / f"{name}.json"
 
@@ -74,6 +76,7 @@ class Cached:
             "fields": {**reply.fields, **time_fields(seconds), "cached": True},
             "reasoning": reply.reasoning,
             "logprobs": [list(pair) for pair in reply.logprobs],
+            "messages": list(reply.messages),
         }
         with whole(path, private=True) as beside:
             beside.write_text(json.dumps(kept), encoding="utf-8")
@@ -89,4 +92,7 @@ def _kept_reply(kept: Any) -> Reply:
     ):
         raise TypeError
     logprobs = tuple((str(token), float(number)) for token, number in kept["logprobs"])
-    return Reply(text=text, fields=fields, reasoning=reasoning, logprobs=logprobs)
+    messages = kept.get("messages", [])
+    return Reply(
+        text=text, fields=fields, reasoning=reasoning, logprobs=logprobs, messages=messages
+    )
