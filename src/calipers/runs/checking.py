@@ -58,7 +58,7 @@ class RecordChecks:
 
     def __call__(self, record: Record) -> Record:
         """Return a record with the lists that its checks fill, and their results."""
-        task = self._tasks[str(record["id"])]
+        task = self._tasks.get(str(record["id"]), {})
         plain = _without_results(record, task)
         checks = self._of_suite + self._of_tasks.get(str(record["id"]), Checks(()))
         if not checks or record.get("error") is not None:
