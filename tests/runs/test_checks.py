@@ -1,16 +1,18 @@
 """Checks in a run: of the suite, of a task, of a judge; and what happens when they change."""
 
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import calipers
-from tests.runs.suites_at_hand import suite_folder
+from tests.runs.suites_at_hand import SuiteFolder, suite_folder
 
 AGENT = """
 def answer(record):
     return {"answer": f"order {record['order_id']}", "observed_behaviors": record.get("says")}
 """
-TASKS = [
+TASKS: list[dict[str, Any]] = [
     {"id": "a", "input": "?", "order_id": 17},
     {"id": "b", "input": "?", "order_id": 18, "checks": [{"forbid": "own", "contains": "18"}]},
 ]
@@ -18,7 +20,7 @@ NAMED = {"expect": "names the order", "contains": "{order_id}"}
 LOUD = {"expect": "is loud", "regex": "!$"}
 
 
-def desk(path: Path, tasks=TASKS, **more):
+def desk(path: Path, tasks: Sequence[Mapping[str, Any]] = TASKS, **more: Any) -> SuiteFolder:
     (path / "agent.py").write_text(AGENT)
     return suite_folder(path, tasks, [{"name": "desk", "python": "agent.py:answer"}], **more)
 

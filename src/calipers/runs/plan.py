@@ -140,7 +140,7 @@ class Plan:
 
     def _check_tasks(self) -> None:
         """Refuse conversations that are none, and fields that a task lacks."""
-        written = [self.suite.system, *(tier and tier.system for tier in self.tiers)]
+        written = [self.suite.system, *(tier.system for tier in self.suite.tiers)]
         written += [system.system for system in self.suite.systems]
         texts = [text for each in self.suite.messages for text in _content_texts(each.content)]
         fields = {

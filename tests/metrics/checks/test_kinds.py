@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -9,6 +10,7 @@ import pytest
 import calipers
 from calipers.metrics.checks.check import replies_in
 from calipers.metrics.checks.checks import read_checks
+from calipers.metrics.checks.kind import Kind
 from calipers.metrics.checks.kinds import KINDS
 from calipers.metrics.checks.kinds.language import language_of
 from calipers.metrics.checks.kinds.pii import SORTS
@@ -30,11 +32,11 @@ TALK = [
 ]
 
 
-def _answer(text, **fields):
+def _answer(text: str | None, **fields: Any) -> dict[str, Any]:
     return {"answer": text, **fields}
 
 
-CASES = [
+CASES: list[tuple[str, Any, dict[str, Any], bool | None]] = [
     ("contains", "17", _answer("order 17"), True),
     ("contains", "{order}", _answer("order 17", order=17), True),
     ("contains", "{order}", _answer("order 17", order="18"), False),
@@ -115,17 +117,21 @@ CASES = [
 ]  # fmt: skip
 
 
-def results(checks, record):
+def results(checks: list[Any], record: dict[str, Any]) -> list[dict[str, Any]]:
     """The results of checks for one record, read as `score` reads it."""
     found = read_checks(checks).seeing(tuple(record))
     wanted = Wanted(tuple(dict.fromkeys((*found.fields, "checks"))))
     batch = checked([(1, "", record)], wanted, "r", scalar_types([record], wanted))
     assert not batch.bad
-    return json.loads(found.apply(batch.frame, Settings(), details=True)["checks"][0])
+    text = found.apply(batch.frame, Settings(), details=True)["checks"][0]
+    told: list[dict[str, Any]] = json.loads(text)
+    return told
 
 
 @pytest.mark.parametrize(("kind", "value", "record", "held"), CASES)
-def test_what_it_holds_for(kind, value, record, held) -> None:
+def test_what_it_holds_for(
+    kind: str, value: Any, record: dict[str, Any], held: bool | None
+) -> None:
     [found] = results([{"expect": "it", kind: value}], record)
     assert (found["name"], found["kind"], found["rule"]) == ("it", kind, "expect")
     assert found["held"] is held, found["detail"]
@@ -137,7 +143,7 @@ def test_every_kind_is_among_the_cases() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=list(KINDS))
-def test_many_records_give_what_each_gives_alone(kind, tmp_path) -> None:
+def test_many_records_give_what_each_gives_alone(kind: type[Kind], tmp_path: Path) -> None:
     cases = [case for case in CASES if case[0] == kind.key]
     for _, value, _, _ in cases:
         records = [{"id": str(at), **case[2]} for at, case in enumerate(CASES)]
@@ -213,7 +219,7 @@ def test_a_function_decides(tmp_path: Path) -> None:
         ("contains x", "is not a check"),
     ],
 )
-def test_mistakes_are_named(check, said) -> None:
+def test_mistakes_are_named(check: Any, said: str) -> None:
     with pytest.raises(UsageError, match=said) as raised:
         read_checks([check])
     assert raised.value.fix
@@ -286,7 +292,7 @@ SENTENCES = {
 
 
 @pytest.mark.parametrize("code", SENTENCES)
-def test_languages_are_told(code) -> None:
+def test_languages_are_told(code: str) -> None:
     assert language_of(SENTENCES[code]) == code
     assert language_of(f"{SENTENCES[code]}\n```\nif the and for of in to\n```") == code
 

@@ -1,6 +1,8 @@
 """What checks make of a record's lists, and of the verdicts that rest on them."""
 
 import json
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,8 +14,8 @@ FORBID = {"forbid": "says no", "contains": "no"}
 QUICK = {"forbid": "answers at once", "max_latency_ms": 1}
 
 
-def measured(records, checks, *metrics, **options):
-    score = calipers.score(records, checks=checks, metrics=metrics or ["pass_rate"], **options)
+def measured(records: Any, checks: list[Any] | None, *metrics: str) -> dict[str, float | None]:
+    score = calipers.score(records, checks=checks, metrics=metrics or ["pass_rate"])
     return {name: each.value for name, each in score.groups[0].metrics.items()}
 
 
@@ -46,7 +48,7 @@ def measured(records, checks, *metrics, **options):
         ({"answer": "no"}, [FORBID, {"forbid": "says no", "length": {"at_most": 0}}], 0),
     ],
 )
-def test_verdicts(record, checks, passed) -> None:
+def test_verdicts(record: dict[str, Any], checks: list[Any], passed: float | None) -> None:
     assert measured([{"id": "1", **record}], checks)["pass_rate"] == passed
 
 
@@ -67,8 +69,13 @@ def test_an_earlier_result_of_the_same_name_is_replaced() -> None:
     assert measured([record], [EXPECT, FORBID])["pass_rate"] == 1
 
 
-def test_an_undecided_result_in_a_record_counts_without_its_check(tmp_path) -> None:
-    result = {"name": "is slow", "kind": "max_latency_ms", "rule": "forbid", "held": None}
+def test_an_undecided_result_in_a_record_counts_without_its_check(tmp_path: Path) -> None:
+    result: dict[str, Any] = {
+        "name": "is slow",
+        "kind": "max_latency_ms",
+        "rule": "forbid",
+        "held": None,
+    }
     record = {"id": "1", "expected_behaviors": [], "violations": [], "checks": [result]}
     path = tmp_path / "records.jsonl"
     path.write_text(json.dumps(record) + "\n")
@@ -80,7 +87,10 @@ def test_an_undecided_result_in_a_record_counts_without_its_check(tmp_path) -> N
 
 def test_an_undecided_check_leaves_the_gate_incomplete() -> None:
     policy = {"thresholds": {"blocking": {"pass_rate": "≥ 50%"}}, "checks": [EXPECT, QUICK]}
-    records = [{"id": "1", "answer": "yes"}, {"id": "2", "answer": "yes", "latency_ms": 5}]
+    records: list[dict[str, Any]] = [
+        {"id": "1", "answer": "yes"},
+        {"id": "2", "answer": "yes", "latency_ms": 5},
+    ]
     decided = gate(records, policy=policy)
     assert decided.incomplete
     assert decided.exit_code == 3

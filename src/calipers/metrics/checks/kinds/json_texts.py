@@ -121,10 +121,10 @@ class JsonSchema(Kind):
         except ValueError as error:
             return f"not JSON: {error}"
         try:
-            error = next(_validator(self.written).iter_errors(value), None)
+            found = next(_validator(self.written).iter_errors(value), None)
         except RecursionError:
             return "nested too deep"
-        return None if error is None else f"{error.json_path}: {shown(error.message)}"
+        return None if found is None else f"{found.json_path}: {shown(found.message)}"
 
 
 def _keywords(schema: Any) -> Iterator[tuple[str, Any]]:
@@ -159,7 +159,7 @@ def _validator(written: str) -> Any:
     from jsonschema import validators  # noqa: PLC0415 (an extra)
     from referencing.jsonschema import EMPTY_REGISTRY  # noqa: PLC0415 (comes with jsonschema)
 
-    schema: ClassVar[Schema] = json.loads(written)
+    schema = json.loads(written)
     kind = validators.validator_for(schema, default=validators.Draft202012Validator)
     linear = validators.extend(kind, {"pattern": _pattern})
     return linear(schema, registry=EMPTY_REGISTRY)
@@ -262,9 +262,8 @@ def _is_same(value: Any, wanted: Any, *, from_field: bool) -> bool:
     """Compare as JSON does: true is not 1; what comes from a field may be written as a text."""
     if from_field and not isinstance(value, str):
         return json.dumps(value) == wanted
-    return (type(value) is type(wanted) and value == wanted) or (
-        {type(value), type(wanted)} == {int, float} and value == wanted
-    )
+    numbers = {type(value), type(wanted)} <= {int, float}
+    return (type(value) is type(wanted) or numbers) and bool(value == wanted)
 
 
 def _steps(path: str) -> tuple[Any, ...] | None:
