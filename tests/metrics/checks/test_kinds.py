@@ -130,7 +130,7 @@ def results(checks: list[Any], record: dict[str, Any]) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize(("kind", "value", "record", "held"), CASES)
 def test_what_it_holds_for(
-    kind: str, value: Any, record: dict[str, Any], held: bool | None
+    kind: str, value: Any, record: dict[str, Any], *, held: bool | None
 ) -> None:
     [found] = results([{"expect": "it", kind: value}], record)
     assert (found["name"], found["kind"], found["rule"]) == ("it", kind, "expect")

@@ -8,6 +8,7 @@ import pytest
 
 import calipers
 from calipers.gates.api import gate
+from tests.engines_at_hand import needs_spark
 
 EXPECT = {"expect": "says yes", "contains": "yes"}
 FORBID = {"forbid": "says no", "contains": "no"}
@@ -123,3 +124,22 @@ def test_more_checks_than_fit_into_a_number() -> None:
     checks = [{"expect": f"has {n}", "contains": str(n)} for n in range(45)]
     found = measured([{"id": "1", "answer": " ".join(map(str, range(45)))}], checks)
     assert found["pass_rate"] == 1
+
+
+@needs_spark
+def test_spark_gives_the_same(tmp_path: Path) -> None:
+    records = [
+        {"id": str(n), "answer": ["yes", "no", None][n % 3], "n": n % 2, "latency_ms": n}
+        for n in range(30)
+    ]
+    path = tmp_path / "records.jsonl"
+    path.write_text("".join(json.dumps(each) + "\n" for each in records))
+    checks = [EXPECT, FORBID, QUICK, {"expect": "own", "regex": "{n}|e"}]
+    names = ("pass_rate", "behavior_coverage", "behavior_coverage_pooled")
+    here, there = (
+        calipers.score(str(path), checks=checks, metrics=names, engine=engine).groups[0].metrics
+        for engine in ("polars", "spark")
+    )
+    assert {name: (each.value, each.n, each.missing) for name, each in here.items()} == {
+        name: (each.value, each.n, each.missing) for name, each in there.items()
+    }
