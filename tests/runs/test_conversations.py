@@ -128,7 +128,10 @@ def test_messages_of_the_suite_and_of_a_task(tmp_path: Path, server: Server) -> 
         {"role": "assistant", "content": "1"},
         {"role": "user", "content": "two"},
     ]
-    tasks = [{"id": "a", "input": "hi"}, {"id": "b", "input": "-", "messages": own}]
+    tasks: list[dict[str, Any]] = [
+        {"id": "a", "input": "hi"},
+        {"id": "b", "input": "-", "messages": own},
+    ]
     messages = [{"role": "system", "content": "s"}, {"role": "user", "content": "say {input}"}]
     suite = folder(tmp_path, server, tasks, messages=messages)
     suite.run("--no-report")

@@ -134,7 +134,7 @@ def test_spark_gives_the_same(tmp_path: Path) -> None:
     ]
     path = tmp_path / "records.jsonl"
     path.write_text("".join(json.dumps(each) + "\n" for each in records))
-    checks = [EXPECT, FORBID, QUICK, {"expect": "own", "regex": "{n}|e"}]
+    checks: list[dict[str, Any]] = [EXPECT, FORBID, QUICK, {"expect": "own", "regex": "{n}|e"}]
     names = ("pass_rate", "behavior_coverage", "behavior_coverage_pooled")
     here, there = (
         calipers.score(str(path), checks=checks, metrics=names, engine=engine).groups[0].metrics

@@ -261,7 +261,7 @@ class JsonPath(Kind):
 def _is_same(value: Any, wanted: Any, *, from_field: bool) -> bool:
     """Compare as JSON does: true is not 1; what comes from a field may be written as a text."""
     if from_field and not isinstance(value, str):
-        return json.dumps(value) == wanted
+        return bool(json.dumps(value) == wanted)
     numbers = {type(value), type(wanted)} <= {int, float}
     return (type(value) is type(wanted) or numbers) and bool(value == wanted)
 
