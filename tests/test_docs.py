@@ -8,8 +8,11 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 from calipers.metrics import metrics_of
+from calipers.metrics.checks.checks import read_checks
+from calipers.metrics.checks.page import kinds_table
 from calipers.records.fields import FIELDS
 from calipers.reports.catalogue import catalogue_markdown
 from tests.commands import run
@@ -56,3 +59,13 @@ def test_the_table_in_the_readme_is_what_the_example_gives(tmp_path: Path) -> No
         [line.rstrip() for line in text.splitlines() if line.strip()] for text in (given, table)
     ]
     assert lines[0] == lines[1]
+
+
+def test_the_page_of_checks_lists_every_kind() -> None:
+    page = (ROOT / "docs/checks.md").read_text(encoding="utf-8")
+    table = page.partition("<!-- kinds -->\n")[2].partition("<!-- end -->")[0]
+    assert table == kinds_table()
+    for line in table.splitlines()[2:]:
+        key, example = line.split("|")[1].strip(" `"), line.split("|")[-2].strip(" `")
+        if key != "python":  # names a file
+            read_checks([{"expect": "it", **yaml.safe_load(example)}])

@@ -182,6 +182,23 @@ def test_two_runs_side_by_side(results: Path, serving: Serving) -> None:
     assert "no records" in alone.text
 
 
+def test_a_record_shows_what_its_checks_found(tmp_path: Path, serving: Serving) -> None:
+    held = (True, False, None)
+    results = [
+        {"name": f"<b>{each}</b>", "kind": "pii", "rule": "forbid", "held": each, "detail": "<i>x"}
+        for each in held
+    ]
+    write_lines(tmp_path / "c.jsonl", [{"id": "a", "answer": "?", "checks": results}])
+    site = serving(tmp_path)
+    page = site.get(f"/runs/{site.ids()['c.jsonl']}/samples/0").text
+    assert "<h2>Checks</h2>" in page
+    assert "&lt;b&gt;True&lt;/b&gt;" in page
+    assert "&lt;i&gt;x" in page
+    assert "<i>x" not in page
+    for told in ('tag fail">yes', 'tag pass">no', 'tag warn">unknown'):
+        assert told in page
+
+
 def test_judges(tmp_path: Path, serving: Serving) -> None:
     judged = [
         {

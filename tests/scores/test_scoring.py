@@ -102,6 +102,7 @@ def test_the_json_is_the_contracts(tmp_path: Path) -> None:
         "missing": "zero",
         "errors": "exclude",
         "success_threshold": 0.8,
+        "checks": None,
         "threshold_from": None,
         "confidence": 0.95,
         "cluster": None,

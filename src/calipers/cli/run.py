@@ -48,6 +48,12 @@ if TYPE_CHECKING:
     show_default=True,
     help="With --until-decided: random seed for the order of the tasks.",
 )
+@click.option(
+    "--checks",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Add the checks in FILE, YAML or JSON, to those of the suite.",
+)
 @click.option("--no-report", is_flag=True, help="Write no report.html into the folder.")
 def run(
     suite: Path,
@@ -58,6 +64,7 @@ def run(
     until_decided: bool,
     seed: int,
     no_report: bool,
+    checks: Path | None,
 ) -> None:
     """Call the systems of SUITE on its tasks, keep every reply, score them and decide.
 
@@ -71,7 +78,7 @@ def run(
     from calipers.reports.run import watched  # noqa: PLC0415
     from calipers.runs.api import run as run_suite  # noqa: PLC0415 (loads Polars)
 
-    again = _again(suite, output, seed if until_decided else None)
+    again = _again(suite, output, checks, seed if until_decided else None)
     try:
         result = run_suite(
             suite,
@@ -81,13 +88,14 @@ def run(
             seed=seed,
             report=not no_report,
             watch=watched,
+            checks=checks,
         )
     except KeyboardInterrupt:  # not among the calls: while reading, or scoring
         click.echo(f"stopped: what is done is kept\n  Continue with: {again}", err=True)
         sys.exit(EXIT_INCOMPLETE)
     say_notices(result.notices)
     _show(result)
-    _say_how_to_go_on(result, again, _again(suite, output))
+    _say_how_to_go_on(result, again, _again(suite, output, checks))
     if result.score is not None:
         _say_what_next(result.folder, _first_known(result.score))
     sys.exit(result.exit_code)
@@ -167,8 +175,11 @@ def _say_what_next(folder: Path, metric: str | None) -> None:
             click.echo(f"  {what}: {shlex.join(['calipers', name, *arguments])}", err=True)
 
 
-def _again(suite: Path, output: Path | None, order_seed: int | None = None) -> str:
+def _again(
+    suite: Path, output: Path | None, checks: Path | None, order_seed: int | None = None
+) -> str:
     to = ["-o", str(output)] if output else []
+    to += ["--checks", str(checks)] if checks else []
     until = [] if order_seed is None else ["--until-decided"]
     until += ["--seed", str(order_seed)] if order_seed else []
     return shlex.join(["calipers", "run", str(suite), *to, *until])

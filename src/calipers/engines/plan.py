@@ -95,7 +95,8 @@ class Plan:
         read = (name for feature in self.features for name in feature.fields())
         named = (*_IDENTITY_FIELDS, "error", "finish_reason", *self.keys, *self.kept)
         named = (*named, *self.whole)
-        return tuple(dict.fromkeys((*named, *read)))
+        checked = self.settings.checks.fields if self.settings.checks else ()
+        return tuple(dict.fromkeys((*named, *read, *checked)))
 
     @cached_property
     def numbers(self) -> frozenset[str]:
@@ -238,6 +239,9 @@ class Plan:
 
     def measured(self, records: pl.DataFrame) -> pl.LazyFrame:
         """The records with every feature beside them; `schema` names the compact columns."""
+        if self.settings.checks:
+            details = "checks" in self.kept
+            records = self.settings.checks.apply(records, self.settings, details=details)
         cut_off = pl.col("finish_reason").str.to_lowercase().is_in(TRUNCATED_REASONS)
         if records["finish_reason"].null_count() == records.height:
             cut_off = pl.lit(value=False)

@@ -18,6 +18,8 @@ from calipers.gates.demands import Ahead, Demand
 from calipers.gates.policy_fields import Description, WeightTable
 from calipers.gates.rule_check import Given
 from calipers.gates.rules.kind import RuleKind
+from calipers.metrics.checks.checks import Checks
+from calipers.metrics.checks.written import WrittenChecks, relative_to
 from calipers.metrics.in_files import OwnMetric, declare_metrics
 from calipers.scores.choices import locate
 from calipers.scores.settings_block import MetricSettings
@@ -84,6 +86,9 @@ class Policy(StrictModel):
     own_metrics: list[OwnMetric] = Field(
         default_factory=list, alias="metrics", description="Metrics of one's own, by name."
     )
+    checks: WrittenChecks = Field(
+        default_factory=tuple, description="Applied to the records before they are measured."
+    )
     latency_budget_ms: float | None = Field(
         default=None, gt=0, allow_inf_nan=False, description="Of normalized_latency; else 5,000 ms."
     )
@@ -129,6 +134,8 @@ class Policy(StrictModel):
             found["case_weights"] = weights
         if self.latency_budget_ms is not None:
             found["latency_budget_ms"] = self.latency_budget_ms
+        if self.checks:
+            found["checks"] = Checks(tuple(self.checks))
         return found
 
     @property
@@ -180,7 +187,8 @@ def read_policy(policy: str | Path | Mapping[str, Any] | Policy) -> Policy:
             fix=EXAMPLE,
         )
     folder = Path(policy).parent
-    found = _policy_in(read_config(policy, example=EXAMPLE), folder)
+    with relative_to(folder):
+        found = _policy_in(read_config(policy, example=EXAMPLE), folder)
     files = [str(folder / each) for each in found.judges.calibrations]
     judges = found.judges.model_copy(update={"calibrations": files})
     settings = locate(found.metric_settings, folder)

@@ -56,6 +56,8 @@ def _declared() -> dict[str, Metric]:
 def _modules() -> Iterator[str]:
     """Name the modules that may declare metrics: those that stand directly in a family's folder."""
     for family in iter_modules(families.__path__, prefix=f"{families.__name__}."):
+        if family.name == f"{families.__name__}.checks":  # declares none, and loads pydantic
+            continue
         folder = import_module(family.name).__path__ if family.ispkg else ()
         for module in iter_modules(folder, prefix=f"{family.name}."):
             if not module.ispkg:

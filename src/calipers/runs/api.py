@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -33,6 +33,7 @@ def run(
     seed: int = 0,
     report: bool = True,
     watch: Watch | None = None,
+    checks: str | Path | Sequence[Mapping[str, Any]] | None = None,
     **settings: Any,
 ) -> RunResult:
     """Call the systems of a suite file, or a function, on tasks, score the replies and decide.
@@ -52,6 +53,7 @@ def run(
         seed: Draws the order of the tasks, with `until_decided`.
         report: Write report.html beside the numbers.
         watch: Is given the counts of the calls while these are made.
+        checks: A file or a list of checks, added to those of the suite.
         settings: With a function: other keys of a suite file, such as `runs=3`, `concurrency`,
             `timeout_seconds`, `answer`, `judges` or `metric_settings`.
 
@@ -74,12 +76,12 @@ def run(
     from calipers.runs.running import run_suite  # noqa: PLC0415
 
     if callable(suite):
-        ready = prepare_function(suite, tasks, policy, **settings)
+        ready = prepare_function(suite, tasks, policy, checks, **settings)
         report = report and output is not None
         output = new_folder() if output is None else output
     else:
         _refuse_for_files(suite, tasks=tasks, policy=policy, **settings)
-        ready = prepared(suite)
+        ready = prepared(suite, checks)
     return run_suite(
         ready,
         None if output is None else Path(output),

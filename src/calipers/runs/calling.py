@@ -10,6 +10,7 @@ from time import monotonic, perf_counter
 from typing import Any
 
 from calipers.records.judgment_shape import judging_cost
+from calipers.runs.checking import RecordChecks
 from calipers.runs.plan import Place, Plan
 from calipers.runs.records import Reading
 from calipers.runs.schedule import Course
@@ -55,7 +56,9 @@ class Calling:
         mask: Mask,
         judged: Judged,
         unjudged: Unjudged | None,  # where answers wait for their judges; None without any
+        check: RecordChecks,
     ) -> None:
+        self._check = check
         suite = plan.suite
         self._plan = plan
         self._suite = suite
@@ -131,14 +134,18 @@ class Calling:
                         lane.failed(fault)
                         return
                 if fault is None:
-                    record = self._record(system, place, tried)
+                    record = await self._checked(self._record(system, place, tried))
                     if self._unjudged is not None:
                         self._unjudged.append(_line(record))
-                        record = await self._judged(record)
+                        record = await self._checked(await self._judged(record))
                     self._write(system, number, call, reserved, tried, record, took)
                     return
             await asyncio.sleep(lane.backoff(attempt, fault))
             attempt += 1
+
+    async def _checked(self, record: dict[str, Any]) -> dict[str, Any]:
+        """Return the record with what its checks find; a function of the user's may take time."""
+        return await asyncio.to_thread(self._check, record) if self._check else record
 
     def _is_last(self, attempt: int, fault: Fault) -> bool:
         too_long = fault.retry_after is not None and fault.retry_after > LONGEST_WAIT

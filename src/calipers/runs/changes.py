@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from calipers.runs.code_under_test import hash_file
-from calipers.runs.manifest import IMPORTED, ORDER_SEED
+from calipers.runs.manifest import CHECKS, IMPORTED, ORDER_SEED
 
 MAY_CHANGE = ("budget_usd", "budget_calls", "concurrency", "retries", "timeout_seconds")
 _DECIDES_NOTHING = ("description", "metrics")  # of the suite: the answers stay what they are
 _MEASURES = "metric_settings"
+_DONE_ANEW = ("checks",)  # with the answers that are there
 _SHOWN = 60
 
 
@@ -34,6 +35,7 @@ def list_changes(before: Mapping[str, Any], now: Mapping[str, Any], base: Path) 
         *_of_rubrics(before.get("rubrics", {}), now.get("rubrics", {})),
         *_of_prices(before.get("prices", {}), now.get("prices", {})),
         *_of_servers(before.get("servers"), now.get("servers", {})),
+        *(checks_notice(before, now) if ORDER_SEED in before else ()),
     ]
 
 
@@ -96,11 +98,17 @@ def policy_notice(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator
         yield f"{_MEASURES} has changed: the answers that are there are measured anew"
 
 
+def checks_notice(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
+    """Yield that the checks are others than before."""
+    if before.get(CHECKS) != now.get(CHECKS):
+        yield "the checks have changed: the answers that are there are checked anew"
+
+
 def _differences(before: Any, now: Any, place: str = "") -> Iterator[str]:
     """Yield `systems.mini.settings.temperature was 0, is 1`: each difference by its path."""
     if isinstance(before, dict) and isinstance(now, dict):
         for key in dict.fromkeys((*before, *now)):
-            if place or key not in (*MAY_CHANGE, *_DECIDES_NOTHING):
+            if place or key not in (*MAY_CHANGE, *_DECIDES_NOTHING, *_DONE_ANEW):
                 at = f"{place}.{key}" if place else key
                 yield from _differences(before.get(key), now.get(key), at)
     elif isinstance(before, list) and isinstance(now, list) and _named(before) and _named(now):

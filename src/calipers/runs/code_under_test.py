@@ -18,10 +18,11 @@ from importlib.machinery import SOURCE_SUFFIXES
 from pathlib import Path
 
 from calipers.runs.suite import Suite
+from calipers.runs.tools import tool_files
 from calipers.support.errors import UsageError
-from calipers.systems.local_imports import LocalImports
+from calipers.support.local_imports import LocalImports
+from calipers.support.reloading import imported_since
 from calipers.systems.registered import SYSTEMS
-from calipers.systems.reloading import imported_since
 from calipers.systems.spec import System
 
 _MODULE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
@@ -41,6 +42,11 @@ def hash_code(suite: Suite, folder: Path) -> dict[str, str]:
     found: set[Path] = set()
     for system in suite.systems:
         found.update(_files_of(system, folder.resolve()))
+    if suite.tools is not None:
+        tools = (folder / suite.tools).resolve()
+        found.add(tools)
+        for file in tool_files(tools):
+            found.update(_with_imports(file, folder.resolve()))
     return _hashed(found, folder)
 
 

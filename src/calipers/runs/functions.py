@@ -25,7 +25,7 @@ def new_folder() -> Path:
 
 
 def prepare_function(
-    function: Callable[[Any], Any], tasks: Any, policy: Any, **settings: Any
+    function: Callable[[Any], Any], tasks: Any, policy: Any, checks: Any = None, **settings: Any
 ) -> Prepared:
     """Return a function as a suite that has been checked.
 
@@ -33,6 +33,7 @@ def prepare_function(
         function: What is called with each task, or with its `input` where it takes a text.
         tasks: A file, or a list of records or of inputs.
         policy: A policy file, the same as a mapping, or None.
+        checks: A file or a list of checks, or None.
         settings: Keys of a suite: name, runs, prompt, answer, judges, metric_settings, …
 
     Raises:
@@ -51,7 +52,7 @@ def prepare_function(
         **({} if policy is None else {"policy": _policy_file(policy, base)}),
     }
     suite = Suite.of(ConfigFile(f"run({name})", found), example=EXAMPLE)
-    return prepare(suite, base, functions={name: function})
+    return prepare(suite, base, functions={name: function}, checks=checks)
 
 
 def _source_of(function: Callable[[Any], Any]) -> str:

@@ -20,6 +20,7 @@ from calipers.systems.servers import hash_servers
 
 SCHEMA = "calipers.run/1"
 ANSWERS = "answers"  # how many answers of the last run are new, how many were there before
+CHECKS = "checks"  # a hash of the checks that the records were held against
 FRESH = "fresh"  # begun with --fresh: no reply comes from a cache
 IMPORTED = "imported"  # local modules that the systems were seen to import, beside `files`
 ORDER_SEED = "order_seed"  # that draws the tasks, of a run until the gate is decided
@@ -33,8 +34,12 @@ def new_manifest(
     tasks: Tasks,
     prices: Sequence[Pricing | None],
     rubrics: Sequence[Rubric],
+    checks: str | None = None,
 ) -> dict[str, Any]:
-    """Return the manifest of a run that begins now, masked; `base` is the suite's folder."""
+    """Return the manifest of a run that begins now, masked.
+
+    `base` is the suite's folder, `checks` a hash of its checks.
+    """
     known = zip(suite.systems, prices, strict=True)
     judges = zip(suite.judges, rubrics, strict=True)
     models = [model for judge in suite.judges for model in judge.models]
@@ -48,6 +53,7 @@ def new_manifest(
         "seed": {system.name: system.settings.get("seed") for system in suite.systems},
         "prices": {system.name: each.to_dict() for system, each in known if each is not None},
         "servers": hash_servers((*suite.systems, *models)),
+        **({CHECKS: checks} if checks else {}),
         **({"rubrics": {judge.name: each.hash for judge, each in judges}} if rubrics else {}),
     }
     return mask_for(suite.served).values(found)  # type: ignore[no-any-return]

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from calipers.metrics.checks.checks import Checks
 from calipers.metrics.declare.settings import metric_options
 from calipers.runs.suite import Suite
 from calipers.scores.choices import (
@@ -52,7 +53,13 @@ def _layers(suite: Suite, base: Path) -> dict[str, Layer]:
 
 def _relative(values: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     known = metric_options()
-    return {
-        name: os.path.relpath(value, folder) if is_path(known[name], value, Path()) else value
-        for name, value in values.items()
-    }
+    found: dict[str, Any] = {}
+    for name, value in values.items():
+        if isinstance(value, Checks):
+            if value.is_portable:  # what rests on files of one's own is applied where it is named
+                found[name] = value.to_list()
+        elif is_path(known[name], value, Path()):
+            found[name] = os.path.relpath(value, folder)
+        else:
+            found[name] = value
+    return found

@@ -9,15 +9,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from calipers.runs.suite import Suite
+from calipers.runs.tools import open_tools
 from calipers.support.cache import Say
+from calipers.support.functions import Function, load_function
 from calipers.systems.cache import Cached
-from calipers.systems.callables import Function, PythonFunction, load_function
+from calipers.systems.callables import PythonFunction
 from calipers.systems.calls import System
 from calipers.systems.commands import Command
+from calipers.systems.conversations import Conversation
 from calipers.systems.leash import Leash, held
 from calipers.systems.masked import Masked
 from calipers.systems.opening import mask_errors, open_model
 from calipers.systems.own_loop import OwnLoop
+from calipers.systems.registered import SYSTEMS
 from calipers.systems.secrets import key_of, mask_for
 from calipers.systems.servers import hash_servers
 from calipers.systems.spec import System as SuiteSystem
@@ -64,8 +68,14 @@ async def open_systems(
             shared.loop = stack.enter_context(OwnLoop())
         mask = mask_for(suite.served)
         with mask_errors(mask):
+            tools = open_tools(folder / suite.tools) if suite.tools else []
             opened = [
-                _opened(each, suite, folder, shared, say, functions or {}) for each in suite.systems
+                Conversation(
+                    _opened(each, suite, folder, shared, say, functions or {}),
+                    tools if each.model else (),
+                    suite.max_turns,
+                )
+                for each in suite.systems
             ]
         yield [
             _cached(Masked(system, mask), each, suite, folder, say, fresh=fresh)
@@ -85,6 +95,11 @@ def _cached(
     return Cached(system, folder / suite.cache, asked, say, reads=not fresh)
 
 
+def _function(reference: str, folder: Path) -> Function:
+    """Return the function that FILE.py:FUNCTION names, or that a plug-in registered by name."""
+    return load_function(reference, folder) if ":" in reference else SYSTEMS.get(reference).function
+
+
 def _opened(
     system: SuiteSystem,
     suite: Suite,
@@ -95,7 +110,7 @@ def _opened(
 ) -> System:
     if system.python is not None:
         assert shared.loop is not None
-        function = functions.get(system.name) or load_function(system.python, folder)
+        function = functions.get(system.name) or _function(system.python, folder)
         return PythonFunction(function, shared.loop, say)
     if system.command is not None:
         assert shared.leash is not None

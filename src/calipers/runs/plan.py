@@ -6,8 +6,6 @@ passes over the tasks. The number stands for the call wherever one is kept in mi
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,11 +13,12 @@ from typing import Any
 from calipers.records.tasks import Task, Tasks
 from calipers.runs.suite import Suite, Tier
 from calipers.support.errors import UsageError, nearest
+from calipers.support.templates import Template, escape_braces
 from calipers.systems.answers import ASK
 from calipers.systems.calls import Call
 
 _DEFAULT_PROMPT = "{input}"
-_FIELD = re.compile(r"\{\{|\}\}|\{([A-Za-z_][\w.-]*)\}")
+_ROLES = ("system", "user", "assistant", "tool")
 
 Key = tuple[str, str, str | None, int]
 """id, model, tier and run: what tells one record from another."""
@@ -37,16 +36,18 @@ class Place:
 class Plan:
     """All calls of a suite."""
 
-    def __init__(self, suite: Suite, tasks: Tasks) -> None:
+    def __init__(self, suite: Suite, tasks: Tasks, tools: Sequence[Mapping[str, Any]] = ()) -> None:
+        self._tools = tools
         self.suite = suite
         self.tasks = tasks
         self.tiers: Sequence[Tier | None] = suite.tiers or [None]
         self._tier_at = {tier and tier.name: at for at, tier in enumerate(self.tiers)}
         self._task_at = {str(task["id"]): at for at, task in enumerate(tasks.tasks)}
-        self._prompts = [Prompt(self._prompt_of(tier)) for tier in self.tiers]
+        self._prompts = [Template(self._prompt_of(tier)) for tier in self.tiers]
         self.per_system = len(tasks) * len(self.tiers) * suite.runs
         given = suite.prompt is not None or any(tier.prompt for tier in suite.tiers)
         self._shows_prompt = given or any(system.model for system in suite.systems)
+        self._check_tasks()
         self._check_prompts()
 
     @property
@@ -99,16 +100,60 @@ class Plan:
 
     def call(self, system: int, place: Place) -> Call:
         """What the system is given; functions and commands find the prompt in the record."""
-        prompt = self.prompt(place)
-        record = {**self.tasks.tasks[place.task], **self.identity(system, place)}
+        task = self.tasks.tasks[place.task]
+        record = {**task, **self.identity(system, place)}
+        messages, turns = self._said(task)
+        prompt = "\n".join((*_texts(messages), *turns)) or self.prompt(place)
         if prompt and self._shows_prompt:
             record.setdefault("prompt", prompt)
-        return Call(record=record, prompt=prompt, settings=self.settings(system, place))
+        return Call(
+            record=record,
+            prompt=prompt,
+            system=self._system(system, place),
+            settings=self.settings(system, place),
+            messages=messages,
+            turns=turns,
+            tools=self._tools if self.suite.systems[system].model else (),
+        )
+
+    def _said(self, task: Task) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
+        """Return a task's conversation, which replaces the suite's, and the user's turns."""
+        given = task.get("messages")
+        turns = tuple(map(str, task.get("turns") or ()))
+        if given:
+            return [dict(each) for each in given], turns
+        return [
+            {"role": each.role, "content": _filled(each.content, task)}
+            for each in self.suite.messages
+        ], turns
+
+    def _system(self, system: int, place: Place) -> str | None:
+        """Return the message of the system: its own, else the tier's, else the suite's."""
+        tier = self.tiers[place.tier]
+        written = self.suite.systems[system].system or (tier and tier.system) or self.suite.system
+        return Template(written).filled(self.tasks.tasks[place.task]) if written else None
 
     def _prompt_of(self, tier: Tier | None) -> str:
         prompt = (tier and tier.prompt) or self.suite.prompt or _DEFAULT_PROMPT
         asks = self.suite.confidence is not None and self.suite.confidence.ask
-        return f"{prompt}\n{_escaped(ASK)}" if asks else prompt
+        return f"{prompt}\n{escape_braces(ASK)}" if asks else prompt
+
+    def _check_tasks(self) -> None:
+        """Refuse conversations that are none, and fields that a task lacks."""
+        written = [self.suite.system, *(tier.system for tier in self.suite.tiers)]
+        written += [system.system for system in self.suite.systems]
+        texts = [text for each in self.suite.messages for text in _content_texts(each.content)]
+        fields = {
+            name for text in (*filter(None, written), *texts) for name in Template(text).fields
+        }
+        for task in self.tasks.tasks:
+            for name in sorted(fields):
+                if task.get(name) is None:
+                    raise UsageError(
+                        f"a message names {{{name}}}, and the task {task['id']} has none",
+                        fix=f"{nearest(name, task)} ({{{{{name}}}}} stands for itself)",
+                    )
+            _check_talk(task)
 
     def _check_prompts(self) -> None:
         """Refuse a prompt with a field that a task lacks, before anything is paid for.
@@ -121,11 +166,12 @@ class Plan:
             if not (
                 has_functions and all(task.get("input") is not None for task in self.tasks.tasks)
             ):
-                self._prompts = [Prompt("") for _ in self.tiers]
+                self._prompts = [Template("") for _ in self.tiers]
             return
         for prompt in self._prompts:
             for task in self.tasks.tasks:
-                for name in prompt.fields:
+                is_talk = task.get("turns") or task.get("messages") or self.suite.messages
+                for name in () if is_talk else prompt.fields:
                     if task.get(name) is None:
                         raise UsageError(
                             f"the prompt names {{{name}}}, and the task {task['id']} has none",
@@ -133,30 +179,39 @@ class Plan:
                         )
 
 
-class Prompt:
-    """A text with fields of the record in braces; other braces stand for themselves.
-
-    >>> Prompt('{question} as JSON: {"answer": …}').filled({"question": "2 + 2"})
-    '2 + 2 as JSON: {"answer": …}'
-    """
-
-    def __init__(self, template: str) -> None:
-        self._template = template
-        self.fields = tuple(
-            dict.fromkeys(match[1] for match in _FIELD.finditer(template) if match[1])
+def _check_talk(task: Task) -> None:
+    turns, messages = task.get("turns"), task.get("messages")
+    if turns is not None and not (
+        isinstance(turns, list) and turns and all(isinstance(e, str) and e for e in turns)
+    ):
+        raise UsageError(
+            f"the task {task['id']}: turns is not a list of texts", fix='turns: ["first", "then"]'
+        )
+    if messages is not None and not (
+        isinstance(messages, list)
+        and all(isinstance(e, Mapping) and e.get("role") in _ROLES for e in messages)
+    ):
+        raise UsageError(
+            f"the task {task['id']}: messages is not a conversation",
+            fix='messages: [{"role": "user", "content": "…"}]',
         )
 
-    def filled(self, task: Task) -> str:
-        """The text for one task."""
-        return _FIELD.sub(lambda match: _value(task, match), self._template)
+
+def _filled(content: str | list[dict[str, Any]], task: Task) -> Any:
+    """Return a message's content with its fields, those of its text parts included."""
+    if isinstance(content, str):
+        return Template(content).filled(task)
+    return [
+        {**part, "text": Template(part["text"]).filled(task)} if "text" in part else part
+        for part in content
+    ]
 
 
-def _value(task: Mapping[str, Any], match: re.Match[str]) -> str:
-    if match[1] is None:
-        return match[0][0]
-    value = task[match[1]]
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+def _content_texts(content: Any) -> list[str]:
+    parts = content if isinstance(content, list) else [{"text": content}]
+    texts = [part.get("text") for part in parts if isinstance(part, Mapping)]
+    return [text for text in texts if isinstance(text, str)]
 
 
-def _escaped(text: str) -> str:
-    return text.replace("{", "{{").replace("}", "}}")
+def _texts(messages: Sequence[Mapping[str, Any]]) -> list[str]:
+    return [text for each in messages for text in _content_texts(each.get("content"))]

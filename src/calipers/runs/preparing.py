@@ -5,19 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from calipers.gates.policy import read_policy
 from calipers.judges.panels import rubrics_of
 from calipers.judges.rubrics import Rubric
+from calipers.metrics.checks.checks import Checks, read_checks
 from calipers.records.tasks import read_tasks
+from calipers.runs.checking import RecordChecks
 from calipers.runs.finish import gate_fields
 from calipers.runs.metric_settings import suite_options
 from calipers.runs.plan import Plan
 from calipers.runs.prices import price_notices, pricings
 from calipers.runs.suite import Suite, read_suite
+from calipers.runs.tools import definitions
 from calipers.runs.until_decided import UntilDecided, until_decided
 from calipers.scores.calibration import read_all
-from calipers.systems.callables import Function
+from calipers.support.functions import Function
 from calipers.systems.pricing import Pricing
 
 
@@ -30,20 +34,36 @@ class Prepared:
     plan: Plan
     prices: Sequence[Pricing | None]
     rubrics: Sequence[Rubric]  # of the judges
+    checks: RecordChecks
     notices: tuple[str, ...]
     functions: Mapping[str, Function] = field(default_factory=dict)  # systems that are at hand
 
 
-def prepared(path: str | Path) -> Prepared:
-    """Read a suite, its data and its policy; every mistake in them is found here."""
-    return prepare(read_suite(path), Path(path).parent)
+def prepared(path: str | Path, checks: Any = None) -> Prepared:
+    """Read a suite, its data and its policy; every mistake in them is found here.
+
+    `checks`, a file or a list, are added to those of the suite.
+    """
+    return prepare(read_suite(path), Path(path).parent, checks=checks)
 
 
-def prepare(suite: Suite, base: Path, functions: Mapping[str, Function] | None = None) -> Prepared:
+def prepare(
+    suite: Suite,
+    base: Path,
+    functions: Mapping[str, Function] | None = None,
+    checks: Any = None,
+) -> Prepared:
     """Read the data and the policy of a suite whose paths are relative to `base`.
 
-    `functions` are systems that are at hand, by name, and need not be loaded.
+    Args:
+        suite: The suite.
+        base: Its folder.
+        functions: Systems that are at hand, by name, and need not be loaded.
+        checks: A file or a list of checks, added to those of the suite.
     """
+    if checks is not None:
+        every = Checks(tuple(suite.checks)) + read_checks(checks)
+        suite = suite.model_copy(update={"checks": every.checks})
     rubrics = rubrics_of(suite.judges, base)
     if suite.policy is not None:
         read_all(read_policy(base / suite.policy).judges.calibrations)
@@ -53,9 +73,10 @@ def prepare(suite: Suite, base: Path, functions: Mapping[str, Function] | None =
     return Prepared(
         suite=suite,
         base=base,
-        plan=Plan(suite, tasks),
+        plan=Plan(suite, tasks, definitions(base / suite.tools) if suite.tools else ()),
         prices=prices,
         rubrics=rubrics,
+        checks=RecordChecks(suite, tasks, base),
         notices=(*tasks.notices, *price_notices(suite, prices)),
         functions=functions or {},
     )

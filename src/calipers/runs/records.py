@@ -50,6 +50,8 @@ class Reading:
         if self._has_judges and fields.get("judgments") is not None:
             raise Fault("bad_response", "judgments: only the suite's judges give them")
         self._check_prediction(fields.get("predicted"))
+        if reply.messages and "messages" not in fields:
+            fields["messages"] = list(reply.messages)
         if reply.text is None:
             return fields
         _refuse_too_long(reply.text)

@@ -8,6 +8,7 @@ from typing import Any
 
 from calipers.judges.panels import FAILED, WorkingJudge
 from calipers.records.judgment_shape import judging_cost, judgments_in
+from calipers.runs.checking import RecordChecks
 from calipers.runs.suite import Suite
 from calipers.systems.budget import Budget
 from calipers.systems.journal import Journal, encoded
@@ -25,7 +26,9 @@ class Rejudging:
         journal: Journal,
         budget: Budget,
         suite: Suite,
+        check: RecordChecks,
     ) -> None:
+        self._check = check
         self._judges = {judge.judge.name: judge for judge in judges}
         self._journal = journal
         self._budget = budget
@@ -68,6 +71,8 @@ class Rejudging:
                 raise
             cost = judging_cost({"judgments": [new for old, new in judgments if new is not old]})
             anew = {**record, "judgments": [new for _, new in judgments]}
+            if self._check:
+                anew = self._check(anew)
             self._journal.append(encoded(self._mask.values(anew)).encode("utf-8", "replace"))
             self._budget.settle_judging(system, reserved, cost)
 

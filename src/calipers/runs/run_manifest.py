@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from calipers.records.result_folder import MANIFEST
-from calipers.runs.changes import MAY_CHANGE, list_changes, policy_notice
+from calipers.runs.changes import MAY_CHANGE, checks_notice, list_changes, policy_notice
 from calipers.runs.folder import Folder
 from calipers.runs.manifest import FRESH, IMPORTED, ORDER_SEED
 from calipers.support.errors import UsageError
@@ -23,6 +23,7 @@ class RunManifest:
         self._folder = folder
         self._base = base  # the suite's own folder
         self._content = content
+        self.checks_changed = False  # since the folder's records were checked
 
     def begin(self, order_seed: int | None) -> list[str]:
         """Write down what the folder is of, and go on from what it says of earlier runs.
@@ -46,6 +47,9 @@ class RunManifest:
                     f"-o FOLDER takes another one; {', '.join(MAY_CHANGE)} may change",
                 )
             notices += policy_notice(before, now)
+            changed = list(checks_notice(before, now))
+            self.checks_changed = bool(changed)
+            notices += changed
         for name in (*REPLACED, SPENT):
             now[name] = before.get(name, 0)
         now[IMPORTED] = before.get(IMPORTED, {})

@@ -71,7 +71,14 @@ def run_suite(
         UsageError: `output` holds the answers of another suite, other data or other code.
     """
     course = deciding_course(suite, seed) if only_until_decided else None
-    now = new_manifest(suite.suite, suite.base, suite.plan.tasks, suite.prices, suite.rubrics)
+    now = new_manifest(
+        suite.suite,
+        suite.base,
+        suite.plan.tasks,
+        suite.prices,
+        suite.rubrics,
+        suite.checks.digest(),
+    )
     now[FRESH] = fresh
     if output is None:
         folder, notices = choose_folder(suite.suite, suite.base, now, fresh=fresh)
@@ -114,6 +121,8 @@ class _Run:
             self._notices += self._manifest.begin(None if early is None else early.seed)
             journal = Journal(self._folder.journal)
             try:
+                if self._manifest.checks_changed:
+                    journal.rewrite(map(self._of.checks, journal.records()))
                 state = self._answers_there(journal)
                 reused = _answers(state)
                 state, stopped = self._all_made(state, journal)
@@ -205,7 +214,8 @@ class _Run:
 
         async def judging() -> None:
             async with self._open_judges() as judges:
-                await Rejudging(judges, journal, budget, suite).all(suite.concurrency)
+                rejudging = Rejudging(judges, journal, budget, suite, self._of.checks)
+                await rejudging.all(suite.concurrency)
 
         return self._to_end(judging(), state, budget)
 
@@ -239,6 +249,7 @@ class _Run:
                     mask=mask_for(of.suite.served),
                     judged=partial(judged, judges),
                     unjudged=self._unjudged if judges else None,
+                    check=self._of.checks,
                 )
                 await calling.all()
 

@@ -5,6 +5,7 @@ Only so many rows of each kind are kept, so that memory does not grow with the r
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -32,8 +33,10 @@ _SYSTEM = ("model", "tier")
 _TEXTS = ("input", "target", "reference", "answer", "cot", "error", "violations")
 _NUMBERS = ("prob_correct", "latency_ms", "prompt_tokens", "completion_tokens", "cost_usd")
 _JUDGED = "judgments"
-_KEPT = (*FIELDS, "run", *_TEXTS, *_NUMBERS, _JUDGED)
+_CHECKS = "checks"
+_KEPT = (*FIELDS, "run", *_TEXTS, *_NUMBERS, _JUDGED, _CHECKS)
 _MOST_JUDGES = 20
+_MOST_CHECKS = 100
 _KIND, _RANK, _FAULT, _AGAIN, _ROW = "_kind", "_rank", "_fault", "_again", "_row"
 _SYSTEMS = tuple(map(_own, _SYSTEM))
 _KEYS = (*_SYSTEMS, _KIND, _FAULT)
@@ -198,11 +201,32 @@ def _sample(kind: SampleKind, row: Mapping[str, Any]) -> Sample:
         by=known(("model", "tier", "run", "category")),
         texts={
             name: str(text)
-            for name, text in (known(_TEXTS) | _judged(row[_own(_JUDGED)])).items()
+            for name, text in (
+                known(_TEXTS) | _checked(row[_own(_CHECKS)]) | _judged(row[_own(_JUDGED)])
+            ).items()
             if name != "error" or kind == "failed"
         },
         numbers={name: float(number) for name, number in known(_NUMBERS).items()},
     )
+
+
+def _checked(text: str | None) -> dict[str, str]:
+    """What the checks found, a line each."""
+    try:
+        results = [] if text is None else json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    results = results if isinstance(results, list) else []
+    lines = [_result(each) for each in results if isinstance(each, dict) and "held" in each]
+    return {"checks": "\n".join(lines[:_MOST_CHECKS])} if lines else {}
+
+
+def _result(found: Mapping[str, Any]) -> str:
+    forbidden = found.get("rule") == "forbid"
+    words = {True: "violated", False: "not violated"} if forbidden else {True: "yes", False: "no"}
+    held = words.get(found["held"], "unknown") if isinstance(found["held"], bool) else "unknown"
+    detail = f" ({found['detail']})" if found.get("detail") else ""
+    return f"{found.get('name')}: {held}{detail}"
 
 
 def _judged(text: str | None) -> dict[str, str]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Self
+from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
 from calipers.judges.spec import Judge
+from calipers.metrics.checks.written import WrittenChecks, relative_to
 from calipers.metrics.in_files import OwnMetric, declare_metrics
 from calipers.scores.settings_block import MetricSettings
 from calipers.support.config.files import read_config
@@ -54,7 +55,15 @@ class Tier(StrictModel):
 
     name: Text
     prompt: Text | None = None
+    system: Text | None = Field(default=None, description="Instead of the suite's.")
     settings: Settings = Field(default_factory=dict)
+
+
+class Message(StrictModel):
+    """A message of a conversation, as OpenAI has it; texts may hold {field}."""
+
+    role: Literal["system", "user", "assistant"]
+    content: str | list[dict[str, Any]]
 
 
 class Confidence(StrictModel):
@@ -77,6 +86,15 @@ class Suite(StrictModel):
     name: Text
     data: Text = Field(description="The tasks as records; the path is relative to the suite.")
     prompt: Text | None = Field(default=None, description="With {input}, or any field of a record.")
+    system: Text | None = Field(
+        default=None, description="A message of the system before the prompt, with {field}."
+    )
+    messages: list[Message] = Field(
+        default_factory=list,
+        description="A conversation instead of the prompt; a task's own `messages` replace it.",
+    )
+    tools: Text | None = Field(default=None, description="A file of tools that models may call.")
+    max_turns: int = Field(default=10, ge=1, description="Of a model, for each task.")
     answer: Answer | None = Field(default=None, description="Without it, all of the reply.")
     confidence: Confidence | None = Field(default=None, description="How prob_correct is got.")
     split_thinking: bool = Field(
@@ -100,6 +118,9 @@ class Suite(StrictModel):
     metrics: list[OwnMetric] = Field(
         default_factory=list, description="Metrics of one's own, by name."
     )
+    checks: WrittenChecks = Field(
+        default_factory=tuple, description="Of every reply; a task's own `checks` are added."
+    )
 
     @property
     def served(self) -> Iterator[Served]:
@@ -107,6 +128,14 @@ class Suite(StrictModel):
         yield from self.systems
         for judge in self.judges:
             yield from judge.models
+
+    @model_validator(mode="after")
+    def _asks_in_one_way(self) -> Self:
+        if self.messages and (self.prompt or any(tier.prompt for tier in self.tiers)):
+            refuse(
+                "either prompt or messages", fix="put the prompt into messages", at=("messages",)
+            )
+        return self
 
     @model_validator(mode="after")
     def _has_names_once(self) -> Self:
@@ -121,7 +150,9 @@ class Suite(StrictModel):
 
 def read_suite(path: str | Path) -> Suite:
     """The suite in a YAML or JSON file."""
+    folder = Path(path).parent
     config = read_config(path, example=EXAMPLE)
-    suite = Suite.of(config, example=EXAMPLE)
-    declare_metrics(config, Path(path).parent)
+    with relative_to(folder):
+        suite = Suite.of(config, example=EXAMPLE)
+    declare_metrics(config, folder)
     return suite

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 SUITE, POLICY = "suite", "policy"  # whose metric settings a run's manifest keeps
 _THRESHOLD = "success_threshold"
+_CHECKS = "checks"
 _SHOWS_ITS_RUN = ("gate", "report")  # whose numbers are those of the run, as everybody expects
 
 
@@ -122,6 +123,9 @@ def options_from(layers: Iterable[Layer], **plain: Any) -> Options:
     for layer in layers:
         for name, value in layer.values.items():
             before = found.get(name)
+            if name == _CHECKS and before is not None:  # each of them is applied
+                found[name] = (_read(name, before[0]) + _read(name, value), layer.source)
+                continue
             if before is not None and before[0] != value:
                 said.append(_overruled(metric_options()[name], (value, layer.source), before))
             found[name] = (value, layer.source)

@@ -93,7 +93,13 @@ def assemble_score(
 
 def plan_for(sources: Sequence[Source], options: Options) -> Plan:
     """What is asked for; a column of answers that are all null says that none was given."""
-    return replace(options.plan(sources), also_present=_seen(sources, options) & {"answer"})
+    seen = _seen(sources, options)
+    plan = replace(options.plan(sources), also_present=seen & {"answer"})
+    if plan.settings.checks:
+        own = sorted(name for name in seen if name not in options.map.values())
+        settings = replace(plan.settings, checks=plan.settings.checks.seeing(own))
+        return replace(plan, settings=settings)
+    return plan
 
 
 def _settings(options: Options) -> dict[str, Any]:

@@ -44,8 +44,10 @@ class Cached:
         return reply
 
     def _key(self, call: Call) -> str:
-        system = [] if call.system is None else [call.system]
-        return key_of(self._of, call.prompt, call.settings, call.record.get("run"), *system)
+        asked: list[Any] = [] if call.system is None else [call.system]
+        if call.messages or call.turns or call.tools:
+            asked += [call.messages, call.turns, call.tools]
+        return key_of(self._of, call.prompt, call.settings, call.record.get("run"), *asked)
 
 
 def _content(reply: Reply, seconds: float) -> bytes:
@@ -55,6 +57,7 @@ def _content(reply: Reply, seconds: float) -> bytes:
         "fields": {**reply.fields, **time_fields(seconds), "cached": True},
         "reasoning": reply.reasoning,
         "logprobs": [list(pair) for pair in reply.logprobs],
+        "messages": list(reply.messages),
     }
     return json.dumps(kept).encode()
 
@@ -70,4 +73,7 @@ def _kept_reply(content: bytes) -> Reply:
     ):
         raise TypeError
     logprobs = tuple((str(token), float(number)) for token, number in kept["logprobs"])
-    return Reply(text=text, fields=fields, reasoning=reasoning, logprobs=logprobs)
+    messages = kept.get("messages", [])
+    return Reply(
+        text=text, fields=fields, reasoning=reasoning, logprobs=logprobs, messages=messages
+    )

@@ -4,24 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import importlib.util
 import inspect
-import sys
-from collections.abc import Callable
 from copy import deepcopy
-from pathlib import Path
 from threading import Thread
 from typing import Any
 
 from calipers.support.cache import Say
-from calipers.support.errors import UsageError, nearest
+from calipers.support.functions import Function
 from calipers.systems.calls import Call, Fault, Reply
 from calipers.systems.own_loop import OwnLoop, Raised
-from calipers.systems.registered import SYSTEMS
-from calipers.systems.reloading import fresh_modules
 from calipers.systems.signatures import takes_text
-
-Function = Callable[[Any], Any]
 
 _BLOCKED = (
     "an async function blocks its event loop, and the calls beside it wait: "
@@ -121,43 +113,3 @@ async def _in_thread(function: Function, argument: str | dict[str, Any]) -> Any:
 
     Thread(target=work, daemon=True, name="calipers-system").start()
     return await done
-
-
-def load_function(reference: str, folder: Path) -> Function:
-    """The function that FILE.py:FUNCTION names, or that a plug-in registered under the name.
-
-    The file's folder is where it imports from.
-    """
-    if ":" not in reference:
-        return SYSTEMS.get(reference).function
-    file, _, name = reference.rpartition(":")
-    path = (folder / file).resolve()
-    if not path.is_file():
-        raise UsageError(f"{path}: no such file", fix="the path is relative to the suite")
-    module = _module(path, folder.resolve())
-    function = getattr(module, name, None)
-    if not callable(function):
-        known = [each for each, value in vars(module).items() if inspect.isfunction(value)]
-        raise UsageError(f"{path} has no function {name}", fix=nearest(name, known))
-    return function  # type: ignore[no-any-return]
-
-
-def _module(path: Path, folder: Path) -> Any:
-    name = f"calipers_system_{path.stem}"
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        raise UsageError(f"{path}: no Python file", fix="for example solver.py:answer")
-    module = importlib.util.module_from_spec(spec)
-    if str(path.parent) in sys.path:  # another suite's folder may stand before it
-        sys.path.remove(str(path.parent))
-    sys.path.insert(0, str(path.parent))
-    try:
-        with fresh_modules(path, folder):
-            sys.modules[name] = module  # dataclasses look their module up
-            spec.loader.exec_module(module)
-    except (Exception, SystemExit) as error:
-        raise UsageError(
-            f"{path}: it cannot be loaded: {type(error).__name__}: {error}",
-            fix=f"see where: python {path.name}",
-        ) from error
-    return module

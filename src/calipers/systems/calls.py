@@ -32,6 +32,18 @@ class Call:
     prompt: str
     system: str | None = None  # instructions that go before the prompt, in a message of their own
     settings: Mapping[str, Any] = field(default_factory=dict)
+    messages: Sequence[Mapping[str, Any]] = ()  # a conversation so far, instead of the prompt
+    turns: tuple[str, ...] = ()  # what the user says after these
+    tools: Sequence[Mapping[str, Any]] = ()  # that a model may call: name, description, parameters
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCall:
+    """A tool that a model wants called, its arguments as JSON."""
+
+    id: str
+    name: str
+    arguments: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +54,8 @@ class Reply:
     fields: Mapping[str, Any] = field(default_factory=dict)
     reasoning: str | None = None  # what the provider itself calls so
     logprobs: Sequence[tuple[str, float]] = ()  # of each token of the text
+    tool_calls: Sequence[ToolCall] = ()
+    messages: Sequence[Mapping[str, Any]] = ()  # the conversation, where there was one
 
 
 def time_fields(seconds: float) -> dict[str, float]:

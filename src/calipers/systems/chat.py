@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from calipers.records.fields import name_finish_reason
 from calipers.systems.answers import read_logprobs
-from calipers.systems.calls import Call, Fault, Reply
+from calipers.systems.calls import Call, Fault, Reply, ToolCall
 from calipers.systems.wire import Post, as_json, parsed
 
 if TYPE_CHECKING:
@@ -37,11 +37,15 @@ class ChatModel:
         """What the model says, its reasoning, and the tokens it took."""
         body, headers = _request(call.settings)
         body |= {"model": self._model, "messages": _messages(call)}
+        if call.tools:
+            body["tools"] = [{"type": "function", "function": dict(each)} for each in call.tools]
         content = await self._post(as_json(body | self._also), headers)
         return _reply(parsed(content))
 
 
-def _messages(call: Call) -> list[dict[str, str]]:
+def _messages(call: Call) -> list[Any]:
+    if call.messages:
+        return list(call.messages)
     system = [] if call.system is None else [{"role": "system", "content": call.system}]
     return [*system, {"role": "user", "content": call.prompt}]
 
@@ -77,7 +81,23 @@ def _reply(body: Any) -> Reply:
         fields={**_tokens(body.get("usage")), **ended},
         reasoning=_reasoning(message),
         logprobs=_logprobs(choice.get("logprobs")),
+        tool_calls=_tool_calls(message.get("tool_calls")),
     )
+
+
+def _tool_calls(found: Any) -> tuple[ToolCall, ...]:
+    """Return the tools that the model wants called."""
+    try:
+        return tuple(
+            ToolCall(
+                id=str(each["id"]),
+                name=str(each["function"]["name"]),
+                arguments=str(each["function"].get("arguments") or "{}"),
+            )
+            for each in found or ()
+        )
+    except (KeyError, TypeError, AttributeError) as error:
+        raise Fault("bad_response", "tool calls that cannot be read", again=True) from error
 
 
 def _text(content: Any) -> str:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from calipers.records.result_folder import RECORDS
 from calipers.support.errors import DataError, UsageError
@@ -53,17 +53,23 @@ class Journal:
             ) from error
         self._end += written
 
+    def records(self) -> Iterator[dict[str, Any]]:
+        """Each record."""
+        return (record for _, _, record in self.lines())
+
+    def rewrite(self, records: Iterable[Mapping[str, Any]]) -> None:
+        """Write the journal anew with these records, all at once or not at all."""
+        self._replace(encoded(record).encode("utf-8", "replace") for record in records)
+
     def keep_only(self, kept: Iterator[tuple[int, int]]) -> None:
         """Write the journal anew with these lines, all at once or not at all."""
+        with _told(self.path), self.path.open("rb") as old:
+            self._replace(_piece(old, start, end) for start, end in kept)
+
+    def _replace(self, lines: Iterable[bytes]) -> None:
         with _told(self.path):
-            with (
-                whole(self.path, private=True) as beside,
-                beside.open("wb") as new,
-                self.path.open("rb") as old,
-            ):
-                for start, end in kept:
-                    old.seek(start)
-                    new.write(old.read(end - start))
+            with whole(self.path, private=True) as beside, beside.open("wb") as new:
+                new.writelines(lines)
                 new.flush()
                 os.fsync(new.fileno())
             os.close(self._file)
@@ -100,6 +106,11 @@ class Journal:
                 return start + found + 1
             at = start
         return 0
+
+
+def _piece(file: BinaryIO, start: int, end: int) -> bytes:
+    file.seek(start)
+    return file.read(end - start)
 
 
 def encoded(record: Mapping[str, Any]) -> str:

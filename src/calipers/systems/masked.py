@@ -41,6 +41,7 @@ def mask_reply(reply: Reply, mask: Mask) -> Reply:
         fields=mask.values(dict(reply.fields)),
         reasoning=None if reply.reasoning is None else mask.exact(reply.reasoning),
         logprobs=reply.logprobs if mask.exact(spoken) == spoken else (),
+        messages=mask.values(list(reply.messages)),
     )
 
 

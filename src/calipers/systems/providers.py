@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 from calipers.records.fields import name_finish_reason
 from calipers.support.errors import MissingExtraError, UsageError
 from calipers.systems.answers import read_logprobs
-from calipers.systems.calls import Call, Fault, Reply
+from calipers.systems.calls import Call, Fault, Reply, ToolCall
 from calipers.systems.wire import connection_fault, status_fault
 
 if TYPE_CHECKING:
     from aiohttp import ClientSession
-    from pydantic_ai.messages import ModelRequest, ModelResponse
+    from pydantic_ai.messages import ModelResponse
 
 _THOUGHT = ("reasoning_tokens", "thoughts_tokens")  # OpenAI's name, and Google's
 _INSTALL = re.compile(r"pydantic-ai-slim\[([a-z-]+)\]")
@@ -50,8 +50,9 @@ class ProviderModel:
                 warnings.simplefilter("ignore")  # of settings that this provider does not know
                 response = await model_request(
                     self._model,
-                    [_message(call)],
+                    _messages(call),
                     model_settings=settings,
+                    model_request_parameters=_parameters(call),
                 )
         except exceptions.ModelHTTPError as error:
             raise _http_fault(error) from error
@@ -66,16 +67,69 @@ class ProviderModel:
         return _reply(response)
 
 
-def _message(call: Call) -> ModelRequest:
-    """The prompt, and instructions as the system's part, which each provider has a place for."""
+def _messages(call: Call) -> list[Any]:
+    """The prompt, or a conversation, in pydantic-ai's words."""
     from pydantic_ai.messages import (  # noqa: PLC0415 (an extra)
         ModelRequest,
+        ModelResponse,
         SystemPromptPart,
+        TextPart,
+        ToolCallPart,
+        ToolReturnPart,
         UserPromptPart,
     )
 
-    system = [] if call.system is None else [SystemPromptPart(call.system)]
-    return ModelRequest(parts=[*system, UserPromptPart(call.prompt)])
+    if not call.messages:
+        system = [] if call.system is None else [SystemPromptPart(call.system)]
+        return [ModelRequest(parts=[*system, UserPromptPart(call.prompt)])]
+    found: list[Any] = []
+    names: dict[str, str] = {}  # of the tools, by the calls' ids
+    for each in call.messages:
+        role, text = each.get("role"), _content(each.get("content"))
+        if role == "assistant":
+            asked = [(e["id"], e["function"]) for e in each.get("tool_calls") or ()]
+            names |= {number: made["name"] for number, made in asked}
+            calls = [ToolCallPart(m["name"], m["arguments"], number) for number, m in asked]
+            found.append(ModelResponse(parts=[*([TextPart(text)] if text else []), *calls]))
+            continue
+        part: Any = UserPromptPart(text)
+        if role == "system":
+            part = SystemPromptPart(text)
+        elif role == "tool":
+            number = str(each.get("tool_call_id"))
+            part = ToolReturnPart(names.get(number, "tool"), text, number)
+        if found and isinstance(found[-1], ModelRequest):
+            found[-1] = ModelRequest(parts=[*found[-1].parts, part])
+        else:
+            found.append(ModelRequest(parts=[part]))
+    return found
+
+
+def _content(content: Any) -> str:
+    """Return the text of a message; other parts are for servers that speak as OpenAI's does."""
+    if not isinstance(content, list):
+        return content if isinstance(content, str) else ""
+    if any(part.get("type") != "text" for part in content):
+        raise Fault("bad_request", "this provider is sent texts only: name a base_url for images")
+    return "".join(str(part.get("text", "")) for part in content)
+
+
+def _parameters(call: Call) -> Any:
+    from pydantic_ai.models import ModelRequestParameters  # noqa: PLC0415 (an extra)
+    from pydantic_ai.tools import ToolDefinition  # noqa: PLC0415
+
+    if not call.tools:
+        return None
+    return ModelRequestParameters(
+        function_tools=[
+            ToolDefinition(
+                name=each["name"],
+                description=each["description"],
+                parameters_json_schema=dict(each["parameters"]),
+            )
+            for each in call.tools
+        ]
+    )
 
 
 def _httpx_error() -> type[Exception]:
@@ -110,7 +164,11 @@ def _api_fault(error: Exception) -> Fault:
 
 
 def _reply(response: ModelResponse) -> Reply:
-    from pydantic_ai.messages import TextPart, ThinkingPart  # noqa: PLC0415 (an extra)
+    from pydantic_ai.messages import (  # noqa: PLC0415 (an extra)
+        TextPart,
+        ThinkingPart,
+        ToolCallPart,
+    )
 
     fields = _tokens(response)
     if response.finish_reason == "content_filter":
@@ -122,6 +180,11 @@ def _reply(response: ModelResponse) -> Reply:
         fields={**fields, **_told(response)},
         reasoning="\n".join(filter(None, thoughts)) or None,
         logprobs=_logprobs([response, *texts]),
+        tool_calls=[
+            ToolCall(id=part.tool_call_id, name=part.tool_name, arguments=part.args_as_json_str())
+            for part in response.parts
+            if isinstance(part, ToolCallPart)
+        ],
     )
 
 

@@ -131,6 +131,9 @@ class System(Served):
     http: Text | None = Field(
         default=None, description="A URL: the record is posted, its fields come back, JSON."
     )
+    system: Text | None = Field(
+        default=None, description="A message of the system, instead of the suite's or the tier's."
+    )
     settings: Settings = Field(default_factory=dict, description="Of the model: temperature, …")
     files: list[Text] = Field(
         default_factory=list,

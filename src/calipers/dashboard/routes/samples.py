@@ -98,6 +98,7 @@ def sample(site: SiteHere, request: Request, id_: str, row: int) -> Response:
         cot=marked(record["cot"]) if record.get("cot") else None,
         against=_against(record),
         judgments=_listed(record.get("judgments")),
+        checks=_listed(record.get("checks")),
         timeline=timeline(record.get("trace")),
         graphs=_graphs(record.get("trace")),
         tags=_listed(record.get("tags")),
@@ -137,7 +138,7 @@ def trace(site: SiteHere, id_: str, row: int, graph: str = "tools") -> Response:
 _NAMES = ("expected_behaviors", "observed_behaviors", "violations")
 _KNOWN = (
     *("id", "model", "tier", "run", "category", "capability", "tags", "input", "target", "answer"),
-    *("cot", "reference", "judgments", "trace", "error", "usage", *_NAMES),
+    *("cot", "reference", "judgments", "trace", "error", "usage", "checks", *_NAMES),
 )
 
 
@@ -271,7 +272,7 @@ def _as_json(record: Mapping[str, Any]) -> str:
 
 def _unpacked(record: Mapping[str, Any]) -> dict[str, Any]:
     """The record with what is nested as it was, not as text."""
-    nested = (*_NAMES, "judgments", "trace", "usage", "tags")
+    nested = (*_NAMES, "judgments", "trace", "usage", "tags", "messages", "checks")
     return {
         name: _parsed(value) if name in nested and _parsed(value) is not None else value
         for name, value in record.items()

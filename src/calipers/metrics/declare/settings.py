@@ -14,6 +14,7 @@ from calipers.support.options import Option, declared_in, option
 
 if TYPE_CHECKING:
     from calipers.metrics.agents.weights import AgentWeights
+    from calipers.metrics.checks.checks import Checks
     from calipers.metrics.cost.prices import Prices
     from calipers.metrics.scenarios.case_weights import CaseWeights
     from calipers.metrics.traces.graphs import OptimalTools
@@ -43,6 +44,12 @@ def _read_weights(path: str | Path) -> "AgentWeights":
     return read_weights(path)
 
 
+def _read_checks(given: Any) -> "Checks":
+    from calipers.metrics.checks.checks import read_checks  # noqa: PLC0415 (loads Polars)
+
+    return read_checks(given)
+
+
 def _read_case_weights(given: Any) -> "CaseWeights":
     from calipers.metrics.scenarios.case_weights import read_case_weights  # noqa: PLC0415
 
@@ -54,6 +61,10 @@ def _read_cache_folder(path: Path) -> str:
 
     check_folder(path, "--semantic-cache")
     return str(path)
+
+
+if TYPE_CHECKING:
+    from calipers.metrics.checks.checks import Checks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,6 +201,17 @@ class Settings:
         schema={"type": ["number", "string"]},
         metrics=("task_success", "agent_composite"),
     )
+    checks: "Checks | None" = option(
+        None,
+        "Apply the checks in FILE, YAML or JSON, to the replies: docs/checks.md lists them.",
+        kind="any",
+        metavar="FILE",
+        relative="always",
+        python="Checks | Sequence[Mapping[str, Any]] | Mapping[str, Any] | str | Path | None",
+        schema={"type": ["array", "object", "string"]},
+        read=_read_checks,
+        metrics=("behavior_coverage", "pass_rate"),
+    )
     threshold_from: str | None = None  # where the threshold comes from, if it was measured
 
     def __post_init__(self) -> None:
@@ -213,6 +235,8 @@ class Settings:
 
 
 def _echo(value: Any) -> Any:
+    if hasattr(value, "to_list"):
+        return value.to_list()
     if hasattr(value, "to_dict"):
         return value.to_dict()
     return getattr(value, "source", value)

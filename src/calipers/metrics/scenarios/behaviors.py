@@ -20,8 +20,23 @@ from calipers.metrics.declare.intervals import SIZES
 from calipers.metrics.declare.means import mean
 from calipers.metrics.declare.shares import PartialWilson, weight_influence
 
+_LIST = pl.List(pl.String())
+_FEW = 4  # rows for each distinct list
 PROFILES = ("scenarios",)
+_UNDECIDED = r'"rule": ?"forbid", ?"held": ?null'  # in the results of checks, as they are written
 BEHAVIORS = ("expected_behaviors", "observed_behaviors")
+
+
+def _decoded(texts: pl.Series) -> pl.Series:
+    """Return lists from their JSON; where few differ, each is decoded once."""
+    distinct = texts.unique()
+    if len(distinct) * _FEW > len(texts):
+        return texts.str.json_decode(_LIST)
+    table = pl.DataFrame({"text": distinct, "names": distinct.str.json_decode(_LIST)})
+    rows = texts.to_frame("text").join(
+        table, on="text", how="left", nulls_equal=True, maintain_order="left"
+    )
+    return rows["names"].alias(texts.name)
 
 
 def _names(field: str) -> Feature:
@@ -29,8 +44,8 @@ def _names(field: str) -> Feature:
     return Feature(
         name=f"_names_{field}",
         reads=(field,),
-        dtype=pl.List(pl.String()),
-        expression=lambda _: pl.col(field).str.json_decode(pl.List(pl.String)),
+        dtype=_LIST,
+        expression=lambda _: pl.col(field).map_batches(_decoded, return_dtype=_LIST),
         stored=False,
         listed=False,
     )
@@ -63,8 +78,21 @@ has_violation = Feature(
     listed=False,
 )
 
-scenario_score = Feature(
-    name="scenario_score",
+is_unchecked = Feature(
+    name="_is_unchecked",
+    reads=("checks", has_violation),
+    dtype=pl.Boolean(),
+    expression=lambda _: (
+        pl.col("checks").str.contains(_UNDECIDED).fill_null(value=False)
+        & ~pl.col(has_violation.name)
+    ),
+    stored=False,
+    listed=False,
+)
+"""Whether a check of something forbidden could not be decided: it may be a violation."""
+
+_listed_score = Feature(
+    name="_listed_score",
     reads=(behaviors_expected, behaviors_observed, has_violation),
     dtype=pl.Float64(),
     expression=lambda _: (
@@ -73,18 +101,27 @@ scenario_score = Feature(
         .when(pl.col("behaviors_expected") > 0)
         .then(pl.col("behaviors_observed") / pl.col("behaviors_expected"))
     ),
+    stored=False,
+    listed=False,
+)
+
+scenario_score = Feature(
+    name="scenario_score",
+    reads=(_listed_score, is_unchecked),
+    dtype=pl.Float64(),
+    expression=lambda _: pl.when(~pl.col(is_unchecked.name)).then(_listed_score.name),
 )
 
 ruled_passed = Feature(
     name="_ruled_passed",
-    reads=(behaviors_expected, has_violation, scenario_score),
+    reads=(behaviors_expected, has_violation, _listed_score),
     dtype=pl.Boolean(),
     expression=lambda settings: (
         pl.when(has_violation.name)
         .then(statement=False)
         .when(pl.col("behaviors_expected") == 0)
         .then(statement=True)
-        .otherwise(pl.col("scenario_score") >= settings.pass_score)
+        .otherwise(pl.col(_listed_score.name) >= settings.pass_score)
     ),
     stored=False,
     listed=False,

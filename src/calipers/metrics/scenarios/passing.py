@@ -11,7 +11,7 @@ import polars as pl
 from calipers.metrics.declare.declaration import Aggregate, Feature, OneOf, Totals
 from calipers.metrics.declare.means import mean, sums
 from calipers.metrics.judged.judgments import judged_passed
-from calipers.metrics.scenarios.behaviors import has_violation, ruled_passed
+from calipers.metrics.scenarios.behaviors import has_violation, is_unchecked, ruled_passed
 
 PASSED = OneOf((("passed",), ("judgments",), ("expected_behaviors",), ("violations",)))
 
@@ -19,14 +19,20 @@ ADVERSARIAL = "adversarial"
 VERSION = 2  # of all that is made of `passed`: since 2 a violation always fails
 _WITHOUT = "a run that nothing decides (no violation, `passed`, lists or judgments) is left out"
 
+
+def _if_sure(passed: pl.Expr) -> pl.Expr:
+    """Return a verdict; what may be a violation makes of a pass an undecided run."""
+    return pl.when(~(passed & pl.col(is_unchecked.name))).then(passed)
+
+
 told_passed = Feature(
     name="_told_passed",
-    reads=("passed", has_violation, ruled_passed),
+    reads=("passed", has_violation, ruled_passed, is_unchecked),
     dtype=pl.Boolean(),
     expression=lambda _: (
         pl.when(has_violation.name)
         .then(statement=False)
-        .otherwise(pl.coalesce("passed", ruled_passed.name))
+        .otherwise(_if_sure(pl.coalesce("passed", ruled_passed.name)))
     ),
     stored=False,
     listed=False,
@@ -35,9 +41,9 @@ told_passed = Feature(
 
 passed = Feature(
     name="passed",
-    reads=(told_passed, judged_passed),
+    reads=(told_passed, judged_passed, is_unchecked),
     dtype=pl.Boolean(),
-    expression=lambda _: pl.coalesce(told_passed.name, judged_passed.name),
+    expression=lambda _: _if_sure(pl.coalesce(told_passed.name, judged_passed.name)),
 )
 
 _overruled = Feature(

@@ -67,6 +67,15 @@ def refuse(message: str, *, fix: str, at: tuple[Hashable, ...] = ()) -> NoReturn
     raise PydanticCustomError(_REFUSED, "{message}", {"message": message, "fix": fix, "at": at})
 
 
+def usage_error(
+    error: PydanticCustomError, config: ConfigFile, within: tuple[Hashable, ...] = ()
+) -> UsageError:
+    """Return what `refuse` said, with the line of a file; `within` leads to what was read."""
+    context = error.context or {}
+    where = config.where((*within, *context["at"]))
+    return UsageError(f"{where}: {context['message']}", fix=context["fix"])
+
+
 def _place(error: ErrorDetails) -> tuple[Hashable, ...]:
     return (*error["loc"], *error.get("ctx", {}).get("at", ()))
 

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
 
-from calipers.systems.local_imports import LocalImports, is_installed
+from calipers.support.local_imports import LocalImports, is_installed
 
 _seen: dict[Path, str] = {}  # the content of local files when they were last loaded
 _there: dict[Path, frozenset[str]] = {}  # the modules there were when a file was last loaded

@@ -1,0 +1,1 @@
+"""Checks: tests of replies, which become S's behaviors."""

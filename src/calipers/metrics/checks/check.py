@@ -1,0 +1,209 @@
+"""One check: what is expected or forbidden, the test, and the reply that is tested."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import polars as pl
+
+from calipers.metrics.checks.kind import Kind, Replies
+from calipers.metrics.checks.kinds import KINDS
+from calipers.metrics.declare.settings import Settings
+from calipers.records.fields import BadValue
+from calipers.support.config.files import shown
+from calipers.support.config.models import refuse
+from calipers.support.errors import nearest
+
+Rule = Literal["expect", "forbid"]
+RULES: tuple[Rule, ...] = ("expect", "forbid")
+EXAMPLE = 'for example {expect: names the order, contains: "{order_id}"}'
+ANSWER = "answer"
+MESSAGES = "messages"
+_BESIDE = ("turn", "on", "description")
+_DETAIL = 200  # characters
+
+
+@dataclass(frozen=True)
+class Check:
+    """A test with a name; `written` is what the file says, which tells checks apart."""
+
+    rule: Rule
+    name: str
+    test: Kind = field(compare=False)
+    turn: int | None
+    on: str | None
+    written: str  # as JSON
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The record's fields that it reads."""
+        return tuple(dict.fromkeys((self._source, *self.test.fields)))
+
+    @property
+    def _source(self) -> str:
+        return MESSAGES if self.turn is not None else self.on or ANSWER
+
+    def replies(self, frame: pl.DataFrame, settings: Settings) -> Replies:
+        """Return the records with the replies that are tested."""
+        found = Replies(frame, pl.Series(dtype=pl.String), settings)
+        column = found.column(self._source)
+        text = column.cast(pl.String) if self.turn is None else _turns(column, self.turn)
+        return Replies(frame, text, settings)
+
+    def hold(self, replies: Replies) -> pl.Series:
+        """Return whether the test holds: null where it cannot be said, or there is no reply."""
+        return self.test.hold(replies)
+
+    def tell(self, replies: Replies, held: pl.Series) -> pl.Series:
+        """Return what was found, or why nothing can be said, cut to a bounded length."""
+        told = self.test.tell(replies)
+        told = told if len(told) == len(held) else told.new_from_index(0, len(held))
+        lacks = pl.Series([self.test.lacks], dtype=pl.String).new_from_index(0, len(held))
+        if self.test.of_reply:
+            there = pl.Series([self._absent], dtype=pl.String).new_from_index(0, len(held))
+            lacks = lacks.zip_with(replies.text.is_not_null(), there)
+        told = told.zip_with(held.is_not_null(), lacks)
+        long = told.str.len_chars() > _DETAIL
+        return told.zip_with(~long.fill_null(value=False), told.str.slice(0, _DETAIL - 1) + "…")
+
+    @property
+    def _absent(self) -> str:
+        if self.turn is not None:
+            return f"there is no reply {self.turn}"
+        return f"the record has no {self._source}"
+
+
+def _turns(messages: pl.Series, turn: int) -> pl.Series:
+    """Return the N-th reply of each conversation; null where it has fewer."""
+    found: list[str | None] = []
+    for text in messages:
+        replies = [] if text is None else replies_in(text)
+        found.append(replies[turn - 1] if len(replies) >= turn else None)
+    return pl.Series(found, dtype=pl.String)
+
+
+def replies_in(messages: Any) -> list[str]:
+    """Return the replies of a conversation: what was said last to each message of the user.
+
+    >>> replies_in([{"role": "user", "content": "?"}, {"role": "assistant", "content": "!"}])
+    ['!']
+    """
+    try:
+        found = json.loads(messages) if isinstance(messages, str) else messages
+    except (ValueError, RecursionError):
+        raise BadValue("messages: not JSON") from None
+    replies: list[str] = []
+    is_open = False  # whether the user's last message has a reply already
+    for each in found if isinstance(found, list) else ():
+        role = each.get("role") if isinstance(each, Mapping) else None
+        if role == "user":
+            is_open = False
+        elif role == "assistant" and (text := content_text(each.get("content"))):
+            replies = [*replies[:-1], text] if is_open else [*replies, text]
+            is_open = True
+    return replies
+
+
+def content_text(content: Any) -> str | None:
+    """Return the text of a message: its content, or the text parts of it."""
+    if isinstance(content, list):
+        parts = [each.get("text") for each in content if isinstance(each, Mapping)]
+        return "".join(each for each in parts if isinstance(each, str)) or None
+    return content if isinstance(content, str) and content else None
+
+
+def read_check(value: Any, base: Path, at: tuple[int, ...] = ()) -> Check:
+    """Return a check as a file writes it; `refuse` says what is wrong, and where from `at` on."""
+    if not isinstance(value, Mapping):
+        refuse(f"{shown(value)} is not a check", fix=EXAMPLE, at=at)
+    known = (*RULES, *KINDS, *_BESIDE)
+    for key in value:
+        if key not in known:
+            fix = nearest(str(key), known)
+            refuse(f"{shown(key)} is not a known key", fix=fix, at=(*at, key))
+    rules = [rule for rule in RULES if rule in value]
+    if len(rules) != 1:
+        what = "both expect and forbid" if rules else "neither expect nor forbid"
+        refuse(f"a check with {what}", fix=EXAMPLE, at=at)
+    keys = [key for key in value if key in KINDS]
+    if len(keys) != 1:
+        what = f"the tests {' and '.join(keys)}" if keys else "no test"
+        fix = "write a check for each" if keys else f"one of {', '.join(KINDS)}"
+        refuse(f"a check with {what}", fix=fix, at=at)
+    rule, key = rules[0], keys[0]
+    name = value[rule]
+    if not isinstance(name, str) or not name.strip():
+        refuse(f"{rule}: a name is needed", fix=EXAMPLE, at=(*at, rule))
+    turn, on = _beside(value, key, at)
+    written = json.dumps(dict(value), sort_keys=True, default=str)
+    return Check(rule, name, _read_test(key, value[key], base, at), turn, on, written)
+
+
+def _beside(value: Mapping[str, Any], key: str, at: tuple[int, ...]) -> tuple[Any, Any]:
+    turn, on = value.get("turn"), value.get("on")
+    if turn is not None and (isinstance(turn, bool) or not isinstance(turn, int) or turn < 1):
+        refuse(
+            f"turn: {shown(turn)} is no turn", fix="the first reply is turn: 1", at=(*at, "turn")
+        )
+    if on is not None and (not isinstance(on, str) or not on):
+        refuse("on: a field's name is needed", fix="for example on: cot", at=(*at, "on"))
+    if turn is not None and on is not None:
+        refuse("turn and on: a reply, or a field", fix="leave one of them out", at=(*at, "on"))
+    if (turn or on) and not KINDS[key].of_reply:
+        where = "turn" if turn else "on"
+        refuse(f"{key} looks at the whole record", fix=f"leave {where} out", at=(*at, where))
+    return turn, on
+
+
+def _read_test(key: str, value: Any, base: Path, at: tuple[int, ...]) -> Kind:
+    from pydantic_core import PydanticCustomError  # noqa: PLC0415 (only where a check is read)
+
+    try:
+        return KINDS[key].read(value, base)
+    except PydanticCustomError as error:
+        said = error.context or {}
+        refuse(f"{key}: {said['message']}", fix=said["fix"], at=(*at, key, *said["at"]))
+
+
+def check_schema() -> dict[str, Any]:
+    """Return the JSON Schema of a check, from the kinds there are."""
+    kinds = {key: {**kind.schema, "description": kind.says} for key, kind in KINDS.items()}
+    name = {"type": "string", "minLength": 1}
+    return {
+        "type": "object",
+        "properties": {
+            "expect": {**name, "description": "Observed, if the test holds."},
+            "forbid": {**name, "description": "A violation, if the test holds."},
+            "description": {"type": "string"},
+            "turn": {
+                "type": "integer",
+                "minimum": 1,
+                "description": "The N-th reply; else the last.",
+            },
+            "on": {**name, "description": "A field of the record, instead of the answer."},
+            **kinds,
+        },
+        "additionalProperties": False,
+        "allOf": [
+            {"oneOf": [{"required": [each]} for each in RULES]},
+            {"oneOf": [{"required": [each]} for each in kinds]},
+        ],
+    }
+
+
+def checks_schema() -> dict[str, Any]:
+    """Return the JSON Schema of a list of checks."""
+    return {"type": "array", "items": check_schema()}
+
+
+def read_list(value: Any, base: Path) -> Sequence[Check]:
+    """Return the checks of a list, as a suite, a policy, a task or a file has it."""
+    if isinstance(value, Mapping) and set(value) <= {"checks", "description"}:
+        value = value.get("checks")
+    if not isinstance(value, list | tuple):
+        refuse(f"{shown(value)} is not a list of checks", fix=EXAMPLE)
+    return [read_check(each, base, (at,)) for at, each in enumerate(value)]

@@ -1,0 +1,109 @@
+"""One record's outcomes to its lists: what the checks find is added to what is reported.
+
+- `expected_behaviors`: the names of all that is expected.
+- `observed_behaviors`: a name is in it where every check of that name holds.
+- `violations`: a name is in it where any check of that name holds.
+- A forbidden thing of which nothing can be said stays in `checks` with `held: null`, and leaves
+  the scenario undecided.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from calipers.metrics.checks.check import Check
+
+EXPECTED, OBSERVED, VIOLATED = LISTS = ("expected_behaviors", "observed_behaviors", "violations")
+RESULTS = "checks"
+JUDGED = "judgments"
+REPORTED = "reported"  # in a result: the record says the same of itself
+
+Held = Sequence[bool | None]
+
+
+class Combining:
+    """Adds the outcomes of some checks to the lists of records."""
+
+    def __init__(self, checks: Sequence[Check]) -> None:
+        self._checks = checks
+        self._names = {
+            rule: _once(c.name for c in checks if c.rule == rule) for rule in ("expect", "forbid")
+        }
+        self._all = {name for names in self._names.values() for name in names}
+
+    def __call__(self, row: Mapping[str, Any], held: Held) -> tuple[str | None, ...]:
+        """Return the three lists and the results that leave something undecided, each as JSON."""
+        lists = {name: _listed(row.get(name)) for name in LISTS}
+        earlier = _listed(row.get(RESULTS)) or []
+        reported = self._without_earlier(lists, earlier)
+        expected = reported[EXPECTED]
+        observed, violated = reported[OBSERVED], reported[VIOLATED]
+        of_checks = {c.name for c in self._checks} | {_name(each) for each in earlier}
+        unknown = observed is None and any(each not in of_checks for each in expected or ())
+        found = [name for name in self._names["expect"] if self._holds(name, held, "expect", all)]
+        broken = [name for name in self._names["forbid"] if self._holds(name, held, "forbid", any)]
+        if self._names["expect"]:
+            expected = _once((*(expected or ()), *self._names["expect"]))
+        elif expected is None and not row.get(JUDGED):
+            expected = []  # nothing but what is forbidden: to do none of it is to pass
+        if not unknown and expected is not None:
+            observed = _once((*(observed or ()), *found))
+        violated = _once((*(violated or ()), *broken))
+        unsure = [
+            {"name": check.name, "kind": check.test.key, "rule": check.rule, "held": None}
+            for check, holds in zip(self._checks, held, strict=True)
+            if check.rule == "forbid" and holds is None
+        ]
+        kept = [each for each in earlier if _name(each) not in self._all]
+        results = [*kept, *unsure]
+        return (_json(expected), _json(observed), _json(violated), _json(results or None))
+
+    def after_others(self, earlier: str | None, results: list[Any]) -> str:
+        """Return results behind those of earlier checks of other names, as JSON."""
+        others = [each for each in _listed(earlier) or () if _name(each) not in self._all]
+        return json.dumps([*others, *results], ensure_ascii=False)
+
+    def _without_earlier(
+        self, lists: Mapping[str, list[Any] | None], earlier: Iterable[Any]
+    ) -> dict[str, list[Any] | None]:
+        """Take out what an earlier check of the same name has put into the lists."""
+        put_in = {_name(each) for each in earlier if _is_result(each) and not each.get(REPORTED)}
+        gone = put_in & self._all
+        return {
+            name: values if values is None else [each for each in values if each not in gone]
+            for name, values in lists.items()
+        }
+
+    def _holds(self, name: str, held: Held, rule: str, of: Any) -> bool:
+        return bool(
+            of(
+                holds is True
+                for check, holds in zip(self._checks, held, strict=True)
+                if check.name == name and check.rule == rule
+            )
+        )
+
+
+def _once(names: Iterable[Any]) -> list[Any]:
+    return list(dict.fromkeys(names))
+
+
+def _name(result: Any) -> Any:
+    return result.get("name") if isinstance(result, Mapping) else None
+
+
+def _is_result(value: Any) -> bool:
+    return isinstance(value, Mapping) and "held" in value
+
+
+def _listed(text: Any) -> list[Any] | None:
+    if text is None:
+        return None
+    found = json.loads(text) if isinstance(text, str) else text
+    return found if isinstance(found, list) else []
+
+
+def _json(value: Any) -> str | None:
+    return None if value is None else json.dumps(value, ensure_ascii=False)

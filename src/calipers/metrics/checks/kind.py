@@ -1,0 +1,184 @@
+"""What a kind of check is: a key, how its value is read, and which replies it holds for.
+
+A kind is one class. It works on many replies at once, and so on a million records as on one.
+"""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import polars as pl
+
+from calipers.support.config.files import shown
+from calipers.support.config.models import refuse
+from calipers.support.templates import Template
+
+if TYPE_CHECKING:
+    from calipers.metrics.declare.settings import Settings
+
+Schema = Mapping[str, Any]
+TEXT: Schema = {"type": "string", "minLength": 1}
+_REGEX_SPECIAL = r"([\\.+*?()|\[\]{}^$#&\-~])"
+
+
+@dataclass(frozen=True)
+class Replies:
+    """Records, and of each the reply that is checked; null where there is none."""
+
+    frame: pl.DataFrame
+    text: pl.Series
+    settings: Settings
+
+    def __len__(self) -> int:
+        return self.frame.height
+
+    def column(self, name: str) -> pl.Series:
+        """Return a field of the records; nulls where no record has it."""
+        if name in self.frame.columns:
+            return self.frame[name]
+        return pl.Series(name, [None], dtype=pl.String).new_from_index(0, len(self))
+
+    def fill(self, template: Template, *, quoted: bool = False) -> pl.Series:
+        """Return a template's text for each record: null where it lacks a field.
+
+        A single value is returned where the text is the same for all. With `quoted` what comes
+        from fields stands for itself in a regular expression.
+        """
+        if not template.fields:
+            return pl.Series([Template.filled(template, {})], dtype=pl.String)
+        parts = [
+            self._as_text(part, quoted=quoted) if is_field else pl.lit(part)
+            for part, is_field in template.parts()
+        ]
+        return self.frame.select(pl.concat_str(parts).alias("filled")).to_series()
+
+    def _as_text(self, name: str, *, quoted: bool) -> pl.Expr:
+        """Return a field as people write it: a whole number without its point."""
+        column = self.column(name)
+        text = column.cast(pl.String)
+        if column.dtype.is_float():
+            whole = (column % 1 == 0).fill_null(value=False) & (column.abs() < 2**53)
+            text = text.zip_with(~whole, column.cast(pl.Int64, strict=False).cast(pl.String))
+        expression = pl.lit(text)
+        return expression.str.replace_all(_REGEX_SPECIAL, r"\${1}") if quoted else expression
+
+    def each(self, hold: Callable[[str], bool | None]) -> pl.Series:
+        """Ask one reply after the other; null where there is none."""
+        found = [None if text is None else hold(text) for text in self.text]
+        return pl.Series(found, dtype=pl.Boolean)
+
+
+class Kind(ABC):
+    """A test of replies; plug-ins add subclasses to `KINDS`."""
+
+    key: ClassVar[str]  # in a check: `{expect: NAME, KEY: VALUE}`
+    says: ClassVar[str]  # what has to be true of a reply
+    example: ClassVar[Any]  # a value
+    schema: ClassVar[Schema] = TEXT  # of its value
+    of_reply: ClassVar[bool] = True  # whether it looks at the reply's text
+
+    @classmethod
+    @abstractmethod
+    def read(cls, value: Any, base: Path) -> Self:
+        """Return the test that a value asks for; `refuse` says what is wrong with it.
+
+        Args:
+            value: What stands behind the key, as YAML or JSON has it.
+            base: The folder that paths are relative to.
+        """
+
+    @abstractmethod
+    def hold(self, replies: Replies) -> pl.Series:
+        """Return whether it holds for each reply: true, false, or null where it cannot be said."""
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The record's fields that it reads beside the reply."""
+        return ()
+
+    @property
+    def sentence(self) -> str:
+        """What is tested, in a few words."""
+        return self.key
+
+    @property
+    def lacks(self) -> str:
+        """Why it cannot be said whether it holds, where the reply is there."""
+        named = ", ".join(self.fields)
+        return f"the record has no {named}" if named else "it cannot be decided"
+
+    def tell(self, replies: Replies) -> pl.Series:
+        """Return what was found in each reply, a text; one value where it is the same for all."""
+        del replies
+        return pl.Series([self.sentence], dtype=pl.String)
+
+
+def read_text(value: Any, *, at: tuple[str, ...] = (), is_pattern: bool = False) -> Template:
+    """Return a text with fields; a number stands for its digits."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        value = json.dumps(value)
+    if not isinstance(value, str) or not value:
+        refuse("a text is needed", fix="put it in quotes", at=at)
+    return Template(value, is_pattern=is_pattern)
+
+
+def read_number(value: Any, *, fix: str, at: tuple[str, ...] = (), whole: bool = False) -> float:
+    """Return a number from 0 on."""
+    kinds = int if whole else (int, float)
+    if isinstance(value, bool) or not isinstance(value, kinds) or not 0 <= value < float("inf"):
+        what = "a whole number from 0 on" if whole else "a number from 0 on"
+        refuse(f"{shown(value)} is not {what}", fix=fix, at=at)
+    return value
+
+
+def read_keys(value: Any, known: Sequence[str], needed: Sequence[str], fix: str) -> dict[str, Any]:
+    """Return a mapping that has all that is needed and nothing that is unknown."""
+    if not isinstance(value, Mapping):
+        refuse(f"{shown(value)} is not a mapping of keys to values", fix=fix)
+    from calipers.support.errors import nearest  # noqa: PLC0415 (only where something is wrong)
+
+    for key in value:
+        if key not in known:
+            refuse(f"{shown(key)} is not a known key", fix=nearest(str(key), known), at=(key,))
+    for key in needed:
+        if key not in value:
+            refuse(f"{key} is missing", fix=fix)
+    return dict(value)
+
+
+def read_true(value: Any, key: str) -> None:
+    """Refuse anything but true: what must not be is forbidden instead."""
+    if value is not True:
+        refuse(f"{key}: only true", fix=f"what must not be: {{forbid: NAME, {key}: true}}")
+
+
+@dataclass(frozen=True)
+class TextKind(Kind):
+    """A kind whose value is a text, with fields."""
+
+    text: Template = field(compare=False)
+
+    @classmethod
+    def read(cls, value: Any, base: Path) -> Self:
+        """Return the test for a text."""
+        del base
+        return cls(read_text(value))
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The fields in the text."""
+        return self.text.fields
+
+    @property
+    def sentence(self) -> str:
+        """The key with the text."""
+        return f'{self.key.replace("_", " ")} "{self.text.text}"'
+
+    def tell(self, replies: Replies) -> pl.Series:
+        """Return the text with the fields filled in."""
+        return f'{self.key.replace("_", " ")} "' + replies.fill(self.text) + '"'

@@ -1,0 +1,315 @@
+"""Checks of replies that are to be JSON: that they are, their schema, and a value inside."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any, ClassVar, NoReturn, Self
+
+import polars as pl
+
+from calipers.metrics.checks.kind import Kind, Replies, Schema, read_keys, read_true
+from calipers.support.config.files import read_config, shown
+from calipers.support.config.models import refuse
+from calipers.support.errors import need_extra
+from calipers.support.patterns import first_matches, groups_in
+from calipers.support.templates import Template
+
+_EXTRA = "checks"
+_STEP = re.compile(
+    r"\.(?P<name>[^\W\d][\w-]*)|\[(?P<at>-?\d+)\]|\[(?P<quote>['\"])(?P<key>.*?)(?P=quote)\]"
+    r"|(?P<any>\.\*|\[\*\])"
+)
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
+def parse_json(text: str) -> Any:
+    """Return the value of a reply that is strict JSON; ValueError says why it is none."""
+    try:
+        return json.loads(text, parse_constant=_no_constant)
+    except RecursionError:
+        raise ValueError("nested too deep") from None
+
+
+def _problem(text: str | None) -> str | None:
+    try:
+        return None if text is None else (parse_json(text), "JSON")[1]
+    except ValueError as error:
+        return f"not JSON: {error}"
+
+
+@dataclass(frozen=True)
+class IsJson(Kind):
+    """The reply is JSON."""
+
+    key = "json"
+    says = "The whole reply is strict JSON: no text and no code fence around it, no NaN."
+    example = True
+    schema: ClassVar[Schema] = {"const": True}
+
+    @classmethod
+    def read(cls, value: Any, base: Path) -> Self:
+        """Return the test."""
+        del base
+        read_true(value, cls.key)
+        return cls()
+
+    def hold(self, replies: Replies) -> pl.Series:
+        """Parse every reply."""
+        return replies.each(lambda text: _problem(text) == "JSON")
+
+    def tell(self, replies: Replies) -> pl.Series:
+        """Return why it is not JSON."""
+        return pl.Series([_problem(text) for text in replies.text], dtype=pl.String)
+
+
+@dataclass(frozen=True)
+class JsonSchema(Kind):
+    """The reply is JSON that a schema allows."""
+
+    key = "json_schema"
+    says = (
+        "The reply is JSON that the JSON Schema allows, written here or in a file. "
+        "References to other documents are refused and never fetched."
+    )
+    example: ClassVar[Any] = {"type": "object", "required": ["order_id"]}
+    schema: ClassVar[Schema] = {"type": ["object", "string"]}
+
+    written: str  # the schema as JSON
+
+    @classmethod
+    def read(cls, value: Any, base: Path) -> Self:
+        """Return the test for a schema, or for the file that holds it."""
+        need_extra("json_schema: jsonschema is not installed", extra=_EXTRA, modules=["jsonschema"])
+        if isinstance(value, str):
+            value = read_config(base / value, example="a JSON Schema, as JSON or YAML").value
+        if not isinstance(value, Mapping | bool):
+            refuse("neither a schema nor the name of its file", fix="json_schema: {type: object}")
+        for key, inside in _keywords(value):
+            _refuse_keyword(key, inside)
+        written = json.dumps(value)
+        if (problem := _invalid(written)) is not None:
+            refuse(f"no JSON Schema: {problem}", fix="see https://json-schema.org")
+        return cls(written)
+
+    @property
+    def sentence(self) -> str:
+        """The beginning of the schema."""
+        return f"schema {shown(self.written)}"
+
+    def hold(self, replies: Replies) -> pl.Series:
+        """Validate every reply."""
+        return replies.each(lambda text: self._why_not(text) is None)
+
+    def tell(self, replies: Replies) -> pl.Series:
+        """Return where and why the schema does not allow it."""
+        found = [
+            None if t is None else self._why_not(t) or "as the schema says" for t in replies.text
+        ]
+        return pl.Series(found, dtype=pl.String)
+
+    def _why_not(self, text: str) -> str | None:
+        try:
+            value = parse_json(text)
+        except ValueError as error:
+            return f"not JSON: {error}"
+        try:
+            found = next(_validator(self.written).iter_errors(value), None)
+        except RecursionError:
+            return "nested too deep"
+        return None if found is None else f"{found.json_path}: {shown(found.message)}"
+
+
+def _keywords(schema: Any) -> Iterator[tuple[str, Any]]:
+    """Yield every key of a schema, however deep, with its value."""
+    if isinstance(schema, Mapping):
+        for key, value in schema.items():
+            yield str(key), value
+            yield from _keywords(value)
+    elif isinstance(schema, list):
+        for each in schema:
+            yield from _keywords(each)
+
+
+def _refuse_keyword(key: str, value: Any) -> None:
+    """Refuse what would reach for another document, or take more than linear time."""
+    if key in ("$ref", "$dynamicRef") and isinstance(value, str) and not value.startswith("#"):
+        refuse(f"{key} {shown(value)} names another document", fix="put it under $defs: #/$defs/…")
+    if key == "pattern" and isinstance(value, str):
+        try:
+            groups_in(value)
+        except ValueError as error:
+            refuse(f"pattern: {error}", fix="in the syntax of Rust's regex: no look-around")
+    if key == "patternProperties" and isinstance(value, Mapping):
+        refuse(
+            "patternProperties cannot be checked in linear time", fix="properties, propertyNames"
+        )
+
+
+@cache
+def _validator(written: str) -> Any:
+    """Return what validates by a schema: no document is fetched, patterns take linear time."""
+    from jsonschema import validators  # noqa: PLC0415 (an extra)
+    from referencing.jsonschema import EMPTY_REGISTRY  # noqa: PLC0415 (comes with jsonschema)
+
+    schema = json.loads(written)
+    kind = validators.validator_for(schema, default=validators.Draft202012Validator)
+    linear = validators.extend(kind, {"pattern": _pattern})
+    return linear(schema, registry=EMPTY_REGISTRY)
+
+
+def _invalid(written: str) -> str | None:
+    """Return why a schema is none, its references looked up."""
+    from jsonschema import exceptions  # noqa: PLC0415 (an extra)
+
+    validator = _validator(written)
+    try:
+        type(validator).check_schema(validator.schema)
+        for key, ref in _keywords(validator.schema):
+            if key == "$ref" and isinstance(ref, str):
+                validator._resolver.lookup(ref)  # noqa: SLF001 (no public way asks one reference)
+    except exceptions.SchemaError as error:
+        return shown(error.message)
+    except Exception as error:  # noqa: BLE001 (referencing's are many)
+        return shown(error)
+    return None
+
+
+def _pattern(_: Any, pattern: str, instance: Any, __: Any) -> Iterator[Any]:
+    from jsonschema.exceptions import ValidationError  # noqa: PLC0415 (an extra)
+
+    if isinstance(instance, str) and not first_matches({"it": pattern}, [instance]):
+        yield ValidationError(f"{instance!r} does not match {pattern!r}")
+
+
+@dataclass(frozen=True)
+class JsonPath(Kind):
+    """A value inside the reply's JSON is there, or is a given one."""
+
+    key = "json_path"
+    says = (
+        "The reply is JSON, and the value at `path` (`$.items[0].name`, `['a key']`, `[-1]`, `[*]` "
+        "for any) is there; with `equals` it is also that value."
+    )
+    example: ClassVar[Any] = {"path": "$.order.id", "equals": "{order_id}"}
+    schema: ClassVar[Schema] = {
+        "type": "object",
+        "properties": {"path": {"type": "string", "pattern": r"^\$"}, "equals": {}},
+        "required": ["path"],
+        "additionalProperties": False,
+    }
+
+    path: str
+    steps: tuple[Any, ...]
+    has_value: bool
+    equals: Any = field(compare=False)
+
+    @classmethod
+    def read(cls, value: Any, base: Path) -> Self:
+        """Return the test for a path, and perhaps a value."""
+        del base
+        fix = 'for example json_path: {path: $.order.id, equals: "4711"}'
+        found = read_keys(value, ("path", "equals"), ("path",), fix)
+        path = found["path"]
+        steps = _steps(path) if isinstance(path, str) else None
+        if steps is None:
+            refuse(f"{shown(path)} is not a path", fix=fix, at=("path",))
+        equals = found.get("equals")
+        wanted = Template(equals) if isinstance(equals, str) else equals
+        return cls(path, steps, "equals" in found, wanted)
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The fields in the value."""
+        return self.equals.fields if isinstance(self.equals, Template) else ()
+
+    def hold(self, replies: Replies) -> pl.Series:
+        """Look every reply up."""
+        held = [self._holds(text, wanted) for text, wanted in self._pairs(replies)]
+        return pl.Series(held, dtype=pl.Boolean)
+
+    def tell(self, replies: Replies) -> pl.Series:
+        """Return what stands there."""
+        told = [_told(self.path, text, self.steps) for text in replies.text]
+        return pl.Series(told, dtype=pl.String)
+
+    def _pairs(self, replies: Replies) -> Iterator[tuple[str | None, Any]]:
+        if isinstance(self.equals, Template) and self.equals.fields:
+            return zip(replies.text, replies.fill(self.equals), strict=True)
+        wanted = self.equals.filled({}) if isinstance(self.equals, Template) else self.equals
+        return ((text, wanted) for text in replies.text)
+
+    def _holds(self, text: str | None, wanted: Any) -> bool | None:
+        if text is None or (wanted is None and isinstance(self.equals, Template)):
+            return None
+        try:
+            found = list(_at(parse_json(text), self.steps))
+        except ValueError:
+            return False
+        if not self.has_value:
+            return bool(found)
+        return any(_is_same(each, wanted, from_field=bool(self.fields)) for each in found)
+
+
+def _is_same(value: Any, wanted: Any, *, from_field: bool) -> bool:
+    """Compare as JSON does: true is not 1; what comes from a field may be written as a text."""
+    if from_field and not isinstance(value, str):
+        return bool(json.dumps(value) == wanted)
+    numbers = {type(value), type(wanted)} <= {int, float}
+    return (type(value) is type(wanted) or numbers) and bool(value == wanted)
+
+
+def _steps(path: str) -> tuple[Any, ...] | None:
+    """Return the steps of a path: names, positions, and `...` for any; None where it is none."""
+    if not path.startswith("$"):
+        return None
+    found: list[Any] = []
+    at = 1
+    while at < len(path):
+        match = _STEP.match(path, at)
+        if match is None:
+            return None
+        if match["any"]:
+            found.append(...)
+        elif match["at"]:
+            found.append(int(match["at"]))
+        else:
+            found.append(match["name"] or match["key"])
+        at = match.end()
+    return tuple(found)
+
+
+def _at(value: Any, steps: tuple[Any, ...]) -> Iterator[Any]:
+    if not steps:
+        yield value
+        return
+    step, rest = steps[0], steps[1:]
+    if step is ...:
+        inside = value.values() if isinstance(value, dict) else value
+        for each in inside if isinstance(value, dict | list) else ():
+            yield from _at(each, rest)
+    elif isinstance(step, int):
+        if isinstance(value, list) and -len(value) <= step < len(value):
+            yield from _at(value[step], rest)
+    elif isinstance(value, dict) and step in value:
+        yield from _at(value[step], rest)
+
+
+def _told(path: str, text: str | None, steps: tuple[Any, ...]) -> str | None:
+    if text is None:
+        return None
+    try:
+        found = list(_at(parse_json(text), steps))
+    except ValueError as error:
+        return f"not JSON: {error}"
+    return f"{path} is {', '.join(map(json.dumps, found[:5]))}" if found else f"{path} is not there"
+
+
+KINDS = (IsJson, JsonSchema, JsonPath)

@@ -1,0 +1,223 @@
+"""Checks of numbers: the one in the reply, the reply's length, and what the call took."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Self
+
+import polars as pl
+
+from calipers.metrics.checks.kind import Kind, Replies, Schema, read_keys, read_number, read_text
+from calipers.support.config.models import refuse
+from calipers.support.templates import Template
+
+_WHOLE = r"(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)"
+_NUMBER = rf"[-+]?(?:{_WHOLE}(?:\.[0-9]+)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?"
+_AT_LEAST_ZERO = {"type": "number", "minimum": 0}
+_ROUNDING = 1e-9  # 10.3 is within 0.1 of 10.2, whatever doubles make of it
+
+
+def _last_number(text: pl.Series) -> pl.Series:
+    """Return the last number of each text, thousands commas allowed; null where there is none."""
+    plain = text.str.replace_all("−", "-", literal=True)
+    last = plain.str.extract_all(_NUMBER).list.last()
+    return last.str.replace_all(",", "", literal=True).cast(pl.Float64, strict=False)
+
+
+@dataclass(frozen=True)
+class Number(Kind):
+    """The last number of the reply is a given one."""
+
+    key = "number"
+    says = (
+        "The last number in the reply lies within `tolerance` (0 unless set) of `value`. "
+        "Thousands commas are read; units and percent signs are not."
+    )
+    example: ClassVar[Any] = {"value": "{target}", "tolerance": 0.01}
+    schema: ClassVar[Schema] = {
+        "type": "object",
+        "properties": {"value": {"type": ["number", "string"]}, "tolerance": _AT_LEAST_ZERO},
+        "required": ["value"],
+        "additionalProperties": False,
+    }
+
+    value: Template = field(compare=False)
+    tolerance: float
+
+    @classmethod
+    def read(cls, value: Any, base: Path) -> Self:
+        """Return the test for a number, or for a mapping with its tolerance."""
+        del base
+        fix = "for example number: {value: 12.5, tolerance: 0.1}"
+        if not isinstance(value, dict):
+            value = {"value": value}
+        found = read_keys(value, ("value", "tolerance"), ("value",), fix)
+        text = read_text(found["value"], at=("value",))
+        if not text.fields and _last_number(pl.Series([text.text]))[0] is None:
+            refuse(f"{text.text} is not a number", fix=fix, at=("value",))
+        tolerance = read_number(found.get("tolerance", 0), fix=fix, at=("tolerance",))
+        return cls(text, tolerance)
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The fields in the value."""
+        return self.value.fields
+
+    @property
+    def lacks(self) -> str:
+        """Why it cannot be said."""
+        return f"{self.value.text} is no number in this record"
+
+    def hold(self, replies: Replies) -> pl.Series:
+        """Compare; a reply without a number does not hold."""
+        wanted = _last_number(replies.fill(self.value))
+        found = _last_number(replies.text)
+        if len(wanted) == 1:
+            wanted = wanted.new_from_index(0, len(found))
+        near = (found - wanted).abs() <= self.tolerance + _ROUNDING * self.tolerance
+        there = replies.text.is_not_null() & wanted.is_not_null()
+        return near.fill_null(value=False).set(~there, None)
+
+    def tell(self, replies: Replies) -> pl.Series:
+        """Return the number that was found."""
+        found = _last_number(replies.text).cast(pl.String)
+        return ("the last number is " + found).fill_null("no number")
+
+
+@dataclass(frozen=True)
+class Length(Kind):
+    """The reply has so many words or characters."""
+
+    key = "length"
+    says = "The reply has at least `at_least` and at most `at_most` words, or chars (code points)."
+    example: ClassVar[Any] = {"at_most": 100, "unit": "words"}
+    schema: ClassVar[Schema] = {
+        "type": "object",
+        "properties": {
+            "at_least": {"type": "integer", "minimum": 0},
+            "at_most": {"type": "integer", "minimum": 0},
+            "unit": {"enum": ["words", "chars"], "default": "words"},
+        },
+        "additionalProperties": False,
+        "minProperties": 1,
+    }
+
+    at_least: int
+    at_most: int | None
+    unit: Literal["words", "chars"]
+
+    @classmethod
+    def read(cls, value: Any, base: Path) -> Self:
+        """Return the test for bounds and a unit."""
+        del base
+        fix = "for example length: {at_most: 100, unit: words}"
+        found = read_keys(value, ("at_least", "at_most", "unit"), (), fix)
+        unit = found.pop("unit", "words")
+        if unit not in ("words", "chars"):
+            refuse(f"unit: {unit} is not a unit", fix="words or chars", at=("unit",))
+        if not found:
+            refuse("no bound is given", fix=fix)
+        for name, bound in found.items():
+            read_number(bound, fix=fix, at=(name,), whole=True)
+        return cls(found.get("at_least", 0), found.get("at_most"), unit)
+
+    def _count(self, text: pl.Series) -> pl.Series:
+        return text.str.len_chars() if self.unit == "chars" else text.str.count_matches(r"\S+")
+
+    def hold(self, replies: Replies) -> pl.Series:
+        """Count."""
+        count = self._count(replies.text)
+        held = count >= self.at_least
+        return held if self.at_most is None else held & (count <= self.at_most)
+
+    def tell(self, replies: Replies) -> pl.Series:
+        """Return how many there are."""
+        return self._count(replies.text).cast(pl.String) + f" {self.unit}"
+
+
+@dataclass(frozen=True)
+class _Most(Kind):
+    """What the call took is at most so much."""
+
+    unit: ClassVar[str]
+    schema: ClassVar[Schema] = _AT_LEAST_ZERO
+    of_reply = False
+
+    most: float
+
+    @classmethod
+    def read(cls, value: Any, base: Path) -> Self:
+        """Return the test for a bound."""
+        del base
+        return cls(read_number(value, fix=f"for example {cls.key}: {cls.example}"))
+
+    def _took(self, replies: Replies) -> pl.Series:
+        raise NotImplementedError
+
+    def hold(self, replies: Replies) -> pl.Series:
+        """Compare with what the record says."""
+        return self._took(replies) <= self.most
+
+    def tell(self, replies: Replies) -> pl.Series:
+        """Return what the call took."""
+        return self._took(replies).cast(pl.String) + self.unit
+
+
+def _numbers(replies: Replies, name: str) -> pl.Series:
+    return replies.column(name).cast(pl.Float64, strict=False)
+
+
+class MaxLatency(_Most):
+    """The call took no longer."""
+
+    key = "max_latency_ms"
+    says = "The call took at most so many milliseconds: `latency_ms`, or else `duration_seconds`."
+    example = 2000
+    unit = " ms"
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The times of a record."""
+        return ("latency_ms", "duration_seconds")
+
+    def _took(self, replies: Replies) -> pl.Series:
+        took = _numbers(replies, "latency_ms")
+        return took.zip_with(took.is_not_null(), _numbers(replies, "duration_seconds") * 1000)
+
+
+class MaxCost(_Most):
+    """The call cost no more."""
+
+    key = "max_cost_usd"
+    says = "The call cost at most so many US dollars, as `cost_usd` has it."
+    example = 0.01
+    unit = " USD"
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The cost."""
+        return ("cost_usd",)
+
+    def _took(self, replies: Replies) -> pl.Series:
+        return _numbers(replies, "cost_usd")
+
+
+class MaxTokens(_Most):
+    """The call used no more tokens."""
+
+    key = "max_tokens"
+    says = "The call used at most so many tokens, `prompt_tokens` and `completion_tokens` together."
+    example = 1500
+    unit = " tokens"
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The two counts."""
+        return ("prompt_tokens", "completion_tokens")
+
+    def _took(self, replies: Replies) -> pl.Series:
+        return _numbers(replies, "prompt_tokens") + _numbers(replies, "completion_tokens")
+
+
+KINDS = (Number, Length, MaxLatency, MaxCost, MaxTokens)

@@ -1,0 +1,174 @@
+"""Checks that somebody else decides: a function of the user's, or a judge."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import polars as pl
+
+from calipers.metrics.checks.kind import TEXT, Kind, Replies, Schema, read_keys, read_number
+from calipers.records.fields import FIELDS, BadValue
+from calipers.records.fields import Kind as FieldKind
+from calipers.records.judgment_shape import listed, vote_of
+from calipers.support.config.files import shown
+from calipers.support.config.models import refuse
+from calipers.support.errors import UsageError
+from calipers.support.functions import Function, load_function
+
+_NESTED = (FieldKind.NAMES, FieldKind.NESTED)
+
+
+@dataclass(frozen=True)
+class Python(Kind):
+    """A function of the user's holds for the record."""
+
+    key = "python"
+    says = (
+        "The function, `FILE.py:FUNCTION` beside the file, returns true for the record (a dict of "
+        "all its fields). None, or an exception, means that it cannot be said."
+    )
+    example = "checks.py:is_polite"
+    of_reply = False
+
+    reference: str
+    folder: str
+    columns: tuple[str, ...] = ()  # fields of the data's own, once they are known
+
+    @classmethod
+    def read(cls, value: Any, base: Path) -> Self:
+        """Return the test for a function, which is loaded to see that it is there."""
+        file, _, name = value.rpartition(":") if isinstance(value, str) else ("", "", "")
+        if not (file and name.isidentifier()):
+            refuse(f"{shown(value)} is not FILE.py:FUNCTION", fix="for example checks.py:is_polite")
+        try:
+            load_function(value, base)
+        except UsageError as error:
+            refuse(error.message, fix=error.fix)
+        _function.cache_clear()
+        return cls(value, str(base.resolve()))
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """All there are."""
+        return tuple(dict.fromkeys((*FIELDS, *self.columns)))
+
+    @property
+    def lacks(self) -> str:
+        """Why it cannot be said."""
+        return f"{self.reference} raised an exception, or returned neither true nor false"
+
+    @property
+    def sentence(self) -> str:
+        """The function."""
+        return self.reference
+
+    def hold(self, replies: Replies) -> pl.Series:
+        """Call the function with each record."""
+        if replies.column("trace").dtype == pl.Struct:
+            raise BadValue("a trace that must be read as text")  # the fast way leaves parts out
+        function = _function(self.reference, self.folder)
+        held = [_called(function, row) for row in replies.frame.iter_rows(named=True)]
+        return pl.Series(held, dtype=pl.Boolean)
+
+
+@cache
+def _function(reference: str, folder: str) -> Function:
+    return load_function(reference, Path(folder))
+
+
+def _called(function: Function, row: Mapping[str, Any]) -> bool | None:
+    record = {name: _value(name, value) for name, value in row.items() if value is not None}
+    try:
+        found = function(record)
+    except Exception:  # noqa: BLE001 (a function may fail in any way, the score must not)
+        return None
+    return found if isinstance(found, bool) else None
+
+
+def _value(name: str, value: Any) -> Any:
+    """Return a field as records have it: lists and objects, not their JSON."""
+    is_nested = name in FIELDS and FIELDS[name].kind in _NESTED
+    return json.loads(value) if is_nested and isinstance(value, str) else value
+
+
+@dataclass(frozen=True)
+class Judged(Kind):
+    """A judge says that the reply passes."""
+
+    key = "judge"
+    says = (
+        "The suite's judge with this rubric passes the reply, by the majority of such judges; with "
+        "`{rubric, at_least}`, its score is at least so high."
+    )
+    example = "rubrics/polite.yaml"
+    schema: ClassVar[Schema] = {
+        "anyOf": [
+            TEXT,
+            {
+                "type": "object",
+                "properties": {"rubric": TEXT, "at_least": {"type": "number"}},
+                "required": ["rubric"],
+                "additionalProperties": False,
+            },
+        ]
+    }
+    of_reply = False
+
+    rubric: str
+    at_least: float | None
+
+    @classmethod
+    def read(cls, value: Any, base: Path) -> Self:
+        """Return the test for a rubric, or for a rubric and a bound of its score."""
+        del base
+        fix = "for example judge: technical_accuracy"
+        found = read_keys({"rubric": value} if isinstance(value, str) else value,
+                          ("rubric", "at_least"), ("rubric",), fix)  # fmt: skip
+        if not isinstance(found["rubric"], str) or not found["rubric"]:
+            refuse("the rubric has no name", fix=fix)
+        at_least = found.get("at_least")
+        if at_least is not None:
+            read_number(at_least, fix="for example at_least: 0.8", at=("at_least",))
+        return cls(found["rubric"], at_least)
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The judgments."""
+        return ("judgments",)
+
+    @property
+    def lacks(self) -> str:
+        """Why it cannot be said."""
+        return f"no judgment by the rubric {self.rubric} says so"
+
+    @property
+    def sentence(self) -> str:
+        """The rubric."""
+        return f"judged by {self.rubric}"
+
+    def hold(self, replies: Replies) -> pl.Series:
+        """Count the votes."""
+        return pl.Series(
+            [self._held(text) for text in replies.column("judgments")], dtype=pl.Boolean
+        )
+
+    def _held(self, text: str | None) -> bool | None:
+        votes = [self._vote(each) for each in ([] if text is None else listed(text))
+                 if self.rubric in (each.get("rubric"), each.get("judge"))]  # fmt: skip
+        told = [vote for vote in votes if vote is not None]
+        return 2 * sum(told) > len(told) if told else None
+
+    def _vote(self, judgment: Mapping[str, Any]) -> bool | None:
+        if self.at_least is None:
+            return vote_of(judgment)
+        scores = (judgment.get(name) for name in ("weighted_score", "overall_score"))
+        score = next((each for each in scores if isinstance(each, int | float)), None)
+        return None if score is None else score >= self.at_least
+
+
+KINDS = (Python, Judged)

@@ -1,0 +1,96 @@
+"""A check of how similar the reply is to a text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Self
+
+import polars as pl
+
+from calipers.metrics.checks.kind import Kind, Replies, Schema, read_keys, read_number, read_text
+from calipers.support.config.models import refuse
+from calipers.support.templates import Template
+
+_WAYS = ("jaccard", "cosine", "semantic")
+_AT_LEAST = 0.8
+
+
+@dataclass(frozen=True)
+class Similar(Kind):
+    """The reply is similar to a text."""
+
+    key = "similar"
+    says = (
+        "The similarity of the reply and `to` is at least `at_least` (0.8 unless set): `cosine` of "
+        "TF-IDF (the default), `jaccard` of words, or `semantic`, by the model of --semantic-model."
+    )
+    example: ClassVar[Any] = {"to": "{reference}", "kind": "cosine", "at_least": 0.6}
+    schema: ClassVar[Schema] = {
+        "type": "object",
+        "properties": {
+            "to": {"type": "string"},
+            "kind": {"enum": list(_WAYS), "default": "cosine"},
+            "at_least": {"type": "number", "minimum": 0, "maximum": 1, "default": _AT_LEAST},
+        },
+        "required": ["to"],
+        "additionalProperties": False,
+    }
+
+    to: Template = field(compare=False)
+    way: Literal["jaccard", "cosine", "semantic"]
+    at_least: float
+
+    @classmethod
+    def read(cls, value: Any, base: Path) -> Self:
+        """Return the test for a text, a way and a bound."""
+        del base
+        fix = 'for example similar: {to: "{reference}", kind: cosine, at_least: 0.6}'
+        found = read_keys(value, ("to", "kind", "at_least"), ("to",), fix)
+        way = found.get("kind", "cosine")
+        if way not in _WAYS:
+            refuse(f"{way} is no kind of similarity", fix=", ".join(_WAYS), at=("kind",))
+        at_least = read_number(found.get("at_least", _AT_LEAST), fix=fix, at=("at_least",))
+        if at_least > 1:
+            refuse(f"at_least: {at_least} is above 1", fix=fix, at=("at_least",))
+        return cls(read_text(found["to"], at=("to",)), way, at_least)
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The fields in the text."""
+        return self.to.fields
+
+    @property
+    def lacks(self) -> str:
+        """Why it cannot be said."""
+        if self.way == "semantic":
+            return "no similarity: the model cannot be had, or a field is missing"
+        return f"the record has no {', '.join(self.fields)}"
+
+    def hold(self, replies: Replies) -> pl.Series:
+        """Compare."""
+        return self._similarity(replies) >= self.at_least
+
+    def tell(self, replies: Replies) -> pl.Series:
+        """Return how similar they are."""
+        return f"{self.way} similarity " + self._similarity(replies).round(4).cast(pl.String)
+
+    def _similarity(self, replies: Replies) -> pl.Series:
+        from calipers.metrics.text.words import cosine, jaccard  # noqa: PLC0415 (only where asked)
+
+        text, to = replies.text, replies.fill(self.to)
+        to = to if len(to) == len(text) else to.new_from_index(0, len(text))
+        if self.way != "semantic":
+            return (jaccard if self.way == "jaccard" else cosine)(text, to)
+        from calipers.metrics.text.semantic_similarity import (  # noqa: PLC0415 (only where asked)
+            SEMANTIC,
+            semantic_scores,
+        )
+
+        rows = (text.is_not_null() & to.is_not_null()).arg_true()
+        found = semantic_scores(text.gather(rows), to.gather(rows), replies.settings)[SEMANTIC]
+        empty = pl.Series([None], dtype=pl.Float64).new_from_index(0, len(text))
+        return empty.scatter(rows, found)
+
+
+KINDS = (Similar,)

@@ -1,0 +1,229 @@
+"""Checks of the tools that were called, as the record's trace has them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import polars as pl
+
+from calipers.metrics.checks.kind import TEXT, Kind, Replies, Schema, read_keys, read_number
+from calipers.records.fields import BadValue
+from calipers.support.config.files import shown
+from calipers.support.config.models import refuse
+from calipers.support.templates import Template
+
+Calls = Sequence[Mapping[str, Any]]
+_SHOWN = 12  # names of tools in a detail
+
+
+def _all_calls(replies: Replies, *, with_args: bool = False) -> Iterator[Calls | None]:
+    """Yield each record's calls; None where its trace does not list them."""
+    traces = replies.column("trace")
+    if traces.dtype == pl.Struct:
+        if with_args:
+            raise BadValue("a trace that must be read as text")  # the fast way leaves args out
+        for trace in traces:
+            yield None if trace is None else trace["tool_calls"]
+        return
+    for text in traces:
+        yield None if text is None else _calls_in(text)
+
+
+def _calls_in(text: str) -> Calls | None:
+    try:
+        trace = json.loads(text, strict=False)
+    except (ValueError, RecursionError):
+        raise BadValue("trace is not JSON") from None
+    calls = trace.get("tool_calls") if isinstance(trace, Mapping) else None
+    return (
+        [each for each in calls if isinstance(each, Mapping)] if isinstance(calls, list) else None
+    )
+
+
+def _names(calls: Calls) -> list[str]:
+    return [str(each.get("tool_name")) for each in calls]
+
+
+class _ToolKind(Kind):
+    """A test of the calls."""
+
+    of_reply = False
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The trace."""
+        return ("trace",)
+
+    @property
+    def lacks(self) -> str:
+        """Why it cannot be said."""
+        return "the record has no trace with tool_calls"
+
+    def tell(self, replies: Replies) -> pl.Series:
+        """Return which tools were called."""
+        told = [None if each is None else _called(each) for each in _all_calls(replies)]
+        return pl.Series(told, dtype=pl.String)
+
+
+def _called(calls: Calls) -> str:
+    names = _names(calls)
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return f"called {', '.join(names[:_SHOWN])}{more}" if names else "no tool was called"
+
+
+@dataclass(frozen=True)
+class ToolCalled(_ToolKind):
+    """A tool was called, perhaps with certain arguments."""
+
+    key = "tool_called"
+    says = "The tool was called; with `args`, at least once with these values among its arguments."
+    example: ClassVar[Any] = {"name": "refund", "args": {"order": "{order_id}"}}
+    schema: ClassVar[Schema] = {
+        "anyOf": [
+            TEXT,
+            {
+                "type": "object",
+                "properties": {"name": TEXT, "args": {"type": "object"}},
+                "required": ["name"],
+                "additionalProperties": False,
+            },
+        ]
+    }
+
+    name: str
+    args: str  # as JSON
+
+    @classmethod
+    def read(cls, value: Any, base: Path) -> Self:
+        """Return the test for a name, or for a name and arguments."""
+        del base
+        fix = 'for example tool_called: {name: refund, args: {order: "4711"}}'
+        found = read_keys({"name": value} if isinstance(value, str) else value,
+                          ("name", "args"), ("name",), fix)  # fmt: skip
+        if not isinstance(found["name"], str) or not found["name"]:
+            refuse("the tool has no name", fix=fix, at=("name",))
+        if not isinstance(found.get("args", {}), Mapping):
+            refuse("args is not a mapping", fix=fix, at=("args",))
+        return cls(found["name"], json.dumps(found.get("args", {})))
+
+    @property
+    def _wanted(self) -> dict[str, Any]:
+        args: dict[str, Any] = json.loads(self.args)
+        return args
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The trace, and the fields among the arguments."""
+        texts = (value for value in self._wanted.values() if isinstance(value, str))
+        return ("trace", *dict.fromkeys(name for each in texts for name in Template(each).fields))
+
+    def hold(self, replies: Replies) -> pl.Series:
+        """Look for such a call."""
+        wanted = self._wanted
+        filled = {
+            name: replies.fill(Template(value)).to_list()
+            for name, value in wanted.items()
+            if isinstance(value, str)
+        }
+        held: list[bool | None] = []
+        for row, calls in enumerate(_all_calls(replies, with_args=bool(wanted))):
+            args = {**wanted, **{n: v[row if len(v) > 1 else 0] for n, v in filled.items()}}
+            held.append(None if calls is None else _has_call(calls, self.name, args))
+        return pl.Series(held, dtype=pl.Boolean)
+
+
+def _has_call(calls: Calls, name: str, args: Mapping[str, Any]) -> bool | None:
+    if any(value is None for value in args.values()):
+        return None  # a field that the record lacks
+    return any(
+        each.get("tool_name") == name and _has_args(each.get("args"), args) for each in calls
+    )
+
+
+def _has_args(given: Any, wanted: Mapping[str, Any]) -> bool:
+    if not wanted:
+        return True
+    if isinstance(given, str):
+        try:
+            given = json.loads(given)
+        except (ValueError, RecursionError):
+            return False
+    return isinstance(given, Mapping) and all(
+        name in given and _is_same(given[name], value) for name, value in wanted.items()
+    )
+
+
+def _is_same(given: Any, wanted: Any) -> bool:
+    """Compare values; a text that is wanted may be a number's digits."""
+    if isinstance(given, bool) or isinstance(wanted, bool):
+        return given is wanted
+    if isinstance(wanted, str) and not isinstance(given, str):
+        return json.dumps(given) == wanted
+    return bool(given == wanted)
+
+
+@dataclass(frozen=True)
+class ToolOrder(_ToolKind):
+    """Tools were called in an order."""
+
+    key = "tool_order"
+    says = "The tools were called in this order; others may have been called in between."
+    example = ("look_up", "refund")
+    schema: ClassVar[Schema] = {"type": "array", "items": TEXT, "minItems": 1}
+
+    names: tuple[str, ...]
+
+    @classmethod
+    def read(cls, value: Any, base: Path) -> Self:
+        """Return the test for a list of names."""
+        del base
+        if not isinstance(value, list | tuple) or not value:
+            refuse(f"{shown(value)} is not a list", fix="for example tool_order: [look_up, refund]")
+        for at, each in enumerate(value):
+            if not isinstance(each, str) or not each:
+                refuse(f"{shown(each)} is no tool's name", fix="put it in quotes", at=(at,))
+        return cls(tuple(value))
+
+    def hold(self, replies: Replies) -> pl.Series:
+        """Follow the calls."""
+        held = [None if each is None else self._is_in(each) for each in _all_calls(replies)]
+        return pl.Series(held, dtype=pl.Boolean)
+
+    def _is_in(self, calls: Calls) -> bool:
+        called = iter(_names(calls))
+        return all(name in called for name in self.names)
+
+
+@dataclass(frozen=True)
+class MaxToolCalls(_ToolKind):
+    """No more calls than so many."""
+
+    key = "max_tool_calls"
+    says = "Tools were called at most so many times, all together."
+    example = 4
+    schema: ClassVar[Schema] = {"type": "integer", "minimum": 0}
+
+    most: int
+
+    @classmethod
+    def read(cls, value: Any, base: Path) -> Self:
+        """Return the test for a bound."""
+        del base
+        return cls(int(read_number(value, fix="for example max_tool_calls: 4", whole=True)))
+
+    def hold(self, replies: Replies) -> pl.Series:
+        """Count."""
+        held = [None if each is None else len(each) <= self.most for each in _all_calls(replies)]
+        return pl.Series(held, dtype=pl.Boolean)
+
+    def tell(self, replies: Replies) -> pl.Series:
+        """Return how many there were."""
+        told = [None if e is None else f"{len(e)} tool calls" for e in _all_calls(replies)]
+        return pl.Series(told, dtype=pl.String)
+
+
+KINDS = (ToolCalled, ToolOrder, MaxToolCalls)

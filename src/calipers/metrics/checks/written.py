@@ -1,0 +1,43 @@
+"""Checks as a key of a suite or a policy: read with the file, and in its JSON Schema."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
+
+from calipers.metrics.checks.check import Check, checks_schema, read_list
+
+_folder: ContextVar[Path] = ContextVar("folder", default=Path())
+
+
+@contextmanager
+def relative_to(folder: Path) -> Iterator[None]:
+    """Read, inside, checks whose paths are relative to a folder."""
+    token = _folder.set(folder)
+    try:
+        yield
+    finally:
+        _folder.reset(token)
+
+
+def _read(value: Any) -> tuple[Check, ...]:
+    return tuple(read_list(value, _folder.get()))
+
+
+def _written(checks: tuple[Check, ...]) -> list[Any]:
+    from calipers.metrics.checks.checks import Checks  # noqa: PLC0415 (to break a circle)
+
+    return Checks(tuple(checks)).to_list()
+
+
+WrittenChecks = Annotated[
+    tuple[Check, ...],
+    PlainValidator(_read),
+    PlainSerializer(_written, return_type=list),
+    WithJsonSchema(checks_schema()),
+]

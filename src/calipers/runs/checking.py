@@ -1,0 +1,146 @@
+"""Checks of a run: each record is checked as it comes in, and anew where the checks have changed.
+
+What the system under test reports itself is kept apart: a result says `reported` where the record
+says the same of itself, so that checks can be taken out of a record again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from calipers.judges.spec import Judge
+from calipers.metrics.checks.checks import Checks, read_checks
+from calipers.metrics.checks.combining import (
+    EXPECTED,
+    LISTS,
+    OBSERVED,
+    REPORTED,
+    RESULTS,
+    VIOLATED,
+)
+from calipers.metrics.checks.kinds.own import Judged, Python
+from calipers.metrics.declare.settings import Settings
+from calipers.records.batch import Wanted
+from calipers.records.fields import FIELDS
+from calipers.records.rows import checked, scalar_types
+from calipers.records.tasks import Tasks
+from calipers.runs.suite import Suite
+from calipers.support.errors import DataError, UsageError, nearest
+from calipers.support.local_imports import LocalImports
+
+Record = dict[str, Any]
+
+
+class RecordChecks:
+    """The checks of a suite and of its tasks."""
+
+    def __init__(self, suite: Suite, tasks: Tasks, base: Path) -> None:
+        self._of_suite = Checks(tuple(suite.checks))
+        self._tasks = {str(task["id"]): task for task in tasks.tasks}
+        self._of_tasks = {
+            str(task["id"]): _of_task(task, base, suite.data)
+            for task in tasks.tasks
+            if task.get(RESULTS)
+        }
+        self._base = base
+        self._refuse_unknown_judges(suite.judges)
+        if all(system.model for system in suite.systems):
+            self._refuse_unknown_fields(tasks)
+
+    def __bool__(self) -> bool:
+        return bool(self._of_suite or self._of_tasks)
+
+    def __call__(self, record: Record) -> Record:
+        """Return a record with the lists that its checks fill, and their results."""
+        task = self._tasks.get(str(record["id"]), {})
+        plain = _without_results(record, task)
+        checks = self._of_suite + self._of_tasks.get(str(record["id"]), Checks(()))
+        if not checks or record.get("error") is not None:
+            return plain
+        row = _applied(checks.seeing(tuple(plain)), plain)
+        found = {name: json.loads(row[name]) for name in LISTS if row[name] is not None}
+        results = json.loads(row[RESULTS])
+        own = {name for each in (OBSERVED, VIOLATED) for name in plain.get(each) or ()}
+        for each in results:
+            if each["name"] in own:
+                each[REPORTED] = True
+        return {**plain, **found, RESULTS: results}
+
+    def digest(self) -> str | None:
+        """Return a hash of the suite's checks and of the code that they call."""
+        if not self._of_suite:
+            return None
+        written = json.dumps([check.written for check in self._of_suite.checks])
+        files = sorted(path for path in self._files() if path.is_file())
+        hashes = (sha256(path.read_bytes()).hexdigest() for path in files)
+        return sha256("\n".join((written, *hashes)).encode()).hexdigest()
+
+    def _files(self) -> Iterator[Path]:
+        """Yield the files that the checks depend on: functions with what they import, schemas."""
+        for check in self._of_suite.checks:
+            if isinstance(check.test, Python):
+                file = (self._base / check.test.reference.rpartition(":")[0]).resolve()
+                yield from LocalImports((file.parent, self._base.resolve())).reached_from(file)
+            named = json.loads(check.written).get(check.test.key)
+            if check.test.key == "json_schema" and isinstance(named, str):
+                yield self._base / named
+
+    def _refuse_unknown_judges(self, judges: list[Judge]) -> None:
+        known = {name for judge in judges for name in (judge.name, judge.rubric)}
+        for checks in (self._of_suite, *self._of_tasks.values()):
+            for check in checks.checks:
+                if isinstance(check.test, Judged) and check.test.rubric not in known:
+                    raise UsageError(
+                        f"the check {check.name}: no judge of the suite has the rubric "
+                        f"{check.test.rubric}",
+                        fix=nearest(check.test.rubric, known)
+                        if known
+                        else "judges: [{name: …, model: …, rubric: …}]",
+                    )
+
+    def _refuse_unknown_fields(self, tasks: Tasks) -> None:
+        """Refuse a check that names a field which a task lacks, before anything is paid for."""
+        for check in self._of_suite.checks:
+            for name in check.fields:
+                for task in () if name in FIELDS or isinstance(check.test, Python) else tasks.tasks:
+                    if task.get(name) is None:
+                        raise UsageError(
+                            f"the check {check.name} names {{{name}}}, and the task {task['id']} "
+                            "has none",
+                            fix=f"{nearest(name, task)} ({{{{{name}}}}} stands for itself)",
+                        )
+
+
+def _of_task(task: Mapping[str, Any], base: Path, data: str) -> Checks:
+    return read_checks(task[RESULTS], base=base, source=f"{data}: task {task['id']}: checks")
+
+
+def _applied(checks: Checks, record: Record) -> dict[str, Any]:
+    """Return the row of a record, read as `score` reads it, with all results."""
+    wanted = Wanted(tuple(dict.fromkeys((*checks.fields, RESULTS))))
+    batch = checked([(1, "", record)], wanted, "record", scalar_types([record], wanted))
+    if batch.bad:
+        raise DataError(f"a record cannot be checked: {batch.bad[0].problem}", fix="fix the system")
+    frame: pl.DataFrame = checks.apply(batch.frame, Settings(), details=True)
+    return frame.row(0, named=True)
+
+
+def _without_results(record: Record, task: Mapping[str, Any]) -> Record:
+    """Return a record as its system gave it: what earlier checks have put in is taken out."""
+    results = [each for each in record.get(RESULTS) or () if "held" in each]
+    ours = {each["name"] for each in results if not each.get(REPORTED)}
+    found = {name: value for name, value in record.items() if name not in (RESULTS, EXPECTED)}
+    for name in (OBSERVED, VIOLATED) if results else ():
+        kept = [each for each in record.get(name) or () if each not in ours]
+        found.pop(name, None)
+        if kept:
+            found[name] = kept
+    if (expected := task.get(EXPECTED)) is not None:
+        found[EXPECTED] = expected
+    return found

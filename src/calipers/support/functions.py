@@ -1,0 +1,52 @@
+"""Python functions that a file of the user's names: FILE.py:FUNCTION."""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from calipers.support.errors import UsageError, nearest
+from calipers.support.reloading import fresh_modules
+
+Function = Callable[..., Any]
+
+
+def load_function(reference: str, folder: Path) -> Function:
+    """The function that FILE.py:FUNCTION names; the file's folder is where it imports from."""
+    file, _, name = reference.rpartition(":")
+    path = (folder / file).resolve()
+    if not path.is_file():
+        raise UsageError(
+            f"{path}: no such file", fix="the path is relative to the file that names it"
+        )
+    module = _module(path, folder.resolve())
+    function = getattr(module, name, None)
+    if not callable(function):
+        known = [each for each, value in vars(module).items() if inspect.isfunction(value)]
+        raise UsageError(f"{path} has no function {name}", fix=nearest(name, known))
+    return function  # type: ignore[no-any-return]
+
+
+def _module(path: Path, folder: Path) -> Any:
+    name = f"calipers_system_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise UsageError(f"{path}: no Python file", fix="for example solver.py:answer")
+    module = importlib.util.module_from_spec(spec)
+    if str(path.parent) in sys.path:  # another suite's folder may stand before it
+        sys.path.remove(str(path.parent))
+    sys.path.insert(0, str(path.parent))
+    try:
+        with fresh_modules(path, folder):
+            sys.modules[name] = module  # dataclasses look their module up
+            spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:
+        raise UsageError(
+            f"{path}: it cannot be loaded: {type(error).__name__}: {error}",
+            fix=f"see where: python {path.name}",
+        ) from error
+    return module

@@ -1,0 +1,61 @@
+"""Texts with fields of a record in braces: `{order_id}`; other braces stand for themselves.
+
+>>> Template('{question} as JSON: {"answer": …}').fields
+('question',)
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+_FIELD = re.compile(r"\{\{|\}\}|\{([A-Za-z_][\w.-]*)\}")
+# In a regular expression `\p{Greek}` and `\x{A0}` are no fields, and braces are doubled by nobody.
+_IN_PATTERN = re.compile(r"\\.(?:\{[^}]*\})?|\{([A-Za-z_][\w.-]*)\}")
+
+
+class Template:
+    """A text whose fields are filled in for each record."""
+
+    def __init__(self, text: str, *, is_pattern: bool = False) -> None:
+        self.text = text
+        self._is_pattern = is_pattern
+        self._syntax = _IN_PATTERN if is_pattern else _FIELD
+        found = (match[1] for match in self._syntax.finditer(text) if match[1])
+        self.fields = tuple(dict.fromkeys(found))
+
+    def parts(self) -> list[tuple[str, bool]]:
+        """Return the text in pieces, each with whether it is the name of a field."""
+        found: list[tuple[str, bool]] = []
+        at = 0
+        for match in self._syntax.finditer(self.text):
+            if match[1] is None and self._is_pattern:
+                continue
+            found.append((self.text[at : match.start()], False))
+            found.append((match[1], True) if match[1] else (match[0][0], False))
+            at = match.end()
+        found.append((self.text[at:], False))
+        return [each for each in found if each[0]]
+
+    def filled(self, record: Mapping[str, Any], quote: Callable[[str], str] = str) -> str:
+        """Return the text for one record; what a field holds may be quoted first.
+
+        >>> Template("order {id}").filled({"id": 17})
+        'order 17'
+        """
+        return "".join(
+            quote(_text(record.get(part))) if is_field else part for part, is_field in self.parts()
+        )
+
+
+def escape_braces(text: str) -> str:
+    """Return a text that stands for itself in a template."""
+    return text.replace("{", "{{").replace("}", "}}")
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    return json.dumps(value, ensure_ascii=False, default=str)

@@ -1,0 +1,219 @@
+"""Conversations and tools, with a model server over real HTTP."""
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.runs.suites_at_hand import SuiteFolder, chat, suite_folder
+
+TOOLS = """
+- name: look_up
+  description: Looks an order up.
+  parameters: {type: object, properties: {order: {type: integer}}, required: [order]}
+  python: "tools.py:look_up"
+- name: clock
+  reply: "noon"
+"""
+FUNCTIONS = """
+def look_up(order):
+    if order == 13:
+        raise KeyError(order)
+    return {"order": order, "state": "sent"}
+"""
+
+
+def _reply(body: dict[str, Any]) -> dict[str, Any]:
+    """A model that looks orders up, says what it was told, and counts the turns."""
+    messages = body["messages"]
+    last = messages[-1]
+    if body.get("tools") and messages[0]["content"] == "for ever":
+        call = {"name": "clock", "arguments": "{}"}
+        return {"content": "", "tool_calls": [{"id": "c", "type": "function", "function": call}]}
+    if last["role"] == "tool":
+        return {"content": f"the tool says {last['content']}"}
+    text = last["content"]
+    if body.get("tools") and text.startswith("order"):
+        name, number = ("look_up", text.split()[1]) if "lost" not in text else ("nowhere", "1")
+        call = {"name": name, "arguments": json.dumps({"order": int(number)})}
+        return {"content": None, "tool_calls": [{"id": "c1", "type": "function", "function": call}]}
+    users = sum(each["role"] == "user" for each in messages)
+    system = next((e["content"] for e in messages if e["role"] == "system"), "nobody")
+    return {"content": f"{users}. {system}: {text}"}
+
+
+class Server(ThreadingHTTPServer):
+    """Remembers what it was asked."""
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.seen: list[dict[str, Any]] = []
+
+
+class _Handler(BaseHTTPRequestHandler):
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        assert isinstance(self.server, Server)
+        self.server.seen.append(body)
+        usage = {"prompt_tokens": 10, "completion_tokens": 2}
+        message = {"role": "assistant", **_reply(body)}
+        ended = "tool_calls" if message.get("tool_calls") else "stop"
+        content = json.dumps(
+            {"choices": [{"message": message, "finish_reason": ended}], "usage": usage}
+        ).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    found = Server(("127.0.0.1", 0), _Handler)
+    threading.Thread(target=found.serve_forever, daemon=True).start()
+    yield found
+    found.shutdown()
+    found.server_close()
+
+
+def folder(path: Path, server: Server, tasks: list[dict[str, Any]], **more: Any) -> SuiteFolder:
+    price = {"input": 1.0, "output": 1.0}
+    model = chat(f"http://127.0.0.1:{server.server_port}/v1", price=price)
+    (path / "tools.yaml").write_text(TOOLS)
+    (path / "tools.py").write_text(FUNCTIONS)
+    return suite_folder(path, tasks, [model], **more)
+
+
+def test_a_system_message_goes_before_the_prompt(tmp_path: Path, server: Server) -> None:
+    suite = folder(
+        tmp_path,
+        server,
+        [{"id": "a", "input": "hi", "desk": "order desk"}],
+        system="the {desk}",
+        tiers=[{"name": "T0"}, {"name": "T1", "system": "nobody else"}],
+    )
+    assert suite.run("--no-report").exit_code == 0
+    answers = {each["tier"]: each["answer"] for each in suite.records()}
+    assert answers == {"T0": "1. the order desk: hi", "T1": "1. nobody else: hi"}
+
+
+def test_turns_are_played_and_kept(tmp_path: Path, server: Server) -> None:
+    checks = [
+        {"expect": "starts", "equals": "1. desk: first", "turn": 1},
+        {"expect": "goes on", "equals": "2. desk: then"},
+    ]
+    tasks = [{"id": "a", "turns": ["first", "then"]}]
+    suite = folder(tmp_path, server, tasks, system="desk", checks=checks)
+    suite.run("--no-report")
+    [record] = suite.records()
+    assert record["answer"] == "2. desk: then"
+    assert [each["role"] for each in record["messages"]] == [
+        *("system", "user", "assistant", "user", "assistant")
+    ]
+    assert record["prompt_tokens"] == 20
+    assert record["cost_usd"] == pytest.approx(24e-6)
+    assert record["observed_behaviors"] == ["starts", "goes on"]
+
+
+def test_messages_of_the_suite_and_of_a_task(tmp_path: Path, server: Server) -> None:
+    own = [
+        {"role": "user", "content": "one"},
+        {"role": "assistant", "content": "1"},
+        {"role": "user", "content": "two"},
+    ]
+    tasks: list[dict[str, Any]] = [
+        {"id": "a", "input": "hi"},
+        {"id": "b", "input": "-", "messages": own},
+    ]
+    messages = [{"role": "system", "content": "s"}, {"role": "user", "content": "say {input}"}]
+    suite = folder(tmp_path, server, tasks, messages=messages)
+    suite.run("--no-report")
+    answers = {each["id"]: each["answer"] for each in suite.records()}
+    assert answers == {"a": "1. s: say hi", "b": "2. nobody: two"}
+
+
+def test_tools_are_called_and_traced(tmp_path: Path, server: Server) -> None:
+    tasks = [
+        {"id": "a", "input": "order 17"},
+        {"id": "b", "input": "order 13"},
+        {"id": "c", "input": "order 1 is lost"},
+        {"id": "d", "input": "nothing"},
+        {"id": "e", "input": "for ever"},
+    ]
+    checks = [{"expect": "looks it up", "tool_called": {"name": "look_up", "args": {"order": 17}}}]
+    suite = folder(tmp_path, server, tasks, tools="tools.yaml", max_turns=3, checks=checks)
+    suite.run("--no-report")
+    found = {each["id"]: each for each in suite.records()}
+    assert found["a"]["answer"] == 'the tool says {"order": 17, "state": "sent"}'
+    [call] = found["a"]["trace"]["tool_calls"]
+    assert (call["tool_name"], call["args"], call["success"]) == ("look_up", {"order": 17}, True)
+    assert call["duration"] >= 0
+    assert found["a"]["observed_behaviors"] == ["looks it up"]
+    assert found["a"]["prompt_tokens"] == 20
+    assert found["b"]["answer"] == "the tool says error: KeyError: 13"
+    assert found["b"]["trace"]["tool_calls"][0]["success"] is False
+    assert "there is no tool nowhere" in found["c"]["answer"]
+    assert found["d"]["trace"] == {"tool_calls": []}
+    assert len(found["e"]["trace"]["tool_calls"]) == 3
+    assert found["e"]["finish_reason"] == "max_turns"
+    assert found["e"].get("answer") is None
+    offered = server.seen[0]["tools"]
+    assert [each["function"]["name"] for each in offered] == ["look_up", "clock"]
+
+
+def test_changed_tools_are_other_code_under_test(tmp_path: Path, server: Server) -> None:
+    suite = folder(tmp_path, server, [{"id": "a", "input": "order 17"}], tools="tools.yaml")
+    suite.run("--no-report")
+    (tmp_path / "tools.py").write_text(FUNCTIONS.replace("sent", "lost"))
+    told = suite.run("--no-report")
+    assert told.exit_code == 2
+    assert "tools.py has changed" in told.output
+
+
+def test_a_function_is_talked_with(tmp_path: Path) -> None:
+    (tmp_path / "agent.py").write_text(
+        "def answer(record):\n    return f\"{record['prompt']} {len(record['messages'])}\"\n"
+    )
+    systems = [{"name": "f", "python": "agent.py:answer"}]
+    suite = suite_folder(tmp_path, [{"id": "a", "turns": ["one", "two"]}], systems)
+    suite.run("--no-report")
+    [record] = suite.records()
+    assert record["answer"] == "two 3"
+
+
+@pytest.mark.parametrize(
+    ("task", "more", "said"),
+    [
+        ({"turns": "one"}, {}, "turns is not a list of texts"),
+        ({"messages": [{"role": "robot"}]}, {}, "messages is not a conversation"),
+        ({"input": "x"}, {"system": "{desk}"}, "names {desk}"),
+        (
+            {"input": "x"},
+            {"prompt": "{input}", "messages": [{"role": "user", "content": "x"}]},
+            "either prompt or messages",
+        ),
+        ({"input": "x"}, {"tools": "none.yaml"}, "none.yaml"),
+    ],
+)
+def test_mistakes(
+    tmp_path: Path, server: Server, task: dict[str, Any], more: dict[str, Any], said: str
+) -> None:
+    told = folder(tmp_path, server, [{"id": "a", **task}], **more).run("--no-report")
+    assert told.exit_code == 2
+    assert said in told.output
+
+
+def test_a_mistake_in_the_tools_has_its_line(tmp_path: Path, server: Server) -> None:
+    suite = folder(tmp_path, server, [{"id": "a", "input": "x"}], tools="tools.yaml")
+    (tmp_path / "tools.yaml").write_text("- name: a\n  reply: x\n- name: b\n  rply: x\n")
+    told = suite.run("--no-report")
+    assert told.exit_code == 2
+    assert "tools.yaml:4" in told.output
+    assert "did you mean reply?" in told.output
