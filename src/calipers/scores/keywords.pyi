@@ -27,6 +27,7 @@ class MetricOptions(TypedDict, total=False):
     semantic_cache: str | Path | None
     missing: Literal["zero", "renormalize"]
     success_threshold: float | str
+    checks: Checks | Sequence[Mapping[str, Any]] | Mapping[str, Any] | str | Path | None
 
 class ScoreOptions(MetricOptions, total=False):
     by: str | Sequence[str]
