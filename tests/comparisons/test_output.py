@@ -23,7 +23,7 @@ base.jsonl → candidate.jsonl
 
  metric     base   candidate             difference        p   p adjusted (Holm)   won · lost · tied (tasks)
  ───────────────────────────────────────────────────────────────────────────────────────────────────────────
- accuracy   0.38        0.75   +0.38 [−0.18, +0.74]   0.2188              0.2188                   4 · 1 · 3
+ accuracy   0.38        0.75   +0.38 [−0.18, +0.78]   0.2188              0.2188                   4 · 1 · 3
 
   accuracy: mid-p McNemar; interval: Bonett-Price
   accuracy: a difference below 0.8454 would mostly go unseen here (power 0.8)

@@ -241,7 +241,7 @@ def test_rows_and_tasks_weigh_differently_and_the_output_says_so() -> None:
     assert by_task.weights.by_row == pytest.approx(scored)
     assert (by_task.wins, by_task.losses) == (by_row.wins, by_row.losses)
     shown = str(cal.compare(base, candidate))
-    assert "every task counts the same here; every row as in `score`: 0.3000 and 0.9000" in shown
+    assert "every task counts the same here; every row as in `score`: 0.30 and 0.90" in shown
     assert "--weight row" in shown
 
 

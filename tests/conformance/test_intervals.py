@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 import calipers as cal
-from calipers.engines import polars as polars_engine
+from calipers.engines import reading
 from calipers.engines import store
 from calipers.engines.store import Store
 from calipers.metrics import catalogue
@@ -179,7 +179,7 @@ def test_how_rows_are_split_changes_nothing(
     for cluster in (None, PASSAGE):
         whole = _score(groups, cluster=cluster)
         with monkeypatch.context() as patch:
-            patch.setattr(polars_engine, "Store", partial(Store, held_bytes=1))
+            patch.setattr(reading, "Store", partial(Store, held_bytes=1))
             patch.setattr(store, "PARTS", 6)
             parts = cal.score(files, by="case", profile="reasoning", cluster=cluster)
         for name in REFERENCES:
@@ -231,9 +231,11 @@ def test_one_cluster_has_a_quantile_of_its_own_rows() -> None:
 
 
 def test_one_row() -> None:
-    """A share of one row has Wilson's interval; nothing else has one."""
+    """A share of one row has Wilson's interval, p99 a lower bound; nothing else has one."""
     for name, found in cal.score([_ROW], profile="reasoning").groups[0].metrics.items():
-        if METHODS[name] == "wilson" and found.value is not None:
+        if name == "latency_p99_ms":  # one value in a hundred is above it
+            assert (found.low, found.high, found.interval) == (5.0, None, "order statistics")
+        elif METHODS[name] == "wilson" and found.value is not None:
             assert found.interval == "wilson"
             assert 0 < found.high - found.low < 1  # type: ignore[operator]
         else:
