@@ -160,7 +160,8 @@ def _lacking(manifest: Mapping[str, Any], score: Score) -> str | None:
 
 def _calibrations(folder: Path) -> tuple[Calibration, ...]:
     """Return the calibrations that the run was corrected by, where all their files are there."""
-    files = (stored_json(folder / SCORE) or {}).get("settings", {}).get("calibrations")
+    settings = (stored_json(folder / SCORE) or {}).get("settings")
+    files = settings.get("calibrations") if isinstance(settings, dict) else None
     paths = [Path(str(each)) for each in files] if isinstance(files, list) else []
     try:
         return read_all(paths) if all(path.is_file() for path in paths) else ()

@@ -129,8 +129,9 @@ class Option:
         bounds = self.bounds()
         if isfinite(value) and all(_HOLDS[text](value, bound) for text, bound in bounds.items()):
             return None
-        words = " and ".join(f"{text} {bound:g}" for text, bound in bounds.items())
-        return f"must be {words or 'a finite number'}"
+        words = [f"{text} {bound:g}" for text, bound in bounds.items()]
+        words = words if isfinite(value) else ["a finite number", *words]
+        return f"must be {' and '.join(words)}"
 
     def bounds(self) -> dict[str, float]:
         """Return the bounds of its value, by words such as `at least`."""
