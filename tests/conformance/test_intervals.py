@@ -15,8 +15,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 import calipers as cal
-from calipers.engines import reading
-from calipers.engines import store
+from calipers.engines import reading, store
 from calipers.engines.store import Store
 from calipers.metrics import catalogue
 from calipers.scores.results import Measured

@@ -53,7 +53,7 @@ def test_paths_reach_into_objects_in_map_and_by_too(tmp_path: Path) -> None:
         assert value_of("sum(meta.deep.value)", data) == 45
         groups = cal.score(data, by="meta.deep.value", metrics=["mean(tone)"]).groups
         assert len(groups) == 10
-        [group] = cal.score(data, rename={"target": "meta.label"}, metrics=["accuracy"]).groups
+        [group] = cal.score(data, map={"target": "meta.label"}, metrics=["accuracy"]).groups
         assert (group.metrics["accuracy"].value, group.metrics["accuracy"].n) == (0.0, 10)
 
 

@@ -3,6 +3,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypedDict
 
+from calipers.metrics.checks.checks import Checks
 from calipers.metrics.scenarios.case_weights import CaseWeights
 from calipers.scores.choices import PolicyLike
 
