@@ -107,7 +107,9 @@ class OrderStatistics:
         low, high = totals.get(self.rank.low_name), totals.get(self.rank.high_name)
         if low is None or high is None:
             n = int(totals[self.rank.count_name])
-            reason = f"{n:,} row{'' if n == 1 else 's'} are too few for a bound within the data"
+            reason = (
+                f"{n:,} {'row is' if n == 1 else 'rows are'} too few for a bound within the data"
+            )
             return Interval(low=low, high=high, stderr=None, reason=reason)
         reach = 2 * normal_quantile(confidence)
         return Interval(low=low, high=high, stderr=(high - low) / reach)
