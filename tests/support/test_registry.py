@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -254,3 +256,21 @@ def test_a_rubric_of_ones_own_is_found_by_name() -> None:
     )
     cal.register(rubric)
     assert read_rubric("brevity") is rubric
+
+
+def test_a_plug_in_works_in_a_process_of_its_own(tmp_path: Path) -> None:
+    """Nothing that another command has loaded helps it."""
+    plug_in = tmp_path / "own.py"
+    plug_in.write_text(
+        'import calipers as cal\ncal.register(cal.metrics.mean("toxic", name="toxicity"))\n'
+    )
+    path = write_lines(tmp_path / "a.jsonl", [{"id": "a", "toxic": 0.25}])
+    command = (sys.executable, "-m", "calipers", "score", path, "--plugin", plug_in)
+    found = subprocess.run(
+        [*map(str, command), "--metric", "toxicity", "--format", "json"],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert json.loads(found.stdout)["groups"][0]["metrics"]["toxicity"]["value"] == 0.25

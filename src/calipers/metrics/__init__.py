@@ -38,5 +38,6 @@ def __getattr__(name: str) -> Any:
     """Return what loads Polars only once it is asked for."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import_module(f"{__name__}.lookup")  # makes the registry known
     module, own_name = _HOMES[name]
     return getattr(import_module(f"{__name__}.{module}"), own_name)
