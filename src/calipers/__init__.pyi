@@ -18,6 +18,7 @@ from .judges.api import (
 )
 from .judges.audit import Audit as Audit
 from .judges.rubrics import Rubric as Rubric
+from .metrics.checks.registered import CheckKind as CheckKind
 from .metrics.scenarios.case_weights import CaseWeights as CaseWeights
 from .records.api import convert as convert
 from .records.api import read as read

@@ -274,3 +274,19 @@ def test_a_plug_in_works_in_a_process_of_its_own(tmp_path: Path) -> None:
         timeout=60,
     )
     assert json.loads(found.stdout)["groups"][0]["metrics"]["toxicity"]["value"] == 0.25
+
+
+def test_a_kind_of_check_of_ones_own() -> None:
+    """A plug-in adds one; a suite, a policy or `--checks` uses it by its key."""
+    cal.register(cal.CheckKind("shouts", lambda reply, value: reply.isupper() == value))
+    rows = [{"id": "a", "answer": "NO"}, {"id": "b", "answer": "no"}]
+    found = cal.score(rows, checks=[{"expect": "is loud", "shouts": True}])
+    assert found["behavior_coverage"].value == 0.5
+    with pytest.raises(UsageError, match="is one of the library's own"):
+        cal.register(cal.CheckKind("contains", lambda reply, value: value in reply))
+    with pytest.raises(UsageError, match="did you mean shouts"):
+        cal.score(rows, checks=[{"expect": "is loud", "shoutz": True}])
+    broken = cal.CheckKind("breaks", lambda reply, value: reply[99] == value)
+    cal.register(broken)
+    undecided = cal.score(rows, checks=[{"forbid": "x", "breaks": "y"}])
+    assert undecided["pass_rate"].value is None

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import polars as pl
 
 from calipers.metrics.checks.kind import Kind, Replies
-from calipers.metrics.checks.kinds import KINDS
+from calipers.metrics.checks.registered import check_kinds
 from calipers.metrics.declare.settings import Settings
 from calipers.records.fields import BadValue
 from calipers.support.config.files import shown
@@ -120,7 +120,8 @@ def read_check(value: Any, base: Path, at: tuple[int, ...] = ()) -> Check:
     """Return a check as a file writes it; `refuse` says what is wrong, and where from `at` on."""
     if not isinstance(value, Mapping):
         refuse(f"{shown(value)} is not a check", fix=EXAMPLE, at=at)
-    known = (*RULES, *KINDS, *_BESIDE)
+    kinds = check_kinds()
+    known = (*RULES, *kinds, *_BESIDE)
     for key in value:
         if key not in known:
             fix = nearest(str(key), known)
@@ -129,10 +130,10 @@ def read_check(value: Any, base: Path, at: tuple[int, ...] = ()) -> Check:
     if len(rules) != 1:
         what = "both expect and forbid" if rules else "neither expect nor forbid"
         refuse(f"a check with {what}", fix=EXAMPLE, at=at)
-    keys = [key for key in value if key in KINDS]
+    keys = [key for key in value if key in kinds]
     if len(keys) != 1:
         what = f"the tests {' and '.join(keys)}" if keys else "no test"
-        fix = "write a check for each" if keys else f"one of {', '.join(KINDS)}"
+        fix = "write a check for each" if keys else f"one of {', '.join(kinds)}"
         refuse(f"a check with {what}", fix=fix, at=at)
     rule, key = rules[0], keys[0]
     name = value[rule]
@@ -153,7 +154,7 @@ def _beside(value: Mapping[str, Any], key: str, at: tuple[int, ...]) -> tuple[An
         refuse("on: a field's name is needed", fix="for example on: cot", at=(*at, "on"))
     if turn is not None and on is not None:
         refuse("turn and on: a reply, or a field", fix="leave one of them out", at=(*at, "on"))
-    if (turn or on) and not KINDS[key].of_reply:
+    if (turn or on) and not check_kinds()[key].of_reply:
         where = "turn" if turn else "on"
         refuse(f"{key} looks at the whole record", fix=f"leave {where} out", at=(*at, where))
     return turn, on
@@ -163,7 +164,7 @@ def _read_test(key: str, value: Any, base: Path, at: tuple[int, ...]) -> Kind:
     from pydantic_core import PydanticCustomError  # noqa: PLC0415 (only where a check is read)
 
     try:
-        return KINDS[key].read(value, base)
+        return check_kinds()[key].read(value, base)
     except PydanticCustomError as error:
         said = error.context or {}
         refuse(f"{key}: {said['message']}", fix=said["fix"], at=(*at, key, *said["at"]))
@@ -171,7 +172,7 @@ def _read_test(key: str, value: Any, base: Path, at: tuple[int, ...]) -> Kind:
 
 def check_schema() -> dict[str, Any]:
     """Return the JSON Schema of a check, from the kinds there are."""
-    kinds = {key: {**kind.schema, "description": kind.says} for key, kind in KINDS.items()}
+    kinds = {key: {**kind.schema, "description": kind.says} for key, kind in check_kinds().items()}
     name = {"type": "string", "minLength": 1}
     return {
         "type": "object",

@@ -1,0 +1,94 @@
+"""Kinds of check that plug-ins add, beside those of the library."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Self
+
+import polars as pl
+
+from calipers.metrics.checks.kind import Kind, Replies
+from calipers.metrics.checks.kinds import KINDS
+from calipers.support.errors import UsageError
+from calipers.support.registry import Registry, registers
+
+Holds = Callable[[str, Any], bool | None]
+
+
+@dataclass(frozen=True)
+class CheckKind:
+    """A kind of check of one's own: `{expect: is loud, shouts: true}` for the name `shouts`.
+
+    Args:
+        name: The key of such checks.
+        holds: A function of a reply and of what stands behind the key; true, false, or None where
+            it cannot be said.
+        says: What has to be true of a reply, in a sentence.
+
+    >>> kind = CheckKind("shouts", lambda reply, value: reply.isupper() == value)
+    >>> kind.name
+    'shouts'
+    """
+
+    name: str
+    holds: Holds
+    says: str = "A check of one's own."
+
+
+class _CheckKinds(Registry[CheckKind]):
+    """The kinds that users add; none may take a key of the library's own."""
+
+    def add(self, name: str, thing: CheckKind, origin: str, *, replace: bool = False) -> None:
+        """Add a kind, or raise UsageError where its name is taken or is no key."""
+        taken = name in KINDS or name in ("expect", "forbid", "turn", "on", "description")
+        if taken or not re.fullmatch(r"[a-z][a-z0-9_]*", name):
+            why = "is one of the library's own" if taken else "is no key: small letters, digits, _"
+            raise UsageError(f"the kind of check {name} {why}", fix="give it another name")
+        super().add(name, thing, origin, replace=replace)
+
+
+CHECK_KINDS = _CheckKinds("kind of check")
+registers(CheckKind, CHECK_KINDS)
+
+
+def check_kinds() -> dict[str, type[Kind]]:
+    """Return every kind of check by its key, those of plug-ins too."""
+    return {**KINDS, **{name: _class_of(each) for name, each in CHECK_KINDS.all().items()}}
+
+
+@cache
+def _class_of(own: CheckKind) -> type[Kind]:
+    @dataclass(frozen=True)
+    class Own(Kind):
+        key = own.name
+        says = own.says
+        example = True
+        schema = {}  # noqa: RUF012 (the base class's type)
+
+        written: str  # the value, as JSON
+
+        @classmethod
+        def read(cls, value: Any, base: Path) -> Self:
+            """Return the test for any value."""
+            del base
+            return cls(json.dumps(value, sort_keys=True, default=str))
+
+        def hold(self, replies: Replies) -> pl.Series:
+            """Ask the function of one reply after the other."""
+            value = json.loads(self.written)
+            return replies.each(lambda text: _ask(own, text, value))
+
+    return Own
+
+
+def _ask(own: CheckKind, text: str, value: Any) -> bool | None:
+    try:
+        found = own.holds(text, value)
+    except Exception:  # noqa: BLE001 (code of the user's: it cannot be said)
+        return None
+    return None if found is None else bool(found)
