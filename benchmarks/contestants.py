@@ -60,15 +60,15 @@ def lean_python() -> Work:
 
 def reference_equations() -> Work:
     """Compute `math_usr` alone, with the plain reference that the conformance tests trust."""
-    from tests.conformance.reference import equations  # noqa: PLC0415
+    from tests.conformance.equations_reference import wrong_share  # noqa: PLC0415
 
     def work(path: Path, _: Sequence[str]) -> Values:
         shares: dict[str, list[float]] = defaultdict(list)
         with path.open(encoding="utf-8") as lines:
             for line in lines:
                 row = json.loads(line)
-                if verdicts := equations(row["cot"]):
-                    shares[row["model"]].append(verdicts.count(False) / len(verdicts))
+                if (share := wrong_share(row["cot"])) is not None:
+                    shares[row["model"]].append(share)
         return {model: {"math_usr": sum(each) / len(each)} for model, each in shares.items()}
 
     return work

@@ -203,8 +203,8 @@ def test_notices_are_on_stderr(tmp_path: Path) -> None:
 
 SAMPLES = (
     "id model correct squared_error prob_correct cot_tokens cot_chars step_count ra_ratio "
-    "self_correcting prompt_tokens completion_tokens total_tokens latency_ms math_usr cost_usd "
-    "time_score cot"
+    "self_correcting prompt_tokens completion_tokens total_tokens latency_ms math_usr equations "
+    "wrong_equations rounded_equations equals_signs cost_usd time_score cot"
 )
 
 
@@ -233,6 +233,10 @@ def test_per_sample_values(suffix: str, data: str, tmp_path: Path) -> None:
         "total_tokens": 12345.0,
         "latency_ms": 80.25,
         "math_usr": 0.0,
+        "equations": 1,
+        "wrong_equations": 0,
+        "rounded_equations": 0,
+        "equals_signs": 1,
         "cost_usd": None,
         "time_score": 1.0,
         "cot": "1. 2 + 2 = 4",

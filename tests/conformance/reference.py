@@ -5,8 +5,6 @@ A function gets the records of one group.
 
 >>> REFERENCES["accuracy"]([{"answer": "42.0", "target": "42"}], Options())
 Expected(value=1.0, n=1, missing=0, unanswered=0)
->>> equations("so 3 + 4 = 7 apples, and 7 * 2 = 15")
-[True, False]
 """
 
 import json
@@ -15,10 +13,9 @@ import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from decimal import Decimal
-from fractions import Fraction
-from itertools import pairwise
 from typing import Any
+
+from tests.conformance.equations_reference import wrong_share
 
 Record = dict[str, Any]
 
@@ -270,205 +267,6 @@ def _mode_is_right(runs: list[Run]) -> float:
     return 2 * sum(correct is True for answer, correct in runs if answer == mode) > count
 
 
-# --- Equations in a chain of thought: D, `math_usr` ---
-
-# A mark lies within a line. Every mark is taken out of the text, with nothing in its place
-# ("= $<<2*3=6>>6" becomes "= $6"), whether or not it holds an equation.
-_MARK = re.compile(r"<<([^<>\r\n]*)>>")
-# `x` is a times sign, two or more `*` are a power, only between what can end and what can start
-# an operand: "12 x 3", "3x4", "2**3"; not in "2x + 3", and "**7**" is bold type.
-_TIMES_X = re.compile(r"([0-9%)]\s*)x(?=\s*[0-9.$(])")
-_POWER = re.compile(r"([0-9%)]\s*)\*{2,}(?=\s*[0-9.$(])")
-_TOKEN = re.compile(
-    r"""
-    # Digits, dots and commas that touch are one number or none: not "6,6" nor "1.2.3"; those at
-    # the end are left out ("7." ends a sentence). Beside a letter, `_` or a foreign digit it is
-    # none either: "a3", "3rd", "5²". `$` and `%` must touch it.
-    (?P<number> \$? (?<![\w.,]) (?:[0-9]+ | [0-9]{1,3}(?:,[0-9]{3})+ | (?=\.[0-9])) (?:\.[0-9]+)?
-        (?! [.,]*[0-9] | \w) %? )
-    # Not in the grammar, but it makes what is beside it a part of something larger.
-  | (?P<foreign> \^ | √ | \\(?:times|cdot|div)(?![A-Za-z]) )
-    # After an operand it multiplies ("25% of 80 = 0.25 * 80"), else it is a word.
-  | (?P<of> of\b )
-    # After an operand a binary operator. Else a sign if it touches its operand and no word: in
-    # "so -3 + 5" and "2 * -3", not in "y - 3", "y-3" and "2 * - 3".
-  | (?P<sign> (?<!\w) [-+−–] (?=[0-9.$(]) )
-  | (?P<operator> (?<!\*) \* (?!\*) | [-+−–×·/÷] )
-  | (?P<word> \w+ ) | (?P<open> \( ) | (?P<close> \) ) | (?P<equals> = ) | (?P<other> \S )
-    """,
-    re.VERBOSE,
-)
-_MINUS, _TIMES, _OVER = "-−–", "*×·", "/÷"
-
-
-@dataclass(frozen=True)
-class _Token:
-    kind: str
-    text: str
-    start: int
-    end: int
-
-
-def _tokens(line: str) -> list[_Token]:
-    line = _POWER.sub(r"\1^", _TIMES_X.sub(r"\1×", line))
-    tokens: list[_Token] = []
-    for match in _TOKEN.finditer(line):
-        kind = str(match.lastgroup)
-        after_operand = bool(tokens) and tokens[-1].kind in {"number", "close"}
-        if kind == "sign" and after_operand:
-            kind = "operator"
-        if kind == "of" and not after_operand:
-            kind = "word"
-        tokens.append(_Token(kind, match[0], *match.span()))
-    return tokens
-
-
-class _NoExpressionError(Exception):
-    """The tokens are no arithmetic expression of numbers."""
-
-
-Value = Fraction | None  # None: divided by zero
-
-
-def _sum(rest: list[_Token]) -> Value:
-    """product (± product)*; `rest` is read from its end."""
-    value = _product(rest)
-    while rest and rest[-1].kind == "operator" and rest[-1].text in "+" + _MINUS:
-        value = _apply(rest.pop().text, value, _product(rest))
-    return value
-
-
-def _product(rest: list[_Token]) -> Value:
-    """factor (× or ÷ factor)*."""
-    value = _factor(rest)
-    while rest and rest[-1].kind == "operator" and rest[-1].text in _TIMES + _OVER:
-        value = _apply(rest.pop().text, value, _factor(rest))
-    return value
-
-
-def _factor(rest: list[_Token]) -> Value:
-    """number, or sign factor, or ( sum )."""
-    token = rest.pop() if rest else None
-    if token and token.kind == "number":
-        return Fraction(Decimal(re.sub("[$,%]", "", token.text)))
-    if token and token.kind == "sign":
-        return _apply(token.text, Fraction(0), _factor(rest))
-    if token and token.kind == "open":
-        value = _sum(rest)
-        if rest and rest.pop().kind == "close":
-            return value
-    raise _NoExpressionError
-
-
-def _apply(operator: str, a: Value, b: Value) -> Value:
-    if a is None or b is None or (operator in _OVER and b == 0):
-        return None
-    if operator in _OVER:
-        return a / b
-    if operator in _TIMES:
-        return a * b
-    return a - b if operator in _MINUS else a + b
-
-
-@dataclass(frozen=True)
-class _Side:
-    value: Value
-    has_operator: bool  # signs and parentheses are none
-    decimals: int  # the most of any number in it
-
-
-def _side(tokens: list[_Token]) -> _Side | None:
-    """The tokens as one side of an equation; None if they are not wholly an expression."""
-    rest = tokens[::-1]
-    try:
-        value = _sum(rest)
-    except _NoExpressionError:
-        return None
-    decimals = [len(t.text.strip("%").partition(".")[2]) for t in tokens if t.kind == "number"]
-    has_operator = any(token.kind == "operator" for token in tokens)
-    return None if rest else _Side(value, has_operator, max(decimals))
-
-
-def _left_side(tokens: list[_Token]) -> _Side | None:
-    """The longest expression that ends at the `=`, unless it is the tail of something larger."""
-    for start in range(len(tokens)):
-        if side := _side(tokens[start:]):
-            return None if start and _is_tail(tokens[start - 1], tokens[start]) else side
-    return None
-
-
-def _right_side(tokens: list[_Token]) -> _Side | None:
-    """The longest expression that starts after the `=`, unless it is the head of a larger one."""
-    for end in range(len(tokens), 0, -1):
-        if side := _side(tokens[:end]):
-            return None if tokens[end:] and _is_head(tokens[end - 1], tokens[end]) else side
-    return None
-
-
-def _is_tail(before: _Token, first: _Token) -> bool:
-    """Does it follow an operator, or touch a word, a number or a closing bracket?
-
-    So in "5 cards + 2 + 3 =", "y + 2 + 3 =", "2^3 + 1 ="; "sqrt(9 + 16) =", "2(3 + 4) =".
-    """
-    operand = before.kind in {"word", "number", "close"} or before.text in {"]", "}"}
-    return before.kind in {"operator", "foreign", "of"} or (operand and before.end == first.start)
-
-
-def _is_head(last: _Token, after: _Token) -> bool:
-    """Is an operator after it, or does a word, a number or an opening parenthesis touch it?
-
-    A minus or `/` is a dash or a unit there ("= 7 - so", "= $5/hour"), "of" a word ("= 3 of them").
-    """
-    operand = after.kind in {"word", "number", "open"}
-    operator = after.kind == "operator" and after.text not in _MINUS + "/"
-    return operator or after.kind == "foreign" or (operand and last.end == after.start)
-
-
-def _is_right(left: _Side, right: _Side) -> bool:
-    """Exact without decimals on the right, else within half a unit of the last, ends included."""
-    if left.value is None or right.value is None:
-        return False
-    half_unit = Fraction(1, 2 * 10**right.decimals) if right.decimals else 0
-    return abs(left.value - right.value) <= half_unit
-
-
-def _parts(line: str) -> list[list[_Token]]:
-    """The tokens between the equals signs; "==" and "<=" thus join no two expressions."""
-    parts: list[list[_Token]] = [[]]
-    for token in _tokens(line):
-        if token.kind == "equals":
-            parts.append([])
-        else:
-            parts[-1].append(token)
-    return parts
-
-
-def _in_mark(mark: str) -> list[bool]:
-    """A mark counts if each of its sides is wholly an expression, with or without an operator."""
-    sides = [_side(part) for part in _parts(mark)]
-    return [_is_right(a, b) for a, b in pairwise(sides) if a and b] if all(sides) else []
-
-
-def _in_line(line: str) -> list[bool]:
-    """A list marker at the start (the pattern of a step) is no minus and no times sign."""
-    parts = _parts(_STEP.sub("", line))
-    pairs = [(_left_side(a), _right_side(b)) for a, b in pairwise(parts)]
-    return [_is_right(a, b) for a, b in pairs if a and b and (a.has_operator or b.has_operator)]
-
-
-def equations(cot: str) -> list[bool]:
-    """Is each equation right? First those in marks, then those in the text without the marks."""
-    in_marks = [_in_mark(mark) for mark in _MARK.findall(cot)]
-    in_text = [_in_line(line) for line in _lines(_MARK.sub("", cot))]
-    return [right for group in in_marks + in_text for right in group]
-
-
-def _wrong_equations(cot: str) -> float | None:
-    """A row without an equation is left out, as one without a CoT is."""
-    verdicts = equations(cot)
-    return verdicts.count(False) / len(verdicts) if verdicts else None
-
-
 REFERENCES: dict[str, Reference] = {
     "accuracy": _accuracy,
     "usr": _mean_of(_wrong),
@@ -492,5 +290,5 @@ REFERENCES: dict[str, Reference] = {
     "determinism_index": _over_tasks(lambda runs: _mode(runs)[1] / len(runs), needs=(0,)),
     "mode_accuracy": _over_tasks(_mode_is_right, needs=(0, 1)),
     "stability": _over_tasks(lambda runs: len({c for _, c in runs}) == 1, needs=(1,)),
-    "math_usr": _of_cot(_wrong_equations),
+    "math_usr": _of_cot(wrong_share),
 }

@@ -15,7 +15,7 @@ from calipers.metrics.reasoning.cot_shape import (
     step_count,
     steps_and_lines,
 )
-from calipers.metrics.reasoning.equations import equations, located
+from calipers.metrics.reasoning.equations import count_equations, find_equations
 
 PIECES = st.lists(
     st.one_of(
@@ -37,8 +37,13 @@ def of(feature: object, text: str) -> object:
 
 @given(PIECES)
 def test_located_equations_are_the_equations(text: str) -> None:
-    found = located(text)
-    assert [right for _, _, right in found] == equations(text)
+    found = find_equations(text)
+    counts = count_equations(text)
+    verdicts = [equation.verdict.value for equation in found]
+    assert len(found) == counts.equations
+    assert verdicts.count("wrong") == counts.wrong
+    assert verdicts.count("rounded") == counts.rounded
+    assert counts.equations <= counts.equals_signs
     for start, end, _ in found:
         assert 0 <= start < end <= len(text)
         assert "=" in text[start:end]

@@ -218,6 +218,23 @@ def test_rows_left_out_for_another_reason_are_told_with_the_rule() -> None:
     assert reason.startswith("otherwise (a row without a cot, or whose cot holds no equation")
 
 
+def test_math_usr_quotes_the_wrong_equations() -> None:
+    many = "\n".join(f"{number} + 1 = {number}" for number in range(5))
+    rows = [
+        {"id": "a", "cot": "so 2 + 2 = 4"},
+        {"id": "b", "cot": "so 2 + 2 = 5 apples, and 1 + 1 = 2; \\(3 \\times 3 = 6\\)"},
+        {"id": "c", "cot": many},
+        {"id": "d"},
+    ]
+    [group] = cal.explain("math_usr", rows).groups
+    quoted = dict(group.weigh_most.select("id", "wrong").iter_rows())
+    assert quoted == {
+        "c": "0 + 1 = 0; 1 + 1 = 1; 2 + 1 = 2; and 2 more",
+        "b": "2 + 2 = 5; 3 \\times 3 = 6",
+        "a": None,
+    }
+
+
 def test_the_rows_that_weigh_most_come_first() -> None:
     rows = [{"id": f"r{number}", "latency_ms": number**2} for number in range(10)]
     [group] = cal.explain("latency_mean_ms", rows, rows=3).groups

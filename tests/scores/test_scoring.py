@@ -121,7 +121,11 @@ def test_the_json_is_the_contracts(tmp_path: Path) -> None:
     assert set(m0["metrics"]) == set(m1["metrics"]) == FROM_THEIR_FIELDS
     fields = ["value", "low", "high", "stderr", "interval", "n", "missing", "reason"]
     for name, metric in {**m0["metrics"], **m1["metrics"]}.items():
-        beside = {"accuracy": ["unanswered"], "token_efficiency": ["quality"]}
+        beside = {
+            "accuracy": ["unanswered"],
+            "token_efficiency": ["quality"],
+            "math_usr": ["equations", "wrong", "rounded", "equals_signs", "coverage"],
+        }
         bounds = {"interval_reason", "scope"}
         shown = [field for field in metric if field not in bounds]
         assert shown == [*fields, *beside.get(name, [])]

@@ -7,14 +7,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from calipers.metrics.reasoning.cot_shape import corrections, steps_and_lines
-from calipers.metrics.reasoning.equations import located
+from calipers.metrics.reasoning.equation_values import Verdict
+from calipers.metrics.reasoning.equations import find_equations
 
 LONGEST = 50_000  # characters that a page shows of a text
 
-CORRECTION, WRONG, RIGHT = "correction", "wrong", "right"
+CORRECTION, WRONG, ROUNDED, RIGHT = "correction", "wrong", "rounded", "right"
+_MARK = {Verdict.WRONG: WRONG, Verdict.ROUNDED: ROUNDED, Verdict.RIGHT: RIGHT}
 _HOW = {
     CORRECTION: "corrects itself",
     WRONG: "a wrong equation",
+    ROUNDED: "an equation that holds after rounding",
     RIGHT: "a right equation",
 }
 
@@ -45,7 +48,7 @@ def marked(cot: str) -> list[Line]:
     if len(cot) > LONGEST:
         rest = Piece(f"… ({len(cot) - LONGEST:,} more characters)")
         return [*marked(cot[:LONGEST]), Line(None, (rest,))]
-    spans = [(start, end, RIGHT if right else WRONG) for start, end, right in located(cot)]
+    spans = [(start, end, _MARK[verdict]) for start, end, verdict in find_equations(cot)]
     spans += [(start, end, CORRECTION) for start, end in corrections(cot)]
     spans = _apart(sorted(spans, key=lambda span: (span[0], -_WEIGHT[span[2]])))
     starts, ends = [span[0] for span in spans], [span[1] for span in spans]
@@ -60,7 +63,7 @@ def marked(cot: str) -> list[Line]:
     return lines
 
 
-_WEIGHT = {RIGHT: 0, CORRECTION: 1, WRONG: 2}
+_WEIGHT = {RIGHT: 0, ROUNDED: 0, CORRECTION: 1, WRONG: 2}
 
 Span = tuple[int, int, str]
 

@@ -106,15 +106,18 @@ def explain_data(data: Any, options: Options, *, rows: int) -> Explanation:
     present: set[str] = set()
     noise: list[float] = []
     judged = (JUDGMENTS,) if judges_matter(metric) else ()
-    with Store({**plan.schema, "id": pl.String()}) as store:
+    quotes = metric.quotes
+    quoted = {quotes.name: quotes.dtype} if quotes else {}
+    texts = tuple(dict.fromkeys(quotes.fields())) if quotes else ()
+    with Store({**plan.schema, "id": pl.String(), **quoted}) as store:
         for source in sources:
             chunks = source.chunks(plan.wanted(options.map, *judged))
-            columns = [*plan.schema, "id", *judged]
+            columns = [*plan.schema, "id", *judged, *texts]
             for batch in measured_batches(chunks, plan, columns=columns):
                 if batch.bad and options.on_bad == "stop":
                     raise batch.bad[0].error()
                 read += batch.rows.height
-                store.add(numbered(batch.rows.drop(judged), read))
+                store.add(numbered(_with_quotes(batch.rows, plan).drop(*judged, *texts), read))
                 if judged:
                     noise += judge_noise(metric, batch.rows[JUDGMENTS])
                 present.update(name for name in plan.watched if batch.rows[has(name)].any())
@@ -133,6 +136,14 @@ def explain_data(data: Any, options: Options, *, rows: int) -> Explanation:
             for each, text in zip(explained, sorted_keys(groups, plan.by), strict=True)
         ]
     return Explanation(metric=metric, groups=tuple(explained))
+
+
+def _with_quotes(rows: pl.DataFrame, plan: Plan) -> pl.DataFrame:
+    """Return the rows with what the metric quotes of them, if it quotes anything."""
+    quotes = plan.metrics[0].quotes
+    if quotes is None:
+        return rows
+    return rows.with_columns(quotes.expression(plan.settings).alias(quotes.name))
 
 
 def _rows_of(store: Store, text: str) -> pl.DataFrame:
@@ -235,8 +246,10 @@ def _weigh_most(
     if metric.weight is None or not group.get(metric.rows):
         return pl.DataFrame()
     stored = (each for each in metric.features if each.stored)
-    shown = (each.name for each in stored if each.listed or counted is not None)
-    labels = {each.name: each.label for each in metric.features}
+    shown = [each.name for each in stored if each.listed or counted is not None]
+    quoted = (metric.quotes,) if metric.quotes else ()
+    labels = {each.name: each.label for each in (*metric.features, *quoted)}
+    shown += [each.name for each in quoted]
     names = [name for name in dict.fromkeys(shown) if not name.startswith("_")]
     found = []
     for part in store.parts():

@@ -65,6 +65,8 @@ def mean(
     aggregate: Aggregate | None = None,
     empty: str | None = None,
     extras: Mapping[str, Extra] | None = None,
+    quotes: Feature | None = None,
+    version: int = 1,
 ) -> Metric:
     """A metric that is the mean of a feature over the rows that have it, or 1 minus that mean."""
     count, summed = f"{feature.name}__n", f"{feature.name}__sum"
@@ -101,4 +103,6 @@ def mean(
         complement=complement,
         influence=influence,
         weight=weight,
+        quotes=quotes,
+        version=version,
     )

@@ -2,38 +2,102 @@
 
 from __future__ import annotations
 
+import narwhals as nw
 import polars as pl
 
-from calipers.metrics.declare.declaration import Feature
-from calipers.metrics.declare.means import mean
-from calipers.metrics.reasoning.equations import equations
+from calipers.metrics.declare.declaration import Aggregate, Feature, Totals
+from calipers.metrics.declare.means import mean, sums
+from calipers.metrics.reasoning.equation_columns import COUNTS, count_equations_of
+from calipers.metrics.reasoning.equations import quote_wrong_equations
 
+_QUOTED = 3  # wrong equations of a row
+_LONGEST = 80  # characters of one
 
-def _wrong_share(texts: pl.Series) -> pl.Series:
-    """The share of wrong equations per text; null without an equation. Only texts with `=` cost."""
-    shares: list[float | None] = [None] * len(texts)
-    for index in texts.str.contains("=", literal=True).arg_true():
-        if verdicts := equations(texts[index]):
-            shares[index] = verdicts.count(False) / len(verdicts)
-    return pl.Series(texts.name, shares, dtype=pl.Float64)
-
-
-wrong_equations = Feature(
-    name="math_usr",
+_counts = Feature(
+    name="equation_counts",
     reads=("cot",),
-    dtype=pl.Float64(),
-    expression=lambda _: pl.col("cot").map_batches(_wrong_share, return_dtype=pl.Float64),
+    dtype=COUNTS,
+    expression=lambda _: pl.col("cot").map_batches(count_equations_of, return_dtype=COUNTS),
+    stored=False,
+    listed=False,
 )
 
+
+def _counted(name: str, field: str) -> Feature:
+    return Feature(
+        name=name,
+        reads=(_counts,),
+        dtype=pl.Int64(),
+        expression=lambda _: pl.col(_counts.name).struct.field(field),
+    )
+
+
+equations = _counted("equations", "equations")
+wrong_equations = _counted("wrong_equations", "wrong")
+rounded_equations = _counted("rounded_equations", "rounded")
+equals_signs = _counted("equals_signs", "equals_signs")
+
+wrong_share = Feature(
+    name="math_usr",
+    reads=(equations, wrong_equations),
+    dtype=pl.Float64(),
+    expression=lambda _: pl.when(pl.col(equations.name) > 0).then(
+        pl.col(wrong_equations.name) / pl.col(equations.name)
+    ),
+)
+
+_quoted = Feature(
+    name="wrong",
+    reads=("cot", wrong_equations),
+    dtype=pl.String(),
+    expression=lambda _: (
+        pl.when(pl.col(wrong_equations.name) > 0)
+        .then("cot")
+        .map_elements(_quote, return_dtype=pl.String())
+    ),
+)
+
+
+def _quote(cot: str) -> str:
+    wrong = quote_wrong_equations(cot)
+    shown = [each if len(each) <= _LONGEST else f"{each[:_LONGEST]}…" for each in wrong[:_QUOTED]]
+    rest = [f"and {len(wrong) - _QUOTED} more"] if len(wrong) > _QUOTED else []
+    return "; ".join((*shown, *rest))
+
+
+def _coverage(totals: Totals) -> float | None:
+    signs = totals["equals_signs__sum"]
+    return totals["equations__sum"] / signs if signs else None
+
+
+_shares = sums(wrong_share)
+_counted_features = (equations, wrong_equations, rounded_equations, equals_signs)
+
 math_usr = mean(
-    wrong_equations,
+    wrong_share,
     name="math_usr",
     says="The share of wrong equations in a chain of thought.",
     formula="mean over chains with equations of (wrong equations / equations)",
     spec="Z 8",
+    version=2,
     needs=("cot",),
     nulls="a row without a cot, or whose cot holds no equation, is left out",
     range=(0, 1),
     better="lower",
     empty="no cot holds an equation",
+    aggregate=Aggregate(
+        features=(wrong_share, *_counted_features),
+        totals={
+            **_shares.totals,
+            **{f"{each.name}__sum": nw.col(each.name).sum() for each in _counted_features},
+        },
+    ),
+    extras={
+        "equations": "equations__sum",
+        "wrong": "wrong_equations__sum",
+        "rounded": "rounded_equations__sum",
+        "equals_signs": "equals_signs__sum",
+        "coverage": _coverage,
+    },
+    quotes=_quoted,
 )

@@ -1,0 +1,198 @@
+"""The two sides of a sign: the longest expressions that touch it, and how sure that reading is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from calipers.metrics.reasoning.equation_tokens import (
+    BREAK,
+    CLOSE,
+    DASHES,
+    FOREIGN,
+    NUMBER,
+    OPEN,
+    OPERATOR,
+    PART_OF,
+    SIGN,
+    UNIT_LETTERS,
+    WORD,
+    Token,
+)
+from calipers.metrics.reasoning.equation_values import is_bare
+
+_LONGEST = 400  # tokens of a side; a longer one is no equation a person wrote
+_UNIT_WORDS = 8  # the most words of a unit
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+# Words that end a clause: what stands before them is not the unit of what follows.
+NO_UNIT = _words(
+    "so then and or is are was were be which that this has have had thus therefore hence but"
+    " because since if when we he she they it you i gives get gets makes make means equals as than"
+    " number"
+)
+# Words after which a number is an amount ("we get 12 = 3 * 4"), not the name of a thing ("Day 2").
+_BEFORE_AMOUNT = _words(
+    "so then and or is are was were be thus therefore hence but because since have has had get gets"
+    " gives makes means that which to left remaining only"
+)
+# Words that stand for an operator: what follows them is part of more than can be read here.
+SPELLED_OUT = _words("for times by in of over per every plus minus divided multiplied with")
+_SPELLED_WORDS = 3  # so many words after another number: "8 packs of 5 bags * 4"
+
+
+def is_doubtful(
+    before: Sequence[Token], left: Sequence[Token], after: Sequence[Token], right: Sequence[Token]
+) -> bool:
+    """Say whether a letter may be a variable, a part is of an unknown whole, or words multiply."""
+    letters = UNIT_LETTERS[2:]
+    if any(token.kind == WORD and token.text in (*letters, PART_OF) for token in left):
+        return True
+    if any(token.text in letters for token in after[len(right) : len(right) + 1]):
+        return True
+    if any(a.text == b.text == "/" for a, b in zip(left[1:], left[3:], strict=False)):
+        return True  # 7.5/1/2: by a half, or by one and then by two
+    if any(_is_rate(*three) for three in zip(left, left[1:], left[2:], strict=False)):
+        return True  # 2 pages/15 minutes * 3: by fifteen, or by nothing
+    words: list[str] = []
+    for token in reversed(before[: len(before) - len(left)]):
+        if token.kind != WORD or len(words) > _SPELLED_WORDS:
+            break
+        words.append(token.text.lower())
+    ahead = before[len(before) - len(left) - len(words) - 1 :][:1]
+    if left[-1].kind == WORD and words[:1] in (["for"], ["of"]):
+        return True  # "cost for 2 x 4 x 10 boards =": what is left of the sign is a name
+    follows_number = len(before) > len(left) + len(words) and ahead[0].kind == NUMBER
+    return follows_number and len(words) <= _SPELLED_WORDS and not SPELLED_OUT.isdisjoint(words[:1])
+
+
+def _is_rate(unit: Token, slash: Token, number: Token) -> bool:
+    touch = unit.end == slash.start and slash.end == number.start
+    return touch and (unit.kind, slash.text, number.kind) == (WORD, "/", NUMBER)
+
+
+def find_left_side(  # noqa: PLR0911 (a rule each)
+    tokens: list[Token],
+) -> tuple[list[Token] | None, bool]:
+    """Return the longest expression that ends at the join, and whether that reading is sure.
+
+    None where it is the tail of something larger (`x + 5 =`), or names a thing (`Day 2 =`).
+    """
+    start = _reach_left(tokens)
+    if start is None:
+        return None, False
+    side = tokens[start:]
+    bare = is_bare(side)
+    sure = not (bare and side[-1].kind == WORD)
+    if not start:
+        return side, sure
+    last = tokens[start - 1]
+    touches = last.end == side[0].start
+    if last.kind == OPERATOR:
+        is_dash = last.text in DASHES and start > 1 and tokens[start - 2].kind in (WORD, BREAK)
+        return (side, False) if is_dash and not bare else (None, False)
+    if last.kind == FOREIGN:
+        return (side, sure) if last.text == "!" else (None, False)
+    if last.kind in (WORD, NUMBER, CLOSE) and touches:
+        return None, False
+    if last.kind == WORD and bare:
+        return (side, sure) if last.text.lower() in _BEFORE_AMOUNT else (None, False)
+    return side, sure and last.kind != NUMBER
+
+
+def find_right_side(tokens: list[Token]) -> list[Token] | None:
+    """Return the longest expression after the join; None if it is the head of a larger one."""
+    end = reach_right(tokens)
+    if end is None:
+        return None
+    if end < len(tokens):
+        following = tokens[end]
+        touches = following.start == tokens[end - 1].end
+        behind = tokens[end + 1] if end + 1 < len(tokens) else None
+        if following.kind == OPERATOR:
+            ends_sentence = following.text in DASHES + "/"
+            if not ends_sentence or (behind and behind.kind in (FOREIGN, OPEN)):
+                return None
+        if following.kind == FOREIGN and following.text not in ("!", *UNIT_LETTERS):
+            return None
+        if following.kind in (NUMBER, OPEN) and touches:
+            return None
+    return tokens[:end]
+
+
+def read_otherwise(
+    before: list[Token], left: list[Token], right: list[Token], *, ends_line: bool
+) -> Iterator[tuple[list[Token], list[Token]]]:
+    """Yield shorter readings, where a dash may be punctuation: `Step 2 - 5 + 3 = 8`."""
+    after_word = len(before) > len(left) and before[-len(left) - 1].kind == WORD
+    if after_word and left[1:2] and left[1].text in DASHES and not is_bare(left[2:]):
+        yield left[2:], right
+    if ends_line and not is_bare(left):
+        for position, token in enumerate(right):
+            spaced = token.start > right[position - 1].end
+            if position and token.kind == OPERATOR and spaced and token.text in DASHES:
+                shorter = right[:position]
+                while shorter[-1].kind == WORD:
+                    shorter = shorter[:-1]
+                if reach_right(shorter) == len(shorter):
+                    yield left, shorter
+
+
+def reach_right(tokens: list[Token]) -> int | None:
+    """Return where the longest expression from the first token on ends, or None."""
+    reached, depth, wants_operand, words = None, 0, True, 0
+    for position, token in enumerate(tokens[:_LONGEST], start=1):
+        kind = token.kind
+        if wants_operand:
+            if kind == NUMBER:
+                wants_operand, words = False, 0
+            elif kind == OPEN:
+                depth += 1
+            elif kind != SIGN:
+                break
+        elif kind == OPERATOR:
+            wants_operand = True
+        elif kind == CLOSE and depth:
+            depth -= 1
+        elif kind == WORD and _may_be_unit(token, words):
+            words += 1
+            continue
+        else:
+            break
+        if not depth and not wants_operand and kind in (NUMBER, CLOSE):
+            reached = position
+    return reached
+
+
+def _may_be_unit(token: Token, words: int) -> bool:
+    return words < _UNIT_WORDS and token.text.lower() not in NO_UNIT
+
+
+def _reach_left(tokens: list[Token]) -> int | None:
+    """Return where the longest expression up to the last token begins, or None."""
+    reached, depth, wants_operand, words = None, 0, True, 0
+    for position in range(len(tokens) - 1, max(-1, len(tokens) - 1 - _LONGEST), -1):
+        token = tokens[position]
+        kind = token.kind
+        if wants_operand:
+            if kind == NUMBER:
+                wants_operand, words = False, 0
+            elif kind == CLOSE:
+                depth += 1
+            elif kind == WORD and _may_be_unit(token, words):
+                words += 1
+                continue
+            else:
+                break
+        elif kind == OPERATOR:
+            wants_operand = True
+        elif kind == OPEN and depth:
+            depth -= 1
+        elif kind != SIGN:
+            break
+        if not depth and not wants_operand and kind != OPERATOR:
+            reached = position
+    return reached

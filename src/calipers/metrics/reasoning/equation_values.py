@@ -1,0 +1,160 @@
+"""Work out an arithmetic expression exactly, and say whether an equation holds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import Enum
+
+from calipers.metrics.reasoning.equation_tokens import (
+    CLOSE,
+    MIXED,
+    NUMBER,
+    OPEN,
+    OPERATIONS,
+    OPERATOR,
+    SIGN,
+    SIGNS,
+    WORD,
+    Token,
+)
+
+Ratio = tuple[int, int]  # numerator and denominator, not reduced: faster, and as exact
+
+_PRECEDENCE = {"+": 1, "-": 1, "*": 2, "/": 2, "negate": 3, MIXED: 4}
+_PRINTED_DIGITS = 10  # from here on a number with decimals is a printed float
+_FLOAT_ERROR = 10**9
+_ROUNDED_DIGITS = 3  # a factor with as many, and decimals, may be rounded
+
+
+class Verdict(Enum):
+    """What is said of an equation."""
+
+    RIGHT = "right"
+    ROUNDED = "rounded"
+    WRONG = "wrong"
+
+
+def judge_equation(left: Sequence[Token], right: Sequence[Token], *, inexact: bool) -> Verdict:
+    """Say whether `left = right` holds; percentages count under either reading."""
+    verdict = _judge(left, right, inexact=inexact, hundredths=False)
+    if verdict is Verdict.RIGHT or not any(token.percent for token in (*left, *right)):
+        return verdict
+    readings = [(left, right)] + ([(_by_percent(left), right)] if _ends_in_percent(left) else [])
+    verdicts = [_judge(a, b, inexact=inexact, hundredths=True) for a, b in readings]
+    return min(verdict, *verdicts, key=list(Verdict).index)
+
+
+def _ends_in_percent(tokens: Sequence[Token]) -> bool:
+    """Say whether a side is like `75 - 20%`: an amount less, or more, a part of itself."""
+    kinds = [token.kind for token in tokens if token.kind != WORD]
+    numbers = [token for token in tokens if token.kind == NUMBER]
+    is_sum = any(token.kind == OPERATOR and token.text in SIGNS for token in tokens)
+    of_itself = [number.percent for number in numbers] == [False, True]
+    return kinds == [NUMBER, OPERATOR, NUMBER] and is_sum and of_itself
+
+
+def _by_percent(tokens: Sequence[Token]) -> list[Token]:
+    """Return `75 - 20% * 75` for `75 - 20%`."""
+    amount = next(token for token in tokens if token.kind == NUMBER)
+    return [*tokens, amount._replace(kind=OPERATOR, text="*"), amount]
+
+
+def _judge(
+    left: Sequence[Token], right: Sequence[Token], *, inexact: bool, hundredths: bool
+) -> Verdict:
+    try:
+        a, b = evaluate(left, hundredths=hundredths)
+        c, d = evaluate(right, hundredths=hundredths)
+    except ZeroDivisionError:
+        return Verdict.WRONG
+    distance, scale = abs(a * d - c * b), abs(b * d)
+    if distance == 0 or _is_printed_float(left, right, distance, abs(c * b), abs(a * d)):
+        return Verdict.RIGHT
+    written = left if is_bare(left) and not is_bare(right) else right
+    decimals, is_percent = _precision(written)
+    if inexact or decimals or any(token.inexact for token in right):
+        unit = 10 ** (decimals + 2 * (hundredths and is_percent))
+        if distance * unit <= scale:
+            return Verdict.RIGHT
+    if written is right and not is_bare(right) and _is_rounded_factor(right, distance, abs(c * b)):
+        return Verdict.RIGHT
+    if is_bare(right) and not decimals and 2 * distance <= scale:
+        return Verdict.ROUNDED
+    return Verdict.WRONG
+
+
+def _is_printed_float(
+    left: Sequence[Token], right: Sequence[Token], distance: int, a: int, b: int
+) -> bool:
+    printed = any(token.digits >= _PRINTED_DIGITS and token.decimals for token in (*left, *right))
+    return printed and distance * _FLOAT_ERROR <= max(a, b)
+
+
+def _is_rounded_factor(right: Sequence[Token], distance: int, size: int) -> bool:
+    """Say whether a rounded number in the expression explains the distance: `5/12 = 0.4167 * 1`."""
+    return any(
+        token.decimals and token.digits >= _ROUNDED_DIGITS and distance * token.numerator <= size
+        for token in right
+        if token.kind == NUMBER
+    )
+
+
+def _precision(tokens: Sequence[Token]) -> tuple[int, bool]:
+    """Return how many decimals are written, and whether the last number is a percentage."""
+    numbers = [token for token in tokens if token.kind == NUMBER]
+    return max(token.decimals for token in numbers), numbers[-1].percent
+
+
+def is_bare(tokens: Sequence[Token]) -> bool:
+    """Say whether a side is one number, without an operator."""
+    return not any(token.kind == OPERATOR and token.text != MIXED for token in tokens)
+
+
+def evaluate(tokens: Sequence[Token], *, hundredths: bool = False) -> Ratio:  # noqa: C901
+    """Return the exact value of an expression; words are skipped.
+
+    Raises:
+        ZeroDivisionError: It divides by zero.
+    """
+    values: list[Ratio] = []
+    pending: list[str] = []
+    for token in tokens:
+        kind = token.kind
+        if kind == NUMBER:
+            per_cent = 100 if hundredths and token.percent else 1
+            values.append((token.numerator, token.denominator * per_cent))
+        elif kind == OPEN:
+            pending.append("(")
+        elif kind == CLOSE:
+            while pending[-1] != "(":
+                _apply(pending.pop(), values)
+            pending.pop()
+        elif kind == SIGN:
+            if OPERATIONS[token.text] == "-":
+                pending.append("negate")
+        elif kind == OPERATOR:
+            operation = OPERATIONS[token.text]
+            while pending and _PRECEDENCE.get(pending[-1], 0) >= _PRECEDENCE[operation]:
+                _apply(pending.pop(), values)
+            pending.append(operation)
+    while pending:
+        _apply(pending.pop(), values)
+    return values[0]
+
+
+def _apply(operation: str, values: list[Ratio]) -> None:
+    c, d = values.pop()
+    if operation == "negate":
+        values.append((-c, d))
+        return
+    a, b = values.pop()
+    if operation in ("+", MIXED):
+        values.append((a * d + c * b, b * d))
+    elif operation == "-":
+        values.append((a * d - c * b, b * d))
+    elif operation == "*":
+        values.append((a * c, b * d))
+    elif c:
+        values.append((a * d, b * c))
+    else:
+        raise ZeroDivisionError
