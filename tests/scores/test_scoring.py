@@ -83,6 +83,9 @@ def test_the_json_is_the_contracts(tmp_path: Path) -> None:
     assert score["seed"] == 7
     assert score["settings"] == {
         "normalize": "numeric",
+        "answer": "recorded",
+        "answer_after": None,
+        "answer_regex": None,
         "bins": 10,
         "tokenizer": "whitespace",
         "pass_weight": 0.5,

@@ -9,6 +9,9 @@ from calipers.scores.choices import PolicyLike
 
 class MetricOptions(TypedDict, total=False):
     normalize: Literal["numeric", "text"]
+    answer: Literal["recorded", "last-number"]
+    answer_after: str | None
+    answer_regex: str | None
     bins: int
     tokenizer: str
     pass_weight: float

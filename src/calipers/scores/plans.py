@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from calipers.engines.plan import Plan
 from calipers.metrics import metric_named, metrics_of
+from calipers.metrics.answers.extract import check_extraction
 from calipers.metrics.calibration.confidence import confidence_bin
 from calipers.metrics.cost.tiers import DESCRIBED, MEDIANS, TIER, composite_score
 from calipers.metrics.declare.declaration import Feature
@@ -27,6 +28,7 @@ def plan_of(options: Options, sources: Sequence[Source] = ()) -> Plan:
         UsageError: A metric, a profile or the tokenizer is not known.
     """
     check_tokenizer(options.settings.tokenizer)
+    check_extraction(options.settings)
     forget_failures()
     chosen = [metric_named(name) for name in options.metrics] or metrics_of(options.profile)
     if options.metrics:

@@ -6,8 +6,11 @@ Surrounding white space goes, case goes, and a plain decimal number is written i
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import polars as pl
 
+from calipers.metrics.answers.extract import extract_answers
 from calipers.metrics.declare.declaration import Feature
 from calipers.metrics.declare.settings import Settings
 
@@ -44,21 +47,21 @@ def _plain(numbers: pl.Series) -> pl.Series:
     )
 
 
-def _normalized(field: str) -> Feature:
+def _normalized(field: str, find: Callable[[pl.Series, Settings], pl.Series]) -> Feature:
     return Feature(
         name=f"_normalized_{field}",
         reads=(field,),
         dtype=pl.String(),
         expression=lambda settings: pl.col(field).map_batches(
-            lambda texts: normalize(texts, settings), return_dtype=pl.String
+            lambda texts: normalize(find(texts, settings), settings), return_dtype=pl.String
         ),
         stored=False,
         listed=False,
     )
 
 
-normalized_answer = _normalized("answer")
-normalized_target = _normalized("target")
+normalized_answer = _normalized("answer", extract_answers)
+normalized_target = _normalized("target", lambda texts, _: texts)
 
 
 def _key(_: Settings) -> pl.Expr:

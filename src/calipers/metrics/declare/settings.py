@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 MEASURING = ("score", "gate", "compare", "report", "explain", "power")
 
+_ANSWERS = ("accuracy", "mode_accuracy", "answer_entropy", "stability")
 _COMPOSITE = ("composite_score",)
 _AGENTS = ("agent_composite",)
 _SEMANTIC = ("semantic_similarity", "output_similarity", "task_success", "agent_composite")
@@ -74,7 +75,24 @@ class Settings:
     normalize: Literal["numeric", "text"] = option(
         "numeric",
         "Compare numbers by value (18.0 = 18), or answers as text.",
-        metrics=("accuracy", "mode_accuracy", "answer_entropy", "stability"),
+        metrics=_ANSWERS,
+    )
+    answer: Literal["recorded", "last-number"] = option(
+        "recorded",
+        "Compare the recorded answer, or the last number in it ($18, 60 toys).",
+        metrics=_ANSWERS,
+    )
+    answer_after: str | None = option(
+        None,
+        "Compare what follows the last TEXT in the recorded answer.",
+        metavar="TEXT",
+        metrics=_ANSWERS,
+    )
+    answer_regex: str | None = option(
+        None,
+        "Compare what the last match of REGEX holds: its first group, or all of it.",
+        metavar="REGEX",
+        metrics=_ANSWERS,
     )
     bins: int = option(
         10,
