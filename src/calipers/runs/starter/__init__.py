@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from importlib.resources import files
-from importlib.resources.abc import Traversable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from calipers.support.errors import UsageError, unwritable
+
+if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
 
 TEMPLATES = {
     "agent": "an agent with tools, by checks of what it says and does",
@@ -25,6 +27,8 @@ _REPLAYED = ("judge", "traces")  # templates whose answers are recorded
 
 def list_files(template: str) -> dict[str, Traversable]:
     """Return the files of a template, by the name that each has in the user's folder."""
+    from importlib.resources import files  # noqa: PLC0415 (only where they are asked for)
+
     kept = files(__name__).joinpath("files")
     own = {each.name: each for each in kept.joinpath(template).iterdir() if each.is_file()}
     shared = {
