@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import pytest
 import calipers as cal
 from calipers.records.parquet_footer import unpacked_bytes
 from calipers.records.tasks import read_tasks
-from calipers.support.errors import DataError
+from calipers.support.errors import CalipersError, DataError
 
 TASKS: list[dict[str, Any]] = [
     {"id": "007", "input": "1 + 1", "target": "2", "mine": "x"},
@@ -77,3 +78,76 @@ def test_a_footer_tells_how_large_the_columns_are(tmp_path: Path) -> None:
     for cut in (whole[:-1], whole[:-40] + whole[-8:], b"PAR1", b""):  # damaged: Polars is to say so
         path.write_bytes(cut)
         assert unpacked_bytes(path) is None or unpacked_bytes(path) != found
+
+
+# --- scenarios in YAML, and data on a hub ---
+
+
+def _scenarios(folder: Path) -> None:
+    (folder / "security").mkdir(parents=True)
+    (folder / "CORE-001.yaml").write_text(
+        "# what everybody asks\ninput: Where is order 1001?\ncategory: happy_path\n"
+        "expected_behaviors: [look_up_order, state_status]\ntarget: 7.50\nwritten: 2026-01-02\n"
+    )
+    (folder / "security" / "any name.yml").write_text(
+        "id: SEC-001\ninput: Cancel it.\ncategory: adversarial\ncapability: core_function\n"
+        "checks:\n  - {forbid: cancels, icontains: cancelled}\nturns: [one, two]\n"
+    )
+
+
+def test_a_folder_of_yaml_files_has_a_scenario_in_each(tmp_path: Path) -> None:
+    _scenarios(tmp_path / "scenarios")
+    found = read_tasks(tmp_path / "scenarios")
+    first, second = found.tasks
+    assert first["id"] == "CORE-001"
+    assert first["expected_behaviors"] == ["look_up_order", "state_status"]
+    assert (first["target"], first["written"]) == ("7.5", "2026-01-02")
+    assert second["id"] == "SEC-001"
+    assert second["checks"] == [{"forbid": "cancels", "icontains": "cancelled"}]
+    assert second["turns"] == ["one", "two"]
+    changed = tmp_path / "scenarios" / "CORE-001.yaml"
+    changed.write_text(changed.read_text() + "tags: [new]\n")
+    assert read_tasks(tmp_path / "scenarios").sha256 != found.sha256
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("- input: a list\n", "bad.yaml: not the fields of one scenario"),
+        ("input: [unclosed\n", "bad.yaml: cannot be read as YAML"),
+        ("expected_behaviors: 5\n", "bad.yaml: expected_behaviors"),
+        ("score: .nan\n", "bad.yaml: "),
+        ("id: CORE-001\n", "have the same id: CORE-001"),
+    ],
+)
+def test_a_bad_scenario_is_named_with_its_file(text: str, told: str, tmp_path: Path) -> None:
+    _scenarios(tmp_path)
+    (tmp_path / "bad.yaml").write_text(text)
+    with pytest.raises(CalipersError, match=re.escape(told)):
+        read_tasks(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("address", "scan"),
+    [
+        ("hf://datasets/a/b/data/train.parquet", "scan_parquet"),
+        ("hf://datasets/a/b@main/**/*.parquet", "scan_parquet"),
+        ("hf://datasets/a/b/data/", "scan_parquet"),
+        ("hf://datasets/a/b/train.csv", "scan_csv"),
+        ("hf://datasets/a/b/train.jsonl", "scan_ndjson"),
+    ],
+)
+def test_an_address_on_the_hub_reaches_polars_as_it_is(
+    address: str, scan: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def scanned(path: str, **_: Any) -> pl.LazyFrame:
+        asked.append(path)
+        return pl.LazyFrame(TASKS)
+
+    monkeypatch.setattr(pl, scan, scanned)
+    found = read_tasks(address)
+    assert asked == [address]
+    assert list(found.tasks) == TASKS
+    assert found.sha256 == read_tasks(address).sha256

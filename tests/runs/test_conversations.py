@@ -1,14 +1,13 @@
 """Conversations and tools, with a model server over real HTTP."""
 
 import json
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.runs.chat_server import ChatServer, serve_chat
 from tests.runs.suites_at_hand import SuiteFolder, chat, suite_folder
 
 TOOLS = """
@@ -46,52 +45,21 @@ def _reply(body: dict[str, Any]) -> dict[str, Any]:
     return {"content": f"{users}. {system}: {text}"}
 
 
-class Server(ThreadingHTTPServer):
-    """Remembers what it was asked."""
-
-    def __init__(self, *given: Any) -> None:
-        super().__init__(*given)
-        self.seen: list[dict[str, Any]] = []
-
-
-class _Handler(BaseHTTPRequestHandler):
-    def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        assert isinstance(self.server, Server)
-        self.server.seen.append(body)
-        usage = {"prompt_tokens": 10, "completion_tokens": 2}
-        message = {"role": "assistant", **_reply(body)}
-        ended = "tool_calls" if message.get("tool_calls") else "stop"
-        content = json.dumps(
-            {"choices": [{"message": message, "finish_reason": ended}], "usage": usage}
-        ).encode()
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content)
-
-    def log_message(self, *_: object) -> None:
-        pass
-
-
 @pytest.fixture
-def server() -> Iterator[Server]:
-    found = Server(("127.0.0.1", 0), _Handler)
-    threading.Thread(target=found.serve_forever, daemon=True).start()
-    yield found
-    found.shutdown()
-    found.server_close()
+def server() -> Iterator[ChatServer]:
+    with serve_chat(_reply) as found:
+        yield found
 
 
-def folder(path: Path, server: Server, tasks: list[dict[str, Any]], **more: Any) -> SuiteFolder:
+def folder(path: Path, server: ChatServer, tasks: list[dict[str, Any]], **more: Any) -> SuiteFolder:
     price = {"input": 1.0, "output": 1.0}
-    model = chat(f"http://127.0.0.1:{server.server_port}/v1", price=price)
+    model = chat(server.url, price=price)
     (path / "tools.yaml").write_text(TOOLS)
     (path / "tools.py").write_text(FUNCTIONS)
     return suite_folder(path, tasks, [model], **more)
 
 
-def test_a_system_message_goes_before_the_prompt(tmp_path: Path, server: Server) -> None:
+def test_a_system_message_goes_before_the_prompt(tmp_path: Path, server: ChatServer) -> None:
     suite = folder(
         tmp_path,
         server,
@@ -104,7 +72,7 @@ def test_a_system_message_goes_before_the_prompt(tmp_path: Path, server: Server)
     assert answers == {"T0": "1. the order desk: hi", "T1": "1. nobody else: hi"}
 
 
-def test_turns_are_played_and_kept(tmp_path: Path, server: Server) -> None:
+def test_turns_are_played_and_kept(tmp_path: Path, server: ChatServer) -> None:
     checks = [
         {"expect": "starts", "equals": "1. desk: first", "turn": 1},
         {"expect": "goes on", "equals": "2. desk: then"},
@@ -122,7 +90,7 @@ def test_turns_are_played_and_kept(tmp_path: Path, server: Server) -> None:
     assert record["observed_behaviors"] == ["starts", "goes on"]
 
 
-def test_messages_of_the_suite_and_of_a_task(tmp_path: Path, server: Server) -> None:
+def test_messages_of_the_suite_and_of_a_task(tmp_path: Path, server: ChatServer) -> None:
     own = [
         {"role": "user", "content": "one"},
         {"role": "assistant", "content": "1"},
@@ -139,7 +107,7 @@ def test_messages_of_the_suite_and_of_a_task(tmp_path: Path, server: Server) -> 
     assert answers == {"a": "1. s: say hi", "b": "2. nobody: two"}
 
 
-def test_tools_are_called_and_traced(tmp_path: Path, server: Server) -> None:
+def test_tools_are_called_and_traced(tmp_path: Path, server: ChatServer) -> None:
     tasks = [
         {"id": "a", "input": "order 17"},
         {"id": "b", "input": "order 13"},
@@ -168,7 +136,7 @@ def test_tools_are_called_and_traced(tmp_path: Path, server: Server) -> None:
     assert [each["function"]["name"] for each in offered] == ["look_up", "clock"]
 
 
-def test_changed_tools_are_other_code_under_test(tmp_path: Path, server: Server) -> None:
+def test_changed_tools_are_other_code_under_test(tmp_path: Path, server: ChatServer) -> None:
     suite = folder(tmp_path, server, [{"id": "a", "input": "order 17"}], tools="tools.yaml")
     suite.run("--no-report")
     (tmp_path / "tools.py").write_text(FUNCTIONS.replace("sent", "lost"))
@@ -203,14 +171,14 @@ def test_a_function_is_talked_with(tmp_path: Path) -> None:
     ],
 )
 def test_mistakes(
-    tmp_path: Path, server: Server, task: dict[str, Any], more: dict[str, Any], said: str
+    tmp_path: Path, server: ChatServer, task: dict[str, Any], more: dict[str, Any], said: str
 ) -> None:
     told = folder(tmp_path, server, [{"id": "a", **task}], **more).run("--no-report")
     assert told.exit_code == 2
     assert said in told.output
 
 
-def test_a_mistake_in_the_tools_has_its_line(tmp_path: Path, server: Server) -> None:
+def test_a_mistake_in_the_tools_has_its_line(tmp_path: Path, server: ChatServer) -> None:
     suite = folder(tmp_path, server, [{"id": "a", "input": "x"}], tools="tools.yaml")
     (tmp_path / "tools.yaml").write_text("- name: a\n  reply: x\n- name: b\n  rply: x\n")
     told = suite.run("--no-report")

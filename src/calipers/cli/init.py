@@ -6,17 +6,27 @@ from pathlib import Path
 
 import click
 
+from calipers.runs.starter import TEMPLATES
+
 
 @click.command()
 @click.argument("folder", type=click.Path(path_type=Path), default=Path())
+@click.option(
+    "--template",
+    type=click.Choice(tuple(TEMPLATES)),
+    default="agent",
+    show_default=True,
+    help="; ".join(f"{name}: {what}" for name, what in TEMPLATES.items()) + ".",
+)
 @click.option("--force", is_flag=True, help="Overwrite files that are there already.")
-def init(folder: Path, *, force: bool) -> None:
-    """Write a suite and a policy to start from into FOLDER, with scenarios and an agent to try."""
+def init(folder: Path, *, template: str, force: bool) -> None:
+    """Write a suite and a policy to start from into FOLDER, with example data and CI files.
+
+    The suite runs as it is and needs no key: calipers run suite.yaml.
+    """
     from calipers.reports.figures import printable  # noqa: PLC0415
     from calipers.runs.starter import write_starter  # noqa: PLC0415
 
-    for path in write_starter(folder, force=force):
+    for path in write_starter(folder, template, force=force):
         click.echo(f"wrote {printable(path)}")
-    click.echo(
-        "next: calipers run suite.yaml, or calipers gate RECORDS --policy policy.yaml", err=True
-    )
+    click.echo(f"next: calipers run {printable(folder / 'suite.yaml')}", err=True)

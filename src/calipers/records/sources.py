@@ -35,6 +35,7 @@ __all__ = [
     "Source",
     "UnusualRows",
     "Wanted",
+    "holds_records",
     "is_readable",
     "limit_reading",
     "open_sources",
@@ -52,6 +53,7 @@ _READERS: dict[str, Callable[[Path], Source]] = {
     ".parquet": Parquet,
     ".pq": Parquet,
 }
+_HUB = "hf://"
 
 
 def open_sources(data: Any) -> list[Source]:
@@ -149,6 +151,11 @@ def _of_path(text: str) -> Iterator[Source]:
         yield _of_file(path)
 
 
+def holds_records(folder: Path) -> bool:
+    """Say whether a folder holds records itself: in parts of Parquet, or in another tool's logs."""
+    return bool(parquet_parts(folder) or _logs_in(folder))
+
+
 def _logs_in(folder: Path) -> list[Path]:
     """The logs that Inspect, lm-eval or another tool left in a folder."""
     patterns = [reader.in_folders for reader in readers() if reader.in_folders is not None]
@@ -157,8 +164,13 @@ def _logs_in(folder: Path) -> list[Path]:
 
 
 def _of_uri(uri: str) -> Source:
-    """A lake elsewhere: what both engines read from there is Parquet."""
-    if Path(uri).suffix not in ("", ".parquet", ".pq"):
+    """A lake elsewhere: what both engines read from there is Parquet; from a hub, text too."""
+    suffix = Path(uri).suffix
+    if uri.startswith(_HUB) and suffix == ".csv":
+        return Table(pl.scan_csv(uri, infer_schema=False), uri)  # 007 stays what it is
+    if uri.startswith(_HUB) and suffix in (".jsonl", ".ndjson"):
+        return Table(pl.scan_ndjson(uri), uri)
+    if suffix not in ("", ".parquet", ".pq"):
         raise UsageError(
             f"{uri}: only Parquet is read from elsewhere", fix="copy the file here, or convert it"
         )

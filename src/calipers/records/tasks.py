@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from math import isfinite, isnan
@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from calipers.records.fields import FIELDS, BadValue, Kind, Number, field_named
-from calipers.records.jsonl import JsonLines, numbered_rows
+from calipers.records.jsonl import JsonLines, load_row, numbered_rows
 from calipers.records.logs import log_notices
 from calipers.records.parquet_folder import parquet_parts
-from calipers.records.sources import BadRow, Source, Wanted, open_sources
+from calipers.records.scenario_files import list_scenarios, read_scenario
+from calipers.records.sources import BadRow, Source, Wanted, holds_records, open_sources
+from calipers.records.tables import Table
 from calipers.support.errors import DataError, EmptyError
 
 Task = Mapping[str, Any]
@@ -35,8 +37,9 @@ class Tasks:
     """The tasks of a suite, each with an id of its own."""
 
     tasks: Sequence[Task]
-    sha256: str
+    sha256: str  # of all the data
     notices: tuple[str, ...] = ()
+    drawn_from: int | None = None  # how many there were, where these are a sample
 
     def __len__(self) -> int:
         return len(self.tasks)
@@ -46,15 +49,44 @@ class Tasks:
         return {name: value for name, value in self.tasks[at].items() if name not in FOUND_OUT}
 
 
-def read_tasks(path: Path) -> Tasks:
-    """The tasks in a file of records, in any format that is read; a folder or glob is several."""
-    sources = open_sources(path)
+def read_tasks(path: str | Path) -> Tasks:
+    """Return the tasks in a file of records, in any format that is read.
+
+    A folder or glob is several files; a folder of YAML files has a scenario in each. An address
+    such as `hf://datasets/…` is read from there.
+    """
+    if isinstance(path, Path) and (scenarios := _scenarios_in(path)):
+        tasks = [_scenario(each) for each in scenarios]
+        return _numbered(path, tasks, (), _hash_files(scenarios, path))
+    sources = open_sources(path) if isinstance(path, Path) else _brought_here(path)
     tasks = [
         _checked(row, number, source.name) for source in sources for number, row in _rows(source)
     ]
     if not tasks:
         raise EmptyError(f"{path}: no tasks in it", fix="a record per line, with id and input")
-    notices = [*log_notices(sources), *_stale(tasks)]
+    return _numbered(path, tasks, log_notices(sources), _digest(path, sources, tasks))
+
+
+def _brought_here(address: str) -> list[Source]:
+    """Return the sources at an address, whose tables are read from there once."""
+    return [
+        Table(source.frame().lazy(), source.name) if isinstance(source, Table) else source
+        for source in open_sources(address)
+    ]
+
+
+def _scenarios_in(path: Path) -> list[Path]:
+    return list_scenarios(path) if path.is_dir() and not holds_records(path) else []
+
+
+def _scenario(path: Path) -> Task:
+    _, row = load_row(read_scenario(path))
+    return _checked(row, None, str(path))
+
+
+def _numbered(path: str | Path, tasks: list[Task], told: Iterable[str], digest: str) -> Tasks:
+    """Return the tasks, which have an id each, or get a number each."""
+    notices = [*told, *_stale(tasks)]
     with_id = sum(task.get("id") is not None for task in tasks)
     if not with_id:
         notices.append("no task has an id: they are numbered as they stand in the data")
@@ -65,7 +97,7 @@ def read_tasks(path: Path) -> Tasks:
             fix="give every task an id, or none",
         )
     _refuse_doubles(tasks, path)
-    return Tasks(tasks=tasks, sha256=_digest(path, sources), notices=tuple(notices))
+    return Tasks(tasks=tasks, sha256=digest, notices=tuple(notices))
 
 
 def read_records(
@@ -91,14 +123,22 @@ def _rows(source: Source) -> Iterator[tuple[int, Any]]:
     return _json_rows(source) if isinstance(source, JsonLines) else _table_rows(source)
 
 
-def _digest(path: Path, sources: Sequence[Source]) -> str:
-    """The hash of the file; of several, that of their names and hashes."""
+def _digest(path: str | Path, sources: Sequence[Source], tasks: Sequence[Task]) -> str:
+    """Return the hash of the file, of several their names and hashes, of an address its tasks."""
+    if isinstance(path, str):
+        content = json.dumps(tasks, sort_keys=True, default=str)
+        return sha256(content.encode()).hexdigest()
     if path.is_file():
         return sha256(path.read_bytes()).hexdigest()
     files = parquet_parts(path) if path.is_dir() else []
-    files = files or [Path(source.name) for source in sources]
-    hashes = (f"{each.name} {sha256(each.read_bytes()).hexdigest()}\n" for each in files)
-    return sha256("".join(hashes).encode()).hexdigest()
+    return _hash_files(files or [Path(source.name) for source in sources])
+
+
+def _hash_files(files: Sequence[Path], base: Path | None = None) -> str:
+    names = (each.relative_to(base).as_posix() if base else each.name for each in files)
+    hashes = (sha256(each.read_bytes()).hexdigest() for each in files)
+    lines = (f"{name} {digest}\n" for name, digest in zip(names, hashes, strict=True))
+    return sha256("".join(lines).encode()).hexdigest()
 
 
 def _json_rows(source: JsonLines) -> Iterator[tuple[int, Any]]:
@@ -124,21 +164,20 @@ def _nested(name: str, value: Any) -> Any:
     return json.loads(value) if nested and isinstance(value, str) else value
 
 
-def _checked(row: Any, number: int, path: str) -> Task:
-    """A task whose fields are as records have them; numbers in texts keep their spelling."""
+def _checked(row: Any, number: int | None, path: str) -> Task:
+    """Return a task whose fields are as records have them; numbers in texts keep their spelling."""
     if isinstance(row, BadRow):
         raise row.error()
     if isinstance(row, BadValue):
         raise DataError(f"{path}:{number}: {row}", fix="a JSON object per line")
+    place = path if number is None else f"{path}:{number}"
     task = {}
     for name, value in row.items():
         try:
             if name in FIELDS:
                 FIELDS[name].read(value)
         except BadValue as problem:
-            raise DataError(
-                f"{path}:{number}: {name}: {problem}", fix="fix it, or remove it"
-            ) from None
+            raise DataError(f"{place}: {name}: {problem}", fix="fix it, or remove it") from None
         if value is not None:
             is_text = name in FIELDS and FIELDS[name].kind is Kind.TEXT
             task[name] = str(value) if is_text and isinstance(value, Number) else _plain(value)
@@ -173,7 +212,7 @@ def _stale(tasks: Sequence[Task]) -> Iterator[str]:
         yield f"the data's {', '.join(found)} is left out of the records: the run finds it out"
 
 
-def _refuse_doubles(tasks: Sequence[Task], path: Path) -> None:
+def _refuse_doubles(tasks: Sequence[Task], path: str | Path) -> None:
     seen: dict[str, int] = {}
     for number, task in enumerate(tasks, 1):
         if (first := seen.setdefault(str(task["id"]), number)) != number:

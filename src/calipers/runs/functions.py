@@ -65,6 +65,8 @@ def _source_of(function: Callable[[Any], Any]) -> str:
 
 
 def _tasks_file(tasks: Any, base: Path) -> str:
+    if isinstance(tasks, str) and "://" in tasks:
+        return tasks
     if isinstance(tasks, str | Path):
         return str(Path(tasks).resolve())
     if not isinstance(tasks, list | tuple):

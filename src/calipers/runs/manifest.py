@@ -47,7 +47,12 @@ def new_manifest(
         "schema": SCHEMA,
         "version": __version__,
         "suite": suite.model_dump(mode="json"),
-        "data": {"path": suite.data, "sha256": tasks.sha256, "tasks": len(tasks)},
+        "data": {
+            "path": suite.data,
+            "sha256": tasks.sha256,
+            "tasks": len(tasks),
+            **({} if tasks.drawn_from is None else {"drawn_from": tasks.drawn_from}),
+        },
         "files": {**hash_code(suite, base), **_hash_policy(suite, base)},
         "versions": dict(_versions()),
         "seed": {system.name: system.settings.get("seed") for system in suite.systems},

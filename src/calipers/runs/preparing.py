@@ -17,6 +17,7 @@ from calipers.runs.finish import gate_fields
 from calipers.runs.metric_settings import suite_options
 from calipers.runs.plan import Plan
 from calipers.runs.prices import price_notices, pricings
+from calipers.runs.sampling import draw_sample
 from calipers.runs.suite import Suite, read_suite
 from calipers.runs.tools import definitions
 from calipers.runs.until_decided import UntilDecided, until_decided
@@ -68,7 +69,9 @@ def prepare(
     if suite.policy is not None:
         read_all(read_policy(base / suite.policy).judges.calibrations)
     suite_options(suite, base)
-    tasks = read_tasks(base / suite.data)
+    tasks = read_tasks(suite.data if "://" in suite.data else base / suite.data)
+    if suite.sample is not None:
+        tasks = draw_sample(tasks, suite.sample)
     prices = pricings(suite)
     return Prepared(
         suite=suite,

@@ -1,29 +1,61 @@
-"""What `calipers init` writes: a suite, its scenarios, an agent to try, and a policy."""
+"""What `calipers init` writes: a suite, its data, a system to try, a policy, and files for CI."""
 
 from __future__ import annotations
 
-from importlib.resources import files
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from calipers.support.errors import UsageError, unwritable
 
-NAMES = ("suite.yaml", "policy.yaml", "scenarios.jsonl", "agent.py")
+if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
+
+TEMPLATES = {
+    "agent": "an agent with tools, by checks of what it says and does",
+    "qa": "questions with known answers",
+    "rag": "answers from passages",
+    "judge": "a judge that people have checked",
+    "traces": "traces of agents, with a tool map and people's ratings",
+}
+_SHARED = {
+    ".github/workflows/calipers.yml": "github.yml",
+    "calipers.gitlab-ci.yml": "gitlab.yml",
+    "replay.py": "replay.py",
+}
+_REPLAYED = ("judge", "traces")  # templates whose answers are recorded
 
 
-def write_starter(folder: Path, *, force: bool = False) -> list[Path]:
-    """Write the files into a folder; one that is there already stays, unless forced."""
-    paths = [folder / name for name in NAMES]
-    there = [path for path in paths if path.exists() or path.is_symlink()]
+def list_files(template: str) -> dict[str, Traversable]:
+    """Return the files of a template, by the name that each has in the user's folder."""
+    from importlib.resources import files  # noqa: PLC0415 (only where they are asked for)
+
+    kept = files(__name__).joinpath("files")
+    own = {each.name: each for each in kept.joinpath(template).iterdir() if each.is_file()}
+    shared = {
+        name: kept.joinpath("shared", at)
+        for name, at in _SHARED.items()
+        if name != "replay.py" or template in _REPLAYED
+    }
+    return dict(sorted(own.items())) | shared
+
+
+def write_starter(folder: Path, template: str = "agent", *, force: bool = False) -> list[Path]:
+    """Write the files of a template into a folder and return their paths.
+
+    Raises:
+        UsageError: One of them is there already, and `force` is not set; nothing is written then.
+    """
+    contents = {folder / name: source for name, source in list_files(template).items()}
+    there = [path for path in contents if path.exists() or path.is_symlink()]
     if there and not force:
         raise UsageError(
             f"{', '.join(map(str, there))}: there already",
             fix="name another folder, or overwrite with --force",
         )
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for path in paths:
-            content = files(__name__).joinpath("files", path.name).read_bytes()
-            path.write_bytes(content)
+        for path, source in contents.items():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(source.read_bytes())
     except OSError as error:
         raise unwritable(error.filename, error) from error
-    return paths
+    return list(contents)
