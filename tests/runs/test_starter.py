@@ -5,6 +5,7 @@ import re
 import shlex
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree as ET
 
 import pytest
 import yaml
@@ -171,3 +172,14 @@ def test_init_where_no_folder_can_be_and_without_such_a_template() -> None:
     Path("file").write_text("", encoding="utf-8")
     assert run("init", "file/folder").exit_code == 2
     assert run("init", "--template", "chess").exit_code == 2
+
+
+def test_a_run_writes_what_a_build_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """JUnit and the summary of a step come from `run` as from `gate`."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary.md"))
+    assert run("init").exit_code == 0
+    assert run("run", "suite.yaml", "--junit", "gate.xml").exit_code == 0
+    cases = ET.parse(tmp_path / "gate.xml").getroot().findall(".//testcase")
+    assert cases
+    assert "PASS" in (tmp_path / "summary.md").read_text().upper()

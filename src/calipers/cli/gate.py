@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from calipers.cli.options import GroupedCommand, declared_options, own_option
 from calipers.cli.output import output_options, put
-from calipers.cli.shared import limit_options, progress, say_empty, say_notices, write
-
-if TYPE_CHECKING:
-    from calipers.gates.result import GateResult
-
-_SUMMARY = "GITHUB_STEP_SUMMARY"
+from calipers.cli.shared import limit_options, progress, say_empty, say_notices
+from calipers.cli.verdicts import write_verdict
 
 
 @click.command(cls=GroupedCommand, first=("policy", "against", "by", "output_format", "output"))
@@ -83,23 +78,8 @@ def gate(
     with progress() as show:
         result = decide(list(files), progress=show, **own, **options)
     say_notices(result.notices)
-    _write_beside(result, junit)
+    write_verdict(result, junit)
     put(result, output_format, output)
     if not result.records:
         say_empty(files)
     sys.exit(result.exit_code)
-
-
-def _write_beside(result: GateResult, junit: Path | None) -> None:
-    """JUnit XML where asked for, and the summary of the step where GitHub wants one."""
-    if junit is not None:
-        from calipers.reports.junit import gate_junit  # noqa: PLC0415
-
-        write(junit, gate_junit(result))
-    if summary := os.environ.get(_SUMMARY):
-        from calipers.reports.step_summary import append_summary  # noqa: PLC0415
-
-        try:
-            append_summary(Path(summary), result.to_markdown())
-        except OSError as error:  # the verdict counts, not the page
-            say_notices([f"{_SUMMARY}: {summary}: {error.strerror}"])
