@@ -20,7 +20,7 @@ import numpy as np
 
 from benchmarks.anchor_intervals import environment
 from benchmarks.pair_shapes import SHAPES, SIZES, Floats, PairShape, data_sets, stacked
-from calipers.statistics.paired_tasks import PairedTasks, Scale, compare_tasks
+from calipers.statistics.paired_tasks import PairedTasks, ValueScale, compare_tasks
 
 PEER = "evalstats==0.3.3"
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "compare.md"
@@ -101,7 +101,9 @@ def measured(
 
 def _interval(base: Floats, candidate: Floats, shape: PairShape) -> tuple[float, float]:
     step = 1.0 if shape.kind == "binary" else 0.5
-    scale = Scale(yes_or_no=shape.kind == "binary", reach=1.0, step=step, higher_is_better=True)
+    scale = ValueScale(
+        yes_or_no=shape.kind == "binary", reach=1.0, step=step, higher_is_better=True
+    )
     squares = [
         np.nansum(np.square(side - np.nanmean(side, axis=1, keepdims=True)), axis=1)
         for side in (base, candidate)

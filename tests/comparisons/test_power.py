@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 import calipers as cal
 from calipers.comparisons.sizing import MetricPower
-from calipers.statistics.power import Plan
+from calipers.statistics.power import PowerPlan
 from calipers.support.errors import UsageError
 from tests import commands
 from tests.files import write_lines
@@ -95,7 +95,7 @@ def test_repeated_runs_by_hand() -> None:
     assert found.difference.within == pytest.approx(0.5)
     between = 2.5 / 19 - 0.125
     assert found.plans == tuple(
-        Plan(runs=k, tasks=n, calls=k * n)
+        PowerPlan(runs=k, tasks=n, calls=k * n)
         for k in (1, 2, 4, 8, 16)
         for n in [needed(0.05, between + 0.5 / k)]
     )
@@ -141,7 +141,9 @@ def test_single_runs() -> None:
     assert found.between == pytest.approx(15 / 79)
     assert found.within is None
     assert found.reasons == {"within": "no task was run twice"}
-    assert found.plans == (Plan(runs=1, tasks=needed(0.1, 15 / 79), calls=needed(0.1, 15 / 79)),)
+    assert found.plans == (
+        PowerPlan(runs=1, tasks=needed(0.1, 15 / 79), calls=needed(0.1, 15 / 79)),
+    )
     assert "mid-p McNemar" in found.notes[0]
     assert found.detectable == pytest.approx(seen(80, 15 / 79))
     assert needed(found.detectable or 0, 15 / 79) in (80, 81)  # but for rounding
@@ -164,7 +166,7 @@ def test_values_of_whole_tasks_are_planned_with_their_runs() -> None:
     assert found.between == pytest.approx(variance)
     assert found.reasons == {"within": "a task has one value, of all its runs"}
     n = needed(0.05, variance)
-    assert found.plans == (Plan(runs=3, tasks=n, calls=3 * n),)
+    assert found.plans == (PowerPlan(runs=3, tasks=n, calls=3 * n),)
     assert found.detectable == pytest.approx(seen(30, variance))
 
 

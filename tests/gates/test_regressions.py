@@ -10,7 +10,7 @@ import pytest
 from calipers.gates.baselines import Recorded, RecordedGroup, ratcheted
 from calipers.gates.policy_values import known_metric
 from calipers.gates.regressions import _decide, _resolvable, change_of, has_gained
-from calipers.gates.task_values import TaskValues, tasks_from, tasks_json
+from calipers.gates.task_values import FeatureByTask, tasks_from, tasks_json
 from calipers.metrics.thresholds import scale_of
 
 SCALE = scale_of(known_metric("accuracy"))
@@ -24,7 +24,7 @@ def ease(rng: np.random.Generator, n: int, mean: float) -> np.ndarray:
 def answered(rng: np.random.Generator, right: np.ndarray, runs: int) -> RecordedGroup:
     results = rng.random((right.size, runs)) < right[:, None]
     means = results.mean(axis=1)
-    values = TaskValues(
+    values = FeatureByTask(
         ids=tuple(f"{n:05}" for n in range(right.size)),
         runs=np.full(right.size, float(runs)),
         means=means,
@@ -96,13 +96,13 @@ def test_a_ratchet_does_not_turn_an_unchanged_system_red() -> None:
 
 def test_values_of_tasks_come_back_from_their_json() -> None:
     values = {
-        "correct": TaskValues(
+        "correct": FeatureByTask(
             ids=("a", "c"),
             runs=np.array([1.0, 4.0]),
             means=np.array([1.0, 0.25]),
             squares=np.array([0.0, 0.75]),
         ),
-        "latency": TaskValues(
+        "latency": FeatureByTask(
             ids=("a", "b"), runs=np.ones(2), means=np.array([0.5, 2.5]), squares=np.zeros(2)
         ),
     }

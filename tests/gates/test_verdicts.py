@@ -13,7 +13,7 @@ from scipy.stats import binomtest
 
 from calipers.gates.reasons import reason, value_text
 from calipers.gates.verdicts import (
-    Estimate,
+    MeasuredValue,
     Verdict,
     cautious,
     further_scenarios,
@@ -28,10 +28,10 @@ LATENCY = Scale(name="latency_p95_ms", unit="ms", range=(0, inf), better="lower"
 RUNS = 10_000
 
 
-def share(passed: int, n: int, confidence: float = 0.95) -> Estimate:
+def share(passed: int, n: int, confidence: float = 0.95) -> MeasuredValue:
     value = passed / n
     around = wilson(value, n, value * (1 - value) / n, n, confidence)
-    return Estimate(
+    return MeasuredValue(
         value=value,
         low=around.low,
         high=around.high,
@@ -69,7 +69,7 @@ def test_a_share_against_its_threshold(
     interval: Verdict,
 ) -> None:
     mark = parse_threshold(threshold, RATE)
-    estimate = Estimate(value=value, low=low, high=high)
+    estimate = MeasuredValue(value=value, low=low, high=high)
     assert judged(mark, estimate, "point") == point
     assert judged(mark, estimate, "interval") == interval
 
@@ -88,10 +88,10 @@ def test_a_share_against_its_threshold(
 def test_what_is_better_when_lower(low: float | None, high: float | None, verdict: Verdict) -> None:
     mark = parse_threshold("< 5000ms", LATENCY)
     value = low or high or 0.0
-    assert judged(mark, Estimate(value=value, low=low, high=high), "interval") == verdict
+    assert judged(mark, MeasuredValue(value=value, low=low, high=high), "interval") == verdict
 
 
-def judged_as_was_said(threshold: Threshold, estimate: Estimate) -> Verdict:
+def judged_as_was_said(threshold: Threshold, estimate: MeasuredValue) -> Verdict:
     """The contract's sentence, on every point of the interval at its ends and at the threshold."""
     assert estimate.low is not None
     assert estimate.high is not None
@@ -179,12 +179,12 @@ def test_repeated_runs_are_rarely_decided_either(rate: float, scenarios: int, ru
     assert found["pass"] <= 0.05 * 2000
 
 
-def repeated(passed: NDArray[np.int64], runs: int) -> Estimate:
+def repeated(passed: NDArray[np.int64], runs: int) -> MeasuredValue:
     n, clusters = passed.size * runs, passed.size
     value = float(passed.sum()) / n
     spread = float(((passed - value * runs) ** 2).sum()) / n**2
     around = wilson(value, n, spread, clusters, 0.95)
-    return Estimate(
+    return MeasuredValue(
         value=value,
         low=around.low,
         high=around.high,
@@ -217,7 +217,7 @@ def test_how_many_more_scenarios_are_told() -> None:
     assert judged(mark, share(35, 35), "interval") == "pass"
     assert judged(mark, share(34, 34), "interval") == "inconclusive"
     assert further_scenarios(mark, share(90, 100)) is None  # exactly there: no number can
-    assert further_scenarios(mark, Estimate(value=0.95)) is None
+    assert further_scenarios(mark, MeasuredValue(value=0.95)) is None
     near, far = (further_scenarios(mark, share(passed, 100)) or 0 for passed in (91, 95))
     assert near > far > 0
 
@@ -226,7 +226,7 @@ def test_repeated_runs_of_a_scenario_are_worth_less() -> None:
     mark = parse_threshold("≥ 90%", RATE)
     single = share(92, 100)
     assert single.stderr is not None
-    alike = Estimate(
+    alike = MeasuredValue(
         value=0.92, low=0.8, high=0.97, stderr=2 * single.stderr, scenarios=50, is_share=True
     )
     assert (further_scenarios(mark, alike) or 0) > (further_scenarios(mark, single) or 0)
@@ -244,7 +244,7 @@ def test_the_reason_says_all_there_is() -> None:
     )
     open_ended = reason(mark, share(89, 100), "fail", (700, None), thin=True, confidence=0.95)
     assert str(open_ended).endswith("at least 700 more scenarios would decide it")
-    no_bounds = Estimate(value=0.95)
+    no_bounds = MeasuredValue(value=0.95)
     unknown = reason(mark, no_bounds, "inconclusive", None, thin=False, confidence=0.95)
     assert unknown == "inconclusive: no interval can be computed from these records"
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from calipers.judges.rubric_items import (
     NO_RUBRIC,
     NoSum,
-    Rubric,
+    RubricWeights,
     items_of,
     read_rubric,
     rounding,
@@ -140,23 +140,23 @@ def test_the_rubric_goes_before_what_the_judge_wrote() -> None:
 @pytest.mark.parametrize(
     ("rubric", "expected"),
     [
-        ({"a": 0.6, "b": 0.4}, Rubric({"a": 0.6, "b": 0.4})),
-        ({"a": {"weight": 0.6, "max": 5}}, Rubric({"a": 0.6}, {"a": 5.0})),
+        ({"a": 0.6, "b": 0.4}, RubricWeights({"a": 0.6, "b": 0.4})),
+        ({"a": {"weight": 0.6, "max": 5}}, RubricWeights({"a": 0.6}, {"a": 5.0})),
         (
             [{"id": "a", "weight": 2}, {"criterion": "b", "points": 3}],
-            Rubric({"a": 2.0}, {"b": 3.0}),
+            RubricWeights({"a": 2.0}, {"b": 3.0}),
         ),
-        ({"name": "x", "criteria": {"a": 1}}, Rubric({"a": 1.0})),
+        ({"name": "x", "criteria": {"a": 1}}, RubricWeights({"a": 1.0})),
         (
             {
                 "categories": {"c": {"weight": 0.35, "items": [{"id": "F1", "points": 1.5}]}},
                 "grading": {},
             },
-            Rubric({"c": 0.35}, {"F1": 1.5}),
+            RubricWeights({"c": 0.35}, {"F1": 1.5}),
         ),
     ],
 )
-def test_shapes_of_rubrics(rubric: Any, expected: Rubric) -> None:
+def test_shapes_of_rubrics(rubric: Any, expected: RubricWeights) -> None:
     assert rubric_from(rubric) == expected
 
 
@@ -258,10 +258,10 @@ def test_a_score_may_be_rounded_as_it_is_written(written: str, tolerance: float)
 def test_weights_from_a_file(tmp_path: Path) -> None:
     path = tmp_path / "rubric.yaml"
     path.write_text("categories:\n  style: {weight: 0.2, items: [{id: S1, points: 2}]}\n")
-    assert read_rubric(path) == Rubric({"style": 0.2}, {"S1": 2.0}) == read_rubric(str(path))
+    assert read_rubric(path) == RubricWeights({"style": 0.2}, {"S1": 2.0}) == read_rubric(str(path))
     path = tmp_path / "weights.json"
     path.write_text('{"clear": 0.6, "right": 0.4}')
-    assert read_rubric(path) == Rubric({"clear": 0.6, "right": 0.4})
+    assert read_rubric(path) == RubricWeights({"clear": 0.6, "right": 0.4})
 
 
 @pytest.mark.parametrize(

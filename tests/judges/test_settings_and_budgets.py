@@ -8,7 +8,7 @@ import pytest
 
 import calipers
 from benchmarks.model_server import ModelServer
-from calipers.judges.spec import Judge
+from calipers.judges.spec import JudgeSpec
 from calipers.records.judgment_shape import who_judged
 from tests.files import write_lines
 from tests.judges.test_judging import judge, judgments, reviews
@@ -95,9 +95,11 @@ def test_settings_are_part_of_what_is_cached(tmp_path: Path) -> None:
 
 def test_who_answers_for_a_cascade_says_its_settings() -> None:
     given = {"name": "j", "model": "openai:a", "rubric": "r", "settings": {"temperature": 1}}
-    judge = Judge.model_validate({**given, "escalate": {"model": "openai:b"}})
+    judge = JudgeSpec.model_validate({**given, "escalate": {"model": "openai:b"}})
     assert judge.answerable == "openai:a, temperature 1 → openai:b (near 0.1)"
-    assert Judge.model_validate({**given, "settings": {"temperature": 0}}).answerable == "openai:a"
+    assert (
+        JudgeSpec.model_validate({**given, "settings": {"temperature": 0}}).answerable == "openai:a"
+    )
 
 
 def test_calls_stop_at_their_budget_and_go_on_with_a_larger_one(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import calipers as cal
 from calipers.records.fields import FIELDS
-from calipers.runs.records import Reading
+from calipers.runs.records import ReplyReader
 from calipers.runs.suite import Suite
 from calipers.systems.calls import Call, Fault
 from calipers.systems.journal import Journal, encoded
@@ -119,7 +119,7 @@ _replies = st.one_of(
 _TASK: dict[str, Any] = {"id": "t", "input": "2 + 2", "target": "4", "actual": "a"}
 
 
-def taken(reading: Reading, reply: str, number: int) -> bytes | None:
+def taken(reading: ReplyReader, reply: str, number: int) -> bytes | None:
     """The journal's line of a reply, as a run writes it; None where it is refused."""
     try:
         answer = json_reply(reply.encode("utf-8", "replace"))
@@ -137,7 +137,7 @@ def test_what_a_run_takes_can_be_scored(replies: list[str]) -> None:
     suite = Suite.model_validate(
         {"name": "a", "data": "a.jsonl", "systems": [{"name": "m", "command": ["true"]}]}
     )
-    reading = Reading(suite)
+    reading = ReplyReader(suite)
     good = '{"answer": "4", "predicted": "a"}'
     lines = [taken(reading, reply, number) for number, reply in enumerate([good, *replies])]
     kept = [line for line in lines if line is not None]

@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks.model_server import ModelServer
 from calipers.runs.tracing import Tracing
-from calipers.systems.spec import System
+from calipers.systems.spec import SystemSpec
 from tests.runs.suites_at_hand import ANSWER, chat, suite_folder, sums
 
 pytestmark = pytest.mark.usefixtures("quick")
@@ -93,9 +93,9 @@ def test_names_are_those_of_the_conventions(exported: Any) -> None:
     settings |= {"seed": 4}
     tracing = Tracing()
     for model in ("google:a", "bedrock:a", "mistral:a", "anthropic:a", "openai-responses:a"):
-        tracing.record(System(name="m", model=model), record, 0.1, settings)
-    tracing.record(System(name="agent", command=["a"]), {"error": "timeout: no reply"}, 0.1)
-    tracing.record(System(name="f", python="a.py:f"), {}, 0.1)
+        tracing.record(SystemSpec(name="m", model=model), record, 0.1, settings)
+    tracing.record(SystemSpec(name="agent", command=["a"]), {"error": "timeout: no reply"}, 0.1)
+    tracing.record(SystemSpec(name="f", python="a.py:f"), {}, 0.1)
     *models, agent, function = exported.get_finished_spans()
     for span in models:
         assert {name for name in span.attributes if name.startswith("gen_ai.")} <= known
@@ -108,4 +108,4 @@ def test_names_are_those_of_the_conventions(exported: Any) -> None:
 def test_without_an_exporter_nothing_is_traced(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_TRACES_EXPORTER"):
         monkeypatch.delenv(name, raising=False)
-    Tracing().record(System(name="mini", model="openai:tiny"), {}, 0.0)
+    Tracing().record(SystemSpec(name="mini", model="openai:tiny"), {}, 0.0)

@@ -11,7 +11,7 @@ import polars as pl
 
 import calipers as cal
 from calipers.engines.per_task import MOST_RUNS
-from calipers.scores.results import Bounded, Tiers
+from calipers.scores.results import BoundedValue, Tiers
 from tests.simulated import DATASET, table
 
 TIERS = ((0.0, 0.55, 1.0), (0.5, 0.6, 1.4), (1.2, 0.7, 2.0))  # ease, part done, median cost
@@ -95,11 +95,11 @@ def coverage(
         yield f"median composite of {name}", _method(bounds), _held(bounds, value)
 
 
-def _method(bounds: list[Bounded]) -> str:
+def _method(bounds: list[BoundedValue]) -> str:
     return next(each.interval for each in bounds if each.interval is not None)
 
 
-def _held(bounds: list[Bounded], truth: float | None) -> float:
+def _held(bounds: list[BoundedValue], truth: float | None) -> float:
     """Return the share that held, of those that have an interval; a null has its reason."""
     assert truth is not None
     known = [each for each in bounds if each.low is not None and each.high is not None]

@@ -17,7 +17,7 @@ from scipy import stats
 
 from calipers.statistics.paired import paired
 from calipers.statistics.power import (
-    Plan,
+    PowerPlan,
     Spread,
     assumed_difference,
     detectable,
@@ -153,7 +153,7 @@ def test_more_runs_need_fewer_tasks_and_more_calls(spread: Spread, delta: float)
 
 def test_edges() -> None:
     once = Spread(between=1.0, within=None, tasks=9)
-    assert plans(0.5, once) == (Plan(runs=1, tasks=34, calls=34),)
+    assert plans(0.5, once) == (PowerPlan(runs=1, tasks=34, calls=34),)
     assert detectable(1, once) is None
     assert detectable(10, Spread(between=0.0, within=0.0, tasks=9)) == 0.0
     with pytest.raises(ValueError, match="zero"):

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calipers.support.patterns import groups_in, last_match
-from calipers.systems.answers import Rule, stated_confidence
+from calipers.systems.answers import AnswerRule, stated_confidence
 
 PATTERNS = [
     *(r"(\d+)", r"ANSWER: (.*)", r"ANSWER: (.*)$", r"(?m)^A(.*)$", r"(?is)a(.*)b", r"\b(\w+)\b"),
@@ -40,7 +40,7 @@ def test_the_end_of_a_text_may_be_followed_by_a_line_break(text: str) -> None:
 @pytest.mark.parametrize("pattern", [r"(a+)+$", r"(a|aa)+$", r"(.*)*x", r"(?s)(.*a){12}b"])
 def test_no_text_can_hang_it(pattern: str) -> None:
     began = monotonic()
-    Rule(regex=pattern).read("a" * 200_000 + "!")
+    AnswerRule(regex=pattern).read("a" * 200_000 + "!")
     assert monotonic() - began < 5
 
 
@@ -56,7 +56,7 @@ def test_no_text_can_hang_the_search_for_confidence(text: str) -> None:
 def test_texts_that_are_none_of_unicodes() -> None:
     everything = "".join(map(chr, range(0xE000, 0xF900)))
     for text in ("\ud800 ANSWER: 4", f"{everything} ANSWER: 4", "\x00 ANSWER: 4"):
-        assert Rule(regex=r"ANSWER: (\d)").read(text)[0] == "4"
+        assert AnswerRule(regex=r"ANSWER: (\d)").read(text)[0] == "4"
 
 
 def test_what_it_cannot_do_is_told() -> None:

@@ -8,29 +8,31 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calipers.systems.answers import Rule, stated_confidence, token_confidence
+from calipers.systems.answers import AnswerRule, stated_confidence, token_confidence
 
 
 @pytest.mark.parametrize(
     ("rule", "text", "answer", "cot"),
     [
-        (Rule(), " 42 \n", "42", None),
-        (Rule(), "  ", None, None),
-        (Rule(after="ANSWER:"), "a ANSWER: 1, no,\nANSWER: 2 ", "2", "a ANSWER: 1, no,"),
-        (Rule(after="ANSWER:"), "ANSWER:", None, ""),
-        (Rule(after="ANSWER:"), "nothing", None, "nothing"),
-        (Rule(regex=r"(\d+)"), "12 and 13.", "13", "12 and"),
-        (Rule(regex=r"<(\w*)>"), "so <>", None, "so"),
-        (Rule(regex=r"(x)|y"), "so y", None, "so"),
+        (AnswerRule(), " 42 \n", "42", None),
+        (AnswerRule(), "  ", None, None),
+        (AnswerRule(after="ANSWER:"), "a ANSWER: 1, no,\nANSWER: 2 ", "2", "a ANSWER: 1, no,"),
+        (AnswerRule(after="ANSWER:"), "ANSWER:", None, ""),
+        (AnswerRule(after="ANSWER:"), "nothing", None, "nothing"),
+        (AnswerRule(regex=r"(\d+)"), "12 and 13.", "13", "12 and"),
+        (AnswerRule(regex=r"<(\w*)>"), "so <>", None, "so"),
+        (AnswerRule(regex=r"(x)|y"), "so y", None, "so"),
     ],
 )
-def test_rules(rule: Rule, text: str, answer: str | None, cot: str | None) -> None:
+def test_rules(rule: AnswerRule, text: str, answer: str | None, cot: str | None) -> None:
     assert rule.read(text) == (answer, cot)
 
 
 @given(st.text(), st.text(min_size=1))
 def test_a_mark_divides_any_text(before: str, answer: str) -> None:
-    found, cot = Rule(after="§§").read(f"{before.replace('§', '')}§§{answer.replace('§', '')}")
+    found, cot = AnswerRule(after="§§").read(
+        f"{before.replace('§', '')}§§{answer.replace('§', '')}"
+    )
     assert cot == before.replace("§", "").strip()
     assert (found or "") == answer.replace("§", "").strip()
 

@@ -48,7 +48,7 @@ _OF_PAIRS: dict[str, tuple[Level, _Measure]] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class AgreeOptions:
     """Everything a user can ask about agreement."""
 
     where: Where
@@ -63,7 +63,7 @@ class Options:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pair:
+class RaterPair:
     """Two raters, and how far they agree on the units that both rated."""
 
     raters: tuple[str, str]
@@ -89,7 +89,7 @@ class Agreement(Printed, Tabular):
     ratings: int
     errors: int
     measures: Mapping[str, Estimate]
-    pairs: tuple[Pair, ...]
+    pairs: tuple[RaterPair, ...]
     level: Level
     confidence: float
     seed: int
@@ -127,7 +127,7 @@ class Agreement(Printed, Tabular):
         return strict_json(self.to_dict(), indent=indent)
 
 
-def agree_data(data: Any, options: Options) -> Agreement:
+def agree_data(data: Any, options: AgreeOptions) -> Agreement:
     """How far the raters in `data` agree."""
     found = read_ratings(data, options.where)
     raters = found.raters
@@ -141,7 +141,7 @@ def agree_data(data: Any, options: Options) -> Agreement:
         errors=found.errors,
         measures=measure(of_all, found.table),
         pairs=tuple(
-            Pair(raters=pair, measures=measure(_OF_PAIRS, found.table[:, columns]))
+            RaterPair(raters=pair, measures=measure(_OF_PAIRS, found.table[:, columns]))
             for pair, columns in zip(
                 combinations(raters, 2), map(list, combinations(range(len(raters)), 2)), strict=True
             )
@@ -153,7 +153,10 @@ def agree_data(data: Any, options: Options) -> Agreement:
 
 
 def _measured(
-    measures: Mapping[str, tuple[Level, _Measure]], table: Floats, found: Ratings, options: Options
+    measures: Mapping[str, tuple[Level, _Measure]],
+    table: Floats,
+    found: Ratings,
+    options: AgreeOptions,
 ) -> dict[str, Estimate]:
     """The measures that suit the level asked for; labels have no order and no distance."""
     sampling = Sampling(clusters=found.clusters, confidence=options.confidence)

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
-from calipers.comparisons.agree import Agreement, agree_data
-from calipers.comparisons.agree import Options as AgreeOptions
+from calipers.comparisons.agree import Agreement, AgreeOptions, agree_data
 from calipers.comparisons.power import PowerAnalysis, power_data
 from calipers.comparisons.ratings import Where
 from calipers.comparisons.results import Compared
@@ -19,8 +18,7 @@ from calipers.statistics.power import CORRELATION
 from calipers.support.arguments import names, path_of
 
 if TYPE_CHECKING:
-    from calipers.scores.keywords import CompareOptions as Keywords
-    from calipers.scores.keywords import PowerOptions
+    from calipers.scores.keywords import CompareKeywords, PowerKeywords
 
 
 def agree(
@@ -76,7 +74,7 @@ def compare(
     base_normalize: Literal["numeric", "text"] | None = None,
     flips: str | Path | None = None,
     margin: float | str | None = None,
-    **options: Unpack[Keywords],
+    **options: Unpack[CompareKeywords],
 ) -> Compared:
     """Compare runs task by task, the first with the second; of more than two, all pairs.
 
@@ -122,7 +120,7 @@ def power(
     confidence: float = 0.95,
     correlation: float = CORRELATION,
     runs: Sequence[int] = REPEATS,
-    **options: Unpack[PowerOptions],
+    **options: Unpack[PowerKeywords],
 ) -> PowerAnalysis:
     """Plan how many tasks and runs it takes to see a difference, and say what `data` could see.
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import polars as pl
 
 from calipers.comparisons.resampled import resampled
-from calipers.comparisons.results import MetricComparison, Pair, Weights
+from calipers.comparisons.results import MetricComparison, Pair, ValuesByWeight
 from calipers.comparisons.sides import (
     NO_PAIR,
     TOO_LARGE,
@@ -107,12 +107,12 @@ def _compared(
     )
 
 
-def _weights(tasks: PairedTasks, options: Options) -> Weights | None:
+def _weights(tasks: PairedTasks, options: Options) -> ValuesByWeight | None:
     """Return both values of each side, where rows and tasks give different ones."""
     by_row = tasks.by_row
     if by_row is None or not tasks.weights_matter:
         return None
-    return Weights(used=options.weight or "task", by_task=tasks.by_task, by_row=by_row)
+    return ValuesByWeight(used=options.weight or "task", by_task=tasks.by_task, by_row=by_row)
 
 
 def _without_values(

@@ -49,7 +49,7 @@ class Attribution:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Weights:
+class ValuesByWeight:
     """The values of base and candidate when tasks count the same, and when rows do."""
 
     used: Literal["task", "row"]
@@ -129,7 +129,7 @@ class MetricComparison:
     detectable: float | None = None  # the smallest difference seen with power 0.8
     reason: str | None = None
     attribution: Attribution | None = None
-    weights: Weights | None = None  # where tasks and rows give different values
+    weights: ValuesByWeight | None = None  # where tasks and rows give different values
     against: Margin | None = None
 
     def to_dict(self) -> dict[str, Any]:

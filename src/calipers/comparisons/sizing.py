@@ -18,7 +18,7 @@ from calipers.scores.tasks import VALUE
 from calipers.statistics.power import (
     CORRELATION,
     Components,
-    Plan,
+    PowerPlan,
     Spread,
     assumed_difference,
     components,
@@ -103,10 +103,10 @@ class MetricPower:
     spread: Spread | None = None  # of the base's values
     difference: Spread | None = None  # of candidate − base, measured or assumed
     delta: float | None = None
-    plans: tuple[Plan, ...] = ()
+    plans: tuple[PowerPlan, ...] = ()
     detectable: float | None = None
     components: Components | None = None  # of the value's variance
-    width_plans: tuple[Plan, ...] = ()  # for an interval as narrow as asked for
+    width_plans: tuple[PowerPlan, ...] = ()  # for an interval as narrow as asked for
     reasons: Mapping[str, str]
     notes: tuple[str, ...] = ()
 
@@ -219,7 +219,7 @@ def _share(side: pl.DataFrame) -> float:
     return float(np.mean(1 / side[TASK].unique_counts().to_numpy()))
 
 
-def _width_plans(spread: Spread, aim: Aim, *, whole: int | None) -> tuple[Plan, ...]:
+def _width_plans(spread: Spread, aim: Aim, *, whole: int | None) -> tuple[PowerPlan, ...]:
     """Return the tasks for an interval as narrow as asked for, at each number of runs."""
     if aim.width is None:
         return ()
@@ -227,7 +227,7 @@ def _width_plans(spread: Spread, aim: Aim, *, whole: int | None) -> tuple[Plan, 
     for runs in (1,) if spread.within is None else sorted(set(aim.runs)):
         tasks = tasks_for_width(aim.width, spread, runs=runs, confidence=aim.confidence)
         calls = runs if whole is None else whole
-        found.append(Plan(runs=calls, tasks=tasks, calls=calls * tasks))
+        found.append(PowerPlan(runs=calls, tasks=tasks, calls=calls * tasks))
     return tuple(found)
 
 
@@ -287,7 +287,7 @@ def _delta(metric: Metric, value: float, asked: float | None) -> float | str:
 
 def _plans(
     metric: Metric, delta: float | str, difference: Spread, aim: Aim, *, whole: int | None
-) -> tuple[Plan, ...] | str:
+) -> tuple[PowerPlan, ...] | str:
     """The ways to see it, or why there are none. `whole`: the runs behind a task's one value."""
     if isinstance(delta, str):
         return delta
@@ -303,7 +303,7 @@ def _plans(
         except OverflowError:
             return "more tasks than can be counted: a larger --delta"
         calls = runs if whole is None else whole
-        found.append(Plan(runs=calls, tasks=tasks, calls=calls * tasks))
+        found.append(PowerPlan(runs=calls, tasks=tasks, calls=calls * tasks))
     return tuple(found)
 
 
@@ -321,7 +321,7 @@ def _notes(
     metric: Metric,
     spreads: Sequence[Spread],
     difference: Spread,
-    plans: Sequence[Plan],
+    plans: Sequence[PowerPlan],
     *,
     whole: int | None,
 ) -> Iterator[str]:

@@ -36,18 +36,18 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ThoughtLine:
     """A line of a chain of thought; steps are numbered."""
 
     step: int | None
     pieces: tuple[Piece, ...]
 
 
-def marked(cot: str) -> list[Line]:
+def marked(cot: str) -> list[ThoughtLine]:
     """The lines with their marks; the metrics' own functions decide what is marked."""
     if len(cot) > LONGEST:
         rest = Piece(f"… ({len(cot) - LONGEST:,} more characters)")
-        return [*marked(cot[:LONGEST]), Line(None, (rest,))]
+        return [*marked(cot[:LONGEST]), ThoughtLine(None, (rest,))]
     spans = [(start, end, _MARK[verdict]) for start, end, verdict in find_equations(cot)]
     spans += [(start, end, CORRECTION) for start, end in corrections(cot)]
     spans = _apart(sorted(spans, key=lambda span: (span[0], -_WEIGHT[span[2]])))
@@ -58,7 +58,7 @@ def marked(cot: str) -> list[Line]:
         end = at + len(line)
         here = spans[bisect_right(ends, at) : bisect_left(starts, end)]
         pieces = tuple(_pieces(cot, at, end, here))
-        lines.append(Line(step if is_step else None, pieces))
+        lines.append(ThoughtLine(step if is_step else None, pieces))
         at = end + (2 if cot.startswith("\r\n", end) else 1)
     return lines
 

@@ -86,7 +86,7 @@ class Flip:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class ComparedViews:
     """Two views compared, and the tasks that flipped."""
 
     result: Compared
@@ -99,7 +99,7 @@ class Measuring:
     def __init__(self) -> None:
         self._scores: Kept[Score] = Kept()
         self._audits: Kept[Audit] = Kept()
-        self._comparisons: Kept[Comparison] = Kept()
+        self._comparisons: Kept[ComparedViews] = Kept()
 
     def score(self, opened: Opened, query: Query, name: str) -> Score:
         """The score of the records in a view, grouped as it says, with all that figures need."""
@@ -116,13 +116,15 @@ class Measuring:
 
     def compare(
         self, base: tuple[Opened, Query, str], candidate: tuple[Opened, Query, str]
-    ) -> Comparison:
+    ) -> ComparedViews:
         """Two views, task by task."""
         key = tuple((opened.key, query.rows) for opened, query, _ in (base, candidate))
         return self._comparisons.get(key, lambda: _compared(base, candidate))
 
 
-def _compared(base: tuple[Opened, Query, str], candidate: tuple[Opened, Query, str]) -> Comparison:
+def _compared(
+    base: tuple[Opened, Query, str], candidate: tuple[Opened, Query, str]
+) -> ComparedViews:
     sides = [records_of(*side) for side in (base, candidate)]
     ours, theirs = (side[0].settings for side in (base, candidate))
     options = ViewOptions(on_bad="skip", settings=ours if ours == theirs else Settings())
@@ -133,9 +135,9 @@ def _compared(base: tuple[Opened, Query, str], candidate: tuple[Opened, Query, s
         except UsageError as error:
             if "--flips" not in error.message:
                 raise
-            return Comparison(compare_data(sides, options, CompareOptions()), ())
+            return ComparedViews(compare_data(sides, options, CompareOptions()), ())
         lines = path.read_text(encoding="utf-8").split("\n")
-    return Comparison(result, tuple(_flip(json.loads(line)) for line in lines if line))
+    return ComparedViews(result, tuple(_flip(json.loads(line)) for line in lines if line))
 
 
 def _flip(found: Mapping[str, Any]) -> Flip:

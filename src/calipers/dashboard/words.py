@@ -11,24 +11,24 @@ _WORD = re.compile(r"\s+|\w+|[^\w\s]")
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class WordRun:
     """Some words that are in both texts, or in one of them."""
 
     text: str
     changed: bool
 
 
-def side_by_side(first: str, second: str) -> tuple[list[Run], list[Run]]:
+def side_by_side(first: str, second: str) -> tuple[list[WordRun], list[WordRun]]:
     """Both texts in runs of words; very long ones are shown as they are."""
     ours, theirs = _WORD.findall(first), _WORD.findall(second)
     if len(ours) + len(theirs) > MOST_WORDS:
         changed = first != second
-        return [Run(first, changed)], [Run(second, changed)]
-    left: list[Run] = []
-    right: list[Run] = []
+        return [WordRun(first, changed)], [WordRun(second, changed)]
+    left: list[WordRun] = []
+    right: list[WordRun] = []
     matcher = SequenceMatcher(a=ours, b=theirs, autojunk=False)
     for kind, a, b, c, d in matcher.get_opcodes():
         changed = kind != "equal"
-        left += [Run("".join(ours[a:b]), changed)] if a < b else []
-        right += [Run("".join(theirs[c:d]), changed)] if c < d else []
+        left += [WordRun("".join(ours[a:b]), changed)] if a < b else []
+        right += [WordRun("".join(theirs[c:d]), changed)] if c < d else []
     return left, right

@@ -13,7 +13,7 @@ from calipers.support.arguments import no_progress, path_of
 if TYPE_CHECKING:
     from calipers.gates.result import GateResult
     from calipers.scores.choices import PolicyLike
-    from calipers.scores.keywords import GateOptions as Keywords
+    from calipers.scores.keywords import GateKeywords
 
 
 @takes_options("gate")
@@ -26,7 +26,7 @@ def gate(
     save_baseline: str | Path | None = None,
     ratchet: bool = False,
     progress: Progress = no_progress,
-    **options: Unpack[Keywords],
+    **options: Unpack[GateKeywords],
 ) -> GateResult:
     """Decide on records: check every rule of a policy, with the reason where it is not met.
 

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from calipers.gates.policy_values import known_metric
 from calipers.gates.result import LISTED, Changes, Ids
-from calipers.gates.task_values import TaskValues, tasks_from, tasks_json
+from calipers.gates.task_values import FeatureByTask, tasks_from, tasks_json
 from calipers.metrics.declare.declaration import Feature
 from calipers.support.errors import UsageError, nearest
 from calipers.support.version import __version__
@@ -30,7 +30,7 @@ class RecordedGroup:
     by: Mapping[str, Any] = field(default_factory=dict)
     metrics: Mapping[str, float]
     stderrs: Mapping[str, float] = field(default_factory=dict)
-    tasks: Mapping[str, TaskValues] = field(default_factory=dict)  # by feature
+    tasks: Mapping[str, FeatureByTask] = field(default_factory=dict)  # by feature
     passed: tuple[str, ...] = ()
     failed: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()

@@ -127,7 +127,7 @@ def parse_formula(text: str) -> Formula:
     tokens = list(_tokens(text))
     if len(tokens) > MAX_TOKENS:
         raise UsageError(f"a formula of more than {MAX_TOKENS} words and signs", fix="shorten it")
-    reader = _Reader(text, tokens)
+    reader = _FormulaReader(text, tokens)
     root = reader.sum()
     reader.expect_end()
     return Formula(" ".join(text.split()), tuple(dict.fromkeys(reader.names)), root)
@@ -143,7 +143,7 @@ def _tokens(text: str) -> Iterator[str]:
         at = match.end()
 
 
-class _Reader:
+class _FormulaReader:
     """Recursive descent over the tokens, to a limited depth."""
 
     def __init__(self, text: str, tokens: list[str]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import floor, log10
 
-from calipers.gates.verdicts import Estimate, Verdict
+from calipers.gates.verdicts import MeasuredValue, Verdict
 from calipers.metrics.thresholds import Scale, Threshold, number_text
 
 _DECIMALS = 2
@@ -55,7 +55,7 @@ def missed_text(value: float, threshold: Threshold) -> str:
 
 def reason(
     threshold: Threshold,
-    estimate: Estimate,
+    estimate: MeasuredValue,
     verdict: Verdict,
     further: Range | None,
     *,

@@ -21,7 +21,7 @@ from calipers.gates.policy_values import known_metric
 from calipers.gates.reasons import value_text
 from calipers.gates.result import Check
 from calipers.gates.rule_check import Judge
-from calipers.gates.task_values import TaskValues
+from calipers.gates.task_values import FeatureByTask
 from calipers.gates.verdicts import Verdict
 from calipers.metrics import Metric
 from calipers.metrics.declare.pairs import pair_scale
@@ -81,8 +81,8 @@ def change_of(
 
 def _paired(
     metric: Metric,
-    old: TaskValues,
-    new: TaskValues,
+    old: FeatureByTask,
+    new: FeatureByTask,
     confidence: float,
     seed: int,
     clusters: Mapping[str, Any] | None,

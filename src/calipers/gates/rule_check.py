@@ -14,7 +14,7 @@ from calipers.gates.reasons import reason
 from calipers.gates.result import Check, Ids, Level
 from calipers.gates.undecided import Undecided, worse
 from calipers.gates.verdicts import (
-    Estimate,
+    MeasuredValue,
     Verdict,
     cautious,
     further_range,
@@ -164,10 +164,10 @@ class Judge:
             failing=Ids() if met or of is None else self.run.failing(of, rule.threshold, category),
         )
 
-    def _estimate(self, measured: Measured, value: float) -> Estimate:
+    def _estimate(self, measured: Measured, value: float) -> MeasuredValue:
         called = max(1, self.run.records - self.run.errors)
         further = measured.scope is None  # an interval of one task's runs says nothing of others
-        return Estimate(
+        return MeasuredValue(
             value=value,
             low=measured.low if further else None,
             high=measured.high if further else None,

@@ -10,7 +10,7 @@ import polars as pl
 from calipers.gates.policy_values import FINAL_SCORE, SAFETY
 from calipers.gates.result import LISTED, Ids
 from calipers.gates.rule_check import ScenarioRuns
-from calipers.gates.task_values import TaskValues
+from calipers.gates.task_values import FeatureByTask
 from calipers.gates.undecided import Judgments, Undecided, spelled_alike, worse
 from calipers.metrics import Metric, metric_named
 from calipers.metrics.declare.declaration import CLUSTER, Feature, Rank
@@ -118,7 +118,7 @@ class ScenarioGroup:
         chosen = {"passed": all_passed, "failed": failed, "unknown": ~all_passed & ~failed}
         return {name: tuple(self.rows.filter(which)[ID]) for name, which in chosen.items()}
 
-    def task_values(self) -> dict[str, TaskValues]:
+    def task_values(self) -> dict[str, FeatureByTask]:
         """Return the mean of each feature in each scenario that has it."""
         names = [name.removesuffix(N) for name in self.rows.columns if name.endswith(N)]
         return {name: _task_values(self.rows, name) for name in names}
@@ -171,12 +171,12 @@ class ScenarioGroup:
         return Ids(rows.height, tuple(rows[ID].head(LISTED)))
 
 
-def _task_values(rows: pl.DataFrame, name: str) -> TaskValues:
+def _task_values(rows: pl.DataFrame, name: str) -> FeatureByTask:
     known = rows.filter(pl.col(f"{name}{N}") > 0)
     runs, total, squares = (
         known[f"{name}{end}"].cast(pl.Float64).to_numpy() for end in (N, SUM, SQUARES)
     )
-    return TaskValues(
+    return FeatureByTask(
         ids=tuple(known[ID]),
         runs=runs,
         means=total / runs,

@@ -13,7 +13,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class TaskValues:
+class FeatureByTask:
     """A feature in each task that has it: mean, number of runs, their squares around the mean."""
 
     ids: tuple[str, ...]
@@ -22,7 +22,7 @@ class TaskValues:
     squares: Floats
 
 
-def tasks_json(tasks: Mapping[str, TaskValues]) -> dict[str, Any]:
+def tasks_json(tasks: Mapping[str, FeatureByTask]) -> dict[str, Any]:
     """Return one list of ids, and for each feature numbers in that order.
 
     `runs` is one number where all tasks have as many, and 0 for a task without a value; `squares`
@@ -39,7 +39,7 @@ def tasks_json(tasks: Mapping[str, TaskValues]) -> dict[str, Any]:
     }
 
 
-def _feature_json(values: TaskValues, at: Sequence[int], size: int) -> dict[str, Any]:
+def _feature_json(values: FeatureByTask, at: Sequence[int], size: int) -> dict[str, Any]:
     def spread(numbers: Floats) -> list[float | int]:
         whole = np.zeros(size)
         whole[list(at)] = numbers
@@ -54,7 +54,7 @@ def _feature_json(values: TaskValues, at: Sequence[int], size: int) -> dict[str,
     }
 
 
-def tasks_from(found: Mapping[str, Any]) -> dict[str, TaskValues]:
+def tasks_from(found: Mapping[str, Any]) -> dict[str, FeatureByTask]:
     """Return what `tasks_json` wrote; raise ValueError where it is something else."""
     ids = [str(each) for each in found["ids"]]
     return {
@@ -62,7 +62,7 @@ def tasks_from(found: Mapping[str, Any]) -> dict[str, TaskValues]:
     }
 
 
-def _feature_from(name: str, found: Mapping[str, Any], ids: Sequence[str]) -> TaskValues:
+def _feature_from(name: str, found: Mapping[str, Any], ids: Sequence[str]) -> FeatureByTask:
     def numbers(key: str, value: Any) -> Floats:
         array = np.array([value] * len(ids) if isinstance(value, int) else value, dtype=np.float64)
         if (
@@ -76,7 +76,7 @@ def _feature_from(name: str, found: Mapping[str, Any], ids: Sequence[str]) -> Ta
     runs, means = numbers("runs", found["runs"]), numbers("means", found["means"])
     squares = numbers("squares", found.get("squares", 0))
     has = runs > 0
-    return TaskValues(
+    return FeatureByTask(
         ids=tuple(each for each, kept in zip(ids, has, strict=True) if kept),
         runs=runs[has],
         means=means[has],

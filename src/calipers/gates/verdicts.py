@@ -15,7 +15,7 @@ Verdict = Literal["pass", "fail", "warn", "inconclusive"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Estimate:
+class MeasuredValue:
     """A measured value, its interval where there is one, and how many scenarios it stands on."""
 
     value: float
@@ -27,7 +27,9 @@ class Estimate:
     is_share: bool = False  # of rows that are right or wrong: it varies most in the middle
 
 
-def cautious(threshold: Threshold, estimate: Estimate, confidence: float = 0.95) -> Estimate:
+def cautious(
+    threshold: Threshold, estimate: MeasuredValue, confidence: float = 0.95
+) -> MeasuredValue:
     """Return the estimate with wider bounds where its own would decide on a share too soon.
 
     Wilson's interval covers 95 % on average over shares. Near 0 and 1 and with few scenarios it
@@ -45,7 +47,7 @@ def cautious(threshold: Threshold, estimate: Estimate, confidence: float = 0.95)
     return estimate if judged(threshold, wider, "interval") != "inconclusive" else wider
 
 
-def _worth(estimate: Estimate) -> float:
+def _worth(estimate: MeasuredValue) -> float:
     """Return how many independent rows would vary as much; of rows all alike, one per scenario.
 
     Scenarios with many runs beside others with few are worth less than their number.
@@ -58,7 +60,7 @@ def _worth(estimate: Estimate) -> float:
     return seen if estimate.worth is None else min(seen, estimate.worth)
 
 
-def judged(threshold: Threshold, estimate: Estimate, evidence: Evidence) -> Verdict:
+def judged(threshold: Threshold, estimate: MeasuredValue, evidence: Evidence) -> Verdict:
     """Pass, fail or, where only the whole interval may decide, inconclusive.
 
     A demand for all (or none) is a demand on these very scenarios: one that failed breaks it, and
@@ -74,7 +76,7 @@ def judged(threshold: Threshold, estimate: Estimate, evidence: Evidence) -> Verd
     return "fail" if best is not None and not threshold.is_met(best) else "inconclusive"
 
 
-def is_thin(threshold: Threshold, estimate: Estimate) -> bool:
+def is_thin(threshold: Threshold, estimate: MeasuredValue) -> bool:
     """Say whether the interval reaches over the threshold: another run might decide otherwise."""
     if threshold.is_exact:
         return False
@@ -84,7 +86,7 @@ def is_thin(threshold: Threshold, estimate: Estimate) -> bool:
 
 
 def further_scenarios(
-    threshold: Threshold, estimate: Estimate, *, confidence: float = 0.95, power: float = 0.8
+    threshold: Threshold, estimate: MeasuredValue, *, confidence: float = 0.95, power: float = 0.8
 ) -> int | None:
     """Return how many more scenarios would decide it, if the value is right; None: no number can.
 
@@ -112,7 +114,7 @@ def further_scenarios(
 
 
 def further_range(
-    threshold: Threshold, estimate: Estimate, *, confidence: float = 0.95
+    threshold: Threshold, estimate: MeasuredValue, *, confidence: float = 0.95
 ) -> tuple[int, int | None] | None:
     """Return the fewest and the most scenarios more that would settle it; None: no number can.
 
@@ -135,7 +137,7 @@ def further_range(
 
 
 def _settled_by(
-    threshold: Threshold, estimate: Estimate, gap: float, confidence: float
+    threshold: Threshold, estimate: MeasuredValue, gap: float, confidence: float
 ) -> int | None:
     """Return how many more scenarios settle it if the value is that far from the threshold."""
     value, stderr = threshold.value + gap, estimate.stderr or 0.0

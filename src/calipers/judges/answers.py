@@ -46,7 +46,7 @@ class NoAnswer(BadAnswer):
         return NoAnswer(str(super().after(answers)), self.said)
 
 
-class Answer(NamedTuple):
+class JudgeAnswer(NamedTuple):
     """The score of each criterion or item, None where it does not apply, and the reason."""
 
     scores: dict[str, Score]
@@ -62,7 +62,7 @@ class Answer(NamedTuple):
 
 def read_answer(
     text: str, rubric: Rubric, *, asks_confidence: bool = False, judged: Sequence[str] = ()
-) -> Answer:
+) -> JudgeAnswer:
     """Return what a judge's reply says.
 
     Args:
@@ -77,7 +77,7 @@ def read_answer(
     """
     thought = _THOUGHT.match(text)
     said = text[thought.end() :] if thought else text
-    answers: list[Answer] = []
+    answers: list[JudgeAnswer] = []
     for found, written in _objects(said):
         if "scores" in found:
             answers.append(_read(found, rubric, asks_confidence=asks_confidence))
@@ -106,7 +106,7 @@ def _refuse_without(said: str) -> NoReturn:
     raise NoAnswer("it holds no JSON object with scores", said.strip())
 
 
-def _stands_in(answer: Answer, texts: Sequence[str]) -> bool:
+def _stands_in(answer: JudgeAnswer, texts: Sequence[str]) -> bool:
     """Say whether a text holds an answer with the same reason: it was quoted, not given."""
     own = _plain(answer.reason)
     return any(
@@ -122,7 +122,7 @@ def _plain(reason: str) -> str:
     return "".join(filter(str.isalnum, reason.casefold()))
 
 
-def _read(found: Mapping[str, Any], rubric: Rubric, *, asks_confidence: bool) -> Answer:
+def _read(found: Mapping[str, Any], rubric: Rubric, *, asks_confidence: bool) -> JudgeAnswer:
     """Return an object as an answer; further keys are not read."""
     keys = ("reason", CONFIDENCE) if asks_confidence else ("reason",)
     if missing := [key for key in keys if key not in found]:
@@ -134,7 +134,7 @@ def _read(found: Mapping[str, Any], rubric: Rubric, *, asks_confidence: bool) ->
         raise BadAnswer("scores is no object")
     if missing := [name for name in rubric.names if name not in scores]:
         raise BadAnswer(f"scores lacks {missing[0]}")
-    return Answer(
+    return JudgeAnswer(
         {name: _score(scores[name], name, rubric) for name in rubric.names},
         found["reason"].strip()[:_REASON],
         _share(found[CONFIDENCE]) if asks_confidence else None,

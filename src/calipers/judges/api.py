@@ -18,7 +18,7 @@ from calipers.support.arguments import refuse_renamed
 if TYPE_CHECKING:
     from calipers.judges.judged import JudgedFiles
     from calipers.judges.options import Judging
-    from calipers.scores.keywords import AuditOptions
+    from calipers.scores.keywords import AuditKeywords
     from calipers.systems.tally import Watch
 
 
@@ -77,7 +77,7 @@ def audit_judges(
     *,
     weights: str | Path | Mapping[str, Any] | None = None,
     worst: int = 5,
-    **options: Unpack[AuditOptions],
+    **options: Unpack[AuditKeywords],
 ) -> Audit:
     """Audit the judges in `judgments`: agreement, bias, pass rates, and scores against items.
 

@@ -22,7 +22,7 @@ from calipers.judges.audit import (
     PairAgreement,
     Unsummed,
 )
-from calipers.judges.rubric_items import Rubric
+from calipers.judges.rubric_items import RubricWeights
 from calipers.judges.table import (
     CLUSTER,
     FAILED,
@@ -36,7 +36,7 @@ from calipers.judges.table import (
     ROUNDING,
     SCORE,
     WHERE,
-    Judged,
+    JudgedRecords,
     read_judgements,
 )
 from calipers.scores.keys import sorted_keys
@@ -89,7 +89,7 @@ class _Panel:
 
 
 def audit_data(
-    data: Any, options: Options, *, rubric: Rubric | None = None, worst: int = 5
+    data: Any, options: Options, *, rubric: RubricWeights | None = None, worst: int = 5
 ) -> Audit:
     """Audit the judges of the records in `data`; `worst` of each judge's mismatches are named."""
     if worst < 0:
@@ -105,7 +105,7 @@ def audit_data(
     )
 
 
-def _groups(judged: Judged, options: Options, worst: int) -> Iterator[AuditGroup]:
+def _groups(judged: JudgedRecords, options: Options, worst: int) -> Iterator[AuditGroup]:
     by = tuple(dict.fromkeys(options.by))
     keys = zip(*(judged.records[name] for name in by), strict=True) if by else ()
     texts = [json.dumps(dict(zip(by, key, strict=True))) for key in keys]

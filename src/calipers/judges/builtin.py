@@ -11,7 +11,7 @@ _REVIEW = Reads(name="review", field="answer", limit=None)
 
 
 def _rubric(
-    of: judged.Rubric, question: str, reads: list[Reads], says: Mapping[str, str]
+    of: judged.JudgedRubric, question: str, reads: list[Reads], says: Mapping[str, str]
 ) -> Rubric:
     return Rubric(
         name=of.name,

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from calipers.judges.answers import Answer, BadAnswer, read_answer
+from calipers.judges.answers import BadAnswer, JudgeAnswer, read_answer
 from calipers.judges.rubrics import Rubric
 from calipers.support.cache import DiskCache, Say, key_of
 
@@ -28,11 +28,11 @@ class JudgmentCache:
         self._read = partial(_read, rubric=rubric, asks_confidence=asks_confidence)
         self._of = {"rubric_hash": rubric.hash, **of}
 
-    def find(self, prompt: str, sample: int) -> Answer | None:
+    def find(self, prompt: str, sample: int) -> JudgeAnswer | None:
         """Return the answer that is kept for a sample of a prompt's."""
         return self._cache.find(self._key(prompt, sample), self._read)
 
-    def keep(self, prompt: str, sample: int, answer: Answer) -> None:
+    def keep(self, prompt: str, sample: int, answer: JudgeAnswer) -> None:
         """Keep an answer."""
         self._cache.keep(self._key(prompt, sample), answer.to_json().encode("utf-8", "replace"))
 
@@ -40,7 +40,7 @@ class JudgmentCache:
         return key_of(self._of, prompt, *([] if sample == 1 else [sample]))
 
 
-def _read(content: bytes, rubric: Rubric, *, asks_confidence: bool) -> Answer:
+def _read(content: bytes, rubric: Rubric, *, asks_confidence: bool) -> JudgeAnswer:
     try:
         return read_answer(content.decode(), rubric, asks_confidence=asks_confidence)
     except BadAnswer as error:

@@ -12,14 +12,14 @@ from calipers.judges.models import Judgement, asks_confidence
 from calipers.judges.panels import rubrics_of
 from calipers.judges.request import NothingToJudge, request
 from calipers.judges.rubrics import Rubric
-from calipers.judges.spec import Judge
+from calipers.judges.spec import JudgeSpec
 from calipers.systems.budget import most_output
-from calipers.systems.estimate import Estimate, SystemEstimate, prompt_tokens
+from calipers.systems.estimate import SuiteEstimate, SystemEstimate, prompt_tokens
 from calipers.systems.journal import Journal
 from calipers.systems.pricing import pricing_of
 
 
-def judging_estimated(work: Work) -> Estimate:
+def judging_estimated(work: Work) -> SuiteEstimate:
     """Count what the output lacks; nothing is called, and nothing written."""
     rubrics = rubrics_of(work.judges, Path())
     check_places(work)
@@ -37,7 +37,7 @@ def judging_estimated(work: Work) -> Estimate:
         for judge in work.judges
         for at, model in enumerate(judge.models)
     ]
-    return Estimate(systems=tuple(rows))
+    return SuiteEstimate(systems=tuple(rows))
 
 
 def _done(work: Work, rubrics: Sequence[Rubric]) -> Mapping[Place, Judgement]:
@@ -51,7 +51,7 @@ def _done(work: Work, rubrics: Sequence[Rubric]) -> Mapping[Place, Judgement]:
         journal.close()
 
 
-def _tokens(judge: Judge, rubric: Rubric, record: Mapping[str, Any]) -> int | None:
+def _tokens(judge: JudgeSpec, rubric: Rubric, record: Mapping[str, Any]) -> int | None:
     try:
         asked = request(rubric, record, asks_confidence=asks_confidence(judge))
     except NothingToJudge:
@@ -60,7 +60,7 @@ def _tokens(judge: Judge, rubric: Rubric, record: Mapping[str, Any]) -> int | No
 
 
 def _estimate(
-    judge: Judge, prompts: Sequence[int], price_file: str | None, *, is_second: bool
+    judge: JudgeSpec, prompts: Sequence[int], price_file: str | None, *, is_second: bool
 ) -> SystemEstimate:
     """The calls of one model; of a second one as many as there may be at most."""
     pricing, most = pricing_of(judge), most_output(judge.settings)

@@ -7,7 +7,7 @@ from typing import Any
 
 from calipers.judges.models import Judgement
 from calipers.judges.rubrics import Rubric
-from calipers.judges.spec import Judge
+from calipers.judges.spec import JudgeSpec
 from calipers.records.unfinished import JUDGES_SCHEMA, WRITTEN
 from calipers.support.errors import DataError, UsageError
 from calipers.systems.journal import Journal, encoded
@@ -22,7 +22,7 @@ class JudgeJournal:
     """What has been judged so far, and what is judged now."""
 
     def __init__(
-        self, journal: Journal, judges: Sequence[Judge], rubrics: Sequence[Rubric]
+        self, journal: Journal, judges: Sequence[JudgeSpec], rubrics: Sequence[Rubric]
     ) -> None:
         self._journal = journal
         self._of = {

@@ -24,7 +24,7 @@ from calipers.judges.models import Judgement, OutOfBudget, Pace
 from calipers.judges.panels import WorkingJudge, open_judges, rubrics_of, with_judgements
 from calipers.judges.prices import check_prices
 from calipers.judges.rubrics import Rubric
-from calipers.judges.spec import Judge
+from calipers.judges.spec import JudgeSpec
 from calipers.records.tasks import read_records
 from calipers.records.unfinished import JUDGE_JOURNAL
 from calipers.support.errors import DataError, EmptyError, UsageError
@@ -41,7 +41,7 @@ class Work:
     """What to judge, by whom, and where the judged records go."""
 
     files: Sequence[str]
-    judges: Sequence[Judge]
+    judges: Sequence[JudgeSpec]
     output: Path
     pace: Pace = field(default_factory=Pace)
     cache: Path | None = None

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from calipers.judges.answers import Answer, BadAnswer, NoAnswer, read_answer
+from calipers.judges.answers import BadAnswer, JudgeAnswer, NoAnswer, read_answer
 from calipers.judges.cache import JudgmentCache
 from calipers.judges.request import CONFIDENCE, NothingToJudge, Request, request
 from calipers.judges.rubrics import Rubric
-from calipers.judges.spec import Judge
+from calipers.judges.spec import JudgeSpec
 from calipers.systems.asking import Asking
 from calipers.systems.budget import Budget
 from calipers.systems.calls import Call, Fault, Reply, System
@@ -91,7 +91,7 @@ class AskedModel:
 
     def __init__(
         self,
-        judge: Judge,
+        judge: JudgeSpec,
         rubric: Rubric,
         asking: Asking,
         cache: JudgmentCache | None,
@@ -145,7 +145,7 @@ class AskedModel:
             said = problem.said
         return {} if said is None else {"refusal": self._mask(said)[:_REFUSAL]}
 
-    async def _answer(self, asked: Request, sample: int, used: Counter[str]) -> Answer:
+    async def _answer(self, asked: Request, sample: int, used: Counter[str]) -> JudgeAnswer:
         """An answer within its schema; a judge that gives none is told what was wrong."""
         system = asked.system
         for left in reversed(range(_ANSWERS)):
@@ -197,7 +197,7 @@ class AskedModel:
         return Call(record={}, prompt=asked.prompt, system=system, settings=settings)
 
     def _fields(
-        self, asked: Request, answer: Answer | str, spent: Mapping[str, Any]
+        self, asked: Request, answer: JudgeAnswer | str, spent: Mapping[str, Any]
     ) -> dict[str, Any]:
         """The judgement by an answer, or without one, and then why."""
         if isinstance(answer, str):
@@ -239,6 +239,6 @@ def _count(used: Counter[str], fields: Mapping[str, Any]) -> None:
     used.update({name: fields.get(name) or 0 for name in TOKENS})
 
 
-def asks_confidence(judge: Judge) -> bool:
+def asks_confidence(judge: JudgeSpec) -> bool:
     """Say whether the first model is asked how sure it is."""
     return judge.escalate is not None and judge.escalate.confidence is not None

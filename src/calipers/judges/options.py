@@ -10,7 +10,7 @@ from typing import Any, Literal, Required, TypedDict
 
 from calipers.judges.judging import Work
 from calipers.judges.models import Pace
-from calipers.judges.spec import Judge
+from calipers.judges.spec import JudgeSpec
 from calipers.metrics.cost.prices import Prices, read_prices
 from calipers.support.config.files import ConfigFile
 from calipers.support.errors import UsageError
@@ -78,7 +78,7 @@ def work_of(files: str | Path | Sequence[str | Path], output: str | Path, judgin
     )
 
 
-def _judge(model: str, judging: Judging, prices: Prices | None) -> Judge:
+def _judge(model: str, judging: Judging, prices: Prices | None) -> JudgeSpec:
     served = {key: judging.get(key) for key in ("base_url", "api_key_env")}
     given: dict[str, Any] = {
         "name": judging.get("name") or model.partition(":")[2] or model,
@@ -100,7 +100,7 @@ def _judge(model: str, judging: Judging, prices: Prices | None) -> Judge:
             **({} if settings is None else {"settings": dict(settings)}),
             **served,
         }
-    return Judge.of(ConfigFile("judge", given), example=_EXAMPLE)
+    return JudgeSpec.of(ConfigFile("judge", given), example=_EXAMPLE)
 
 
 def _positive(judging: Judging, name: Literal["budget_usd", "budget_calls"], fix: str) -> Any:

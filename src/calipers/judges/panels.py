@@ -22,7 +22,7 @@ from calipers.judges.models import (
 )
 from calipers.judges.request import CONFIDENCE
 from calipers.judges.rubrics import Rubric, read_rubric
-from calipers.judges.spec import Escalate, Judge
+from calipers.judges.spec import Escalate, JudgeSpec
 from calipers.support.cache import Say
 from calipers.support.errors import UsageError
 from calipers.systems.budget import Budget
@@ -38,7 +38,7 @@ _ROUNDING = 1e-9  # 0.8 is 0.1 from 0.7
 class WorkingJudge:
     """A judge at work: one model or a cascade of two, as many samples as are wanted."""
 
-    def __init__(self, judge: Judge, models: Sequence[AskedModel]) -> None:
+    def __init__(self, judge: JudgeSpec, models: Sequence[AskedModel]) -> None:
         self.judge = judge
         self.rubric = models[0].rubric
         self._models = models
@@ -109,7 +109,7 @@ def _spent_together(judgments: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return {**{n: sum(each.get(n, 0) for each in usage) for n in whole}, "usage": usage}
 
 
-def rubrics_of(judges: Sequence[Judge], folder: Path) -> list[Rubric]:
+def rubrics_of(judges: Sequence[JudgeSpec], folder: Path) -> list[Rubric]:
     """The rubric of each judge, with its limit."""
     found = [read_rubric(judge.rubric, folder).limited(judge.limit) for judge in judges]
     for judge, rubric in zip(judges, found, strict=True):
@@ -124,7 +124,7 @@ def rubrics_of(judges: Sequence[Judge], folder: Path) -> list[Rubric]:
 
 @asynccontextmanager
 async def open_judges(
-    judges: Sequence[Judge],
+    judges: Sequence[JudgeSpec],
     rubrics: Sequence[Rubric],
     pace: Pace,
     *,
@@ -157,7 +157,7 @@ async def open_judges(
         ]
 
 
-def _cache(folder: Path | None, rubric: Rubric, judge: Judge, say: Say) -> JudgmentCache | None:
+def _cache(folder: Path | None, rubric: Rubric, judge: JudgeSpec, say: Say) -> JudgmentCache | None:
     if folder is None:
         return None
     settings = {**judge.default_settings, **judge.settings}

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from calipers.judges.spec import Judge
+from calipers.judges.spec import JudgeSpec
 from calipers.support.errors import UsageError
 from calipers.systems.pricing import GIVE_PRICE, pricing_of
 
 
-def check_prices(judges: Sequence[Judge]) -> None:
+def check_prices(judges: Sequence[JudgeSpec]) -> None:
     """Refuse judges whose prices nobody knows, which no budget in dollars can hold."""
     for judge in (model for each in judges for model in each.models):
         if pricing_of(judge) is None:

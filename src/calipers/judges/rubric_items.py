@@ -30,7 +30,7 @@ class NoSum(ValueError):  # noqa: N818 (reads as a sentence: "raise NoSum")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Item:
+class MarkedItem:
     """What a judge gave for one item of its rubric, of how much."""
 
     name: str
@@ -47,17 +47,17 @@ class Item:
 
 
 @dataclass(frozen=True, slots=True)
-class Rubric:
+class RubricWeights:
     """The weights of items and categories, and the most that an item can have, by name."""
 
     weights: Mapping[str, float] = field(default_factory=dict)
     tops: Mapping[str, float] = field(default_factory=dict)
 
 
-NO_RUBRIC = Rubric()
+NO_RUBRIC = RubricWeights()
 
 
-def read_rubric(given: str | Path | Mapping[str, Any]) -> Rubric:
+def read_rubric(given: str | Path | Mapping[str, Any]) -> RubricWeights:
     """The weights in a YAML or JSON file, or in a mapping such as it holds."""
     table = given if isinstance(given, Mapping) else read_config(given, example=_EXAMPLE).value
     source = "weights" if isinstance(given, Mapping) else str(given)
@@ -70,11 +70,11 @@ def read_rubric(given: str | Path | Mapping[str, Any]) -> Rubric:
     return found
 
 
-def rubric_from(found: Any) -> Rubric:
+def rubric_from(found: Any) -> RubricWeights:
     """Weights as `{name: weight}`, `{name: {weight, max}}`, a list of items, or categories of such.
 
     >>> rubric_from({"categories": {"style": {"weight": 0.2, "items": [{"id": "Q", "points": 2}]}}})
-    Rubric(weights={'style': 0.2}, tops={'Q': 2.0})
+    RubricWeights(weights={'style': 0.2}, tops={'Q': 2.0})
     """
     weights: dict[str, float] = {}
     tops: dict[str, float] = {}
@@ -87,7 +87,7 @@ def rubric_from(found: Any) -> Rubric:
         if isinstance(entry, Mapping) and entry.get("items") is not None:
             for item, inner in _named(entry["items"], f"{shown(name)}: items"):
                 _add(item, inner, weights, tops)
-    return Rubric(weights, tops)
+    return RubricWeights(weights, tops)
 
 
 def _add(name: str, entry: Any, weights: dict[str, float], tops: dict[str, float]) -> None:
@@ -98,7 +98,9 @@ def _add(name: str, entry: Any, weights: dict[str, float], tops: dict[str, float
             into[name] = _amount(value, shown(name))
 
 
-def items_of(judgment: Mapping[str, Any], rubric: Rubric = NO_RUBRIC) -> list[Item] | None:
+def items_of(
+    judgment: Mapping[str, Any], rubric: RubricWeights = NO_RUBRIC
+) -> list[MarkedItem] | None:
     """The items of a judgement that apply; None where it has none.
 
     They stand under `items` or ProjectScylla's `criteria_scores`; with a rubric that says what each
@@ -116,12 +118,12 @@ def items_of(judgment: Mapping[str, Any], rubric: Rubric = NO_RUBRIC) -> list[It
 
 def _items(
     found: Any,
-    rubric: Rubric,
+    rubric: RubricWeights,
     *,
     category: str | None = None,
     category_weight: float | None = None,
     not_applicable: Sequence[str] = (),
-) -> Iterator[Item]:
+) -> Iterator[MarkedItem]:
     for name, entry in _named(found, "items"):
         if not isinstance(entry, Mapping):
             raise NoSum(f"item {shown(name)} is {shown(entry)}, not an object")
@@ -137,10 +139,10 @@ def _items(
 def _item(
     name: str,
     entry: Mapping[str, Any],
-    rubric: Rubric,
+    rubric: RubricWeights,
     category: str | None = None,
     category_weight: float | None = None,
-) -> Iterator[Item]:
+) -> Iterator[MarkedItem]:
     """The item, unless it does not apply."""
     achieved = entry.get("achieved", entry.get("points", entry.get("score")))
     most = entry.get("max", rubric.tops.get(name))
@@ -156,7 +158,7 @@ def _item(
         raise NoSum(f"{label} has {got:g} of {top:g}")
     weight = rubric.weights.get(name, entry.get("weight"))
     if top:
-        yield Item(
+        yield MarkedItem(
             name=name,
             achieved=got,
             most=top,
@@ -166,7 +168,7 @@ def _item(
         )
 
 
-def _of_categories(found: Any, rubric: Rubric) -> Iterator[Item]:
+def _of_categories(found: Any, rubric: RubricWeights) -> Iterator[MarkedItem]:
     for name, entry in _named(found, "criteria_scores"):
         if not isinstance(entry, Mapping):
             raise NoSum(f"criteria_scores: {shown(name)} is {shown(entry)}, not an object")
@@ -184,7 +186,7 @@ def _of_categories(found: Any, rubric: Rubric) -> Iterator[Item]:
         )
 
 
-def _of_scores(scores: Mapping[str, Any], rubric: Rubric) -> Iterator[Item]:
+def _of_scores(scores: Mapping[str, Any], rubric: RubricWeights) -> Iterator[MarkedItem]:
     """Criteria as items; where the rubric names no max, scores are shares of 1."""
     most = {} if rubric.tops else {"max": 1.0}
     for name, score in scores.items():
@@ -220,7 +222,7 @@ def _amount(value: Any, label: str) -> float:
     return float(number)
 
 
-def weighted_sum(items: Sequence[Item]) -> float:
+def weighted_sum(items: Sequence[MarkedItem]) -> float:
     """Σ weight · share / Σ weight over the items, or Σ achieved / Σ max where none has a weight.
 
     Where categories have weights, the same within each, then Σ weight · share / Σ weight over the
@@ -230,7 +232,7 @@ def weighted_sum(items: Sequence[Item]) -> float:
         raise NoSum("no item applies")
     if all(item.category_weight is None for item in items):
         return _together(items)
-    categories: dict[str | None, list[Item]] = {}
+    categories: dict[str | None, list[MarkedItem]] = {}
     for item in items:
         if item.category_weight is None:
             whose = f"category {shown(item.category)}" if item.category else f"item {item.name}"
@@ -240,7 +242,7 @@ def weighted_sum(items: Sequence[Item]) -> float:
     return _mean([_together(members) for members in categories.values()], weights)
 
 
-def _together(items: Sequence[Item]) -> float:
+def _together(items: Sequence[MarkedItem]) -> float:
     weights = [item.weight for item in items if item.weight is not None]
     if not weights:
         return fsum(item.achieved for item in items) / fsum(item.most for item in items)

@@ -14,8 +14,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field, model_validator
 
-from calipers.judges.rubric_items import Item as Marked
-from calipers.judges.rubric_items import NoSum, weighted_sum
+from calipers.judges.rubric_items import MarkedItem, NoSum, weighted_sum
 from calipers.support.config.files import read_config, shown
 from calipers.support.config.models import StrictModel, refuse
 from calipers.support.errors import UsageError
@@ -164,7 +163,7 @@ class Rubric(StrictModel):
     def _of_items(self, scores: Mapping[str, Score]) -> tuple[float | None, dict[str, Any]]:
         """The weighted share, and the items as `calipers judge audit` reads them."""
         marks = [
-            Marked(
+            MarkedItem(
                 name=item.name,
                 achieved=score,
                 most=item.points,

@@ -33,7 +33,7 @@ class Escalate(ServedModel):
     )
 
 
-class Judge(ServedModel):
+class JudgeSpec(ServedModel):
     """A model that grades what the systems answered."""
 
     name: Text
@@ -67,7 +67,7 @@ class Judge(ServedModel):
         }
 
     @property
-    def models(self) -> list[Judge]:
+    def models(self) -> list[JudgeSpec]:
         """The judge and, where it has one, the second one, each as a judge of its own."""
         if self.escalate is None:
             return [self]
@@ -78,7 +78,7 @@ class Judge(ServedModel):
             "samples": self.samples,
         }
         second = self.escalate.model_dump(exclude={"near", "confidence", "flagged"})
-        return [self, Judge.model_validate(shared | second)]
+        return [self, JudgeSpec.model_validate(shared | second)]
 
     @property
     def answerable(self) -> str:

@@ -17,7 +17,7 @@ import polars as pl
 from calipers.judges.rubric_items import (
     NO_RUBRIC,
     NoSum,
-    Rubric,
+    RubricWeights,
     items_of,
     rounding,
     rubric_from,
@@ -57,7 +57,7 @@ _loads = partial(json.loads, parse_float=Number, parse_int=Number)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Judged:
+class JudgedRecords:
     """The records and the judgements in them; a judgement names its record by its row."""
 
     records: pl.DataFrame  # id, where it stands, cluster, the fields to group by, failed
@@ -65,12 +65,14 @@ class Judged:
     notices: tuple[str, ...]
 
 
-def read_judgements(data: Any, options: Options, rubric: Rubric | None = None) -> Judged:
+def read_judgements(
+    data: Any, options: Options, rubric: RubricWeights | None = None
+) -> JudgedRecords:
     """All judgements in the records of `data`; `rubric` goes before one in a record."""
     sources = open_sources(data)
     clusters = () if options.cluster is None else (options.cluster,)
     fields = dict.fromkeys((ID, "error", JUDGMENTS, *options.by, *clusters, RUBRIC))
-    reader = _Reader(Wanted(tuple(fields), options.map, as_is=(JUDGMENTS,)), rubric)
+    reader = _JudgmentReader(Wanted(tuple(fields), options.map, as_is=(JUDGMENTS,)), rubric)
     for source in sources:
         reader.read(source, skip_bad=options.on_bad == "skip")
     records = reader.records()
@@ -86,13 +88,13 @@ def read_judgements(data: Any, options: Options, rubric: Rubric | None = None) -
             fix="give a judge the same name in all records; `judge` is no id of a judgement",
         )
     notices = tuple(_notices(judgements, reader.skipped, numbered=numbered))
-    return Judged(records=records, judgements=judgements, notices=notices)
+    return JudgedRecords(records=records, judgements=judgements, notices=notices)
 
 
-class _Reader:
+class _JudgmentReader:
     """Reads sources batch by batch and keeps what an audit needs of them."""
 
-    def __init__(self, wanted: Wanted, rubric: Rubric | None) -> None:
+    def __init__(self, wanted: Wanted, rubric: RubricWeights | None) -> None:
         self.skipped = 0
         self._wanted = wanted
         self._rubric = rubric
@@ -188,7 +190,7 @@ def _listed(text: str | None) -> Sequence[Mapping[str, Any]]:
     return found
 
 
-def _own_rubric(text: Any) -> Rubric | NoSum:
+def _own_rubric(text: Any) -> RubricWeights | NoSum:
     """The rubric that a record carries; a name or any other plain value is none."""
     if not isinstance(text, str) or not text.lstrip().startswith(("{", "[")):
         return NO_RUBRIC
@@ -213,7 +215,7 @@ def _score_key(judgment: Mapping[str, Any]) -> str:
 
 
 def _of_items(
-    judgment: Mapping[str, Any], written: Any, score: float | None, rubric: Rubric | NoSum
+    judgment: Mapping[str, Any], written: Any, score: float | None, rubric: RubricWeights | NoSum
 ) -> tuple[float | None, float | None, str | None]:
     """What the items add up to, how far the score may be from it, or why they give no sum."""
     try:
@@ -228,7 +230,7 @@ def _of_items(
 
 
 def _total(
-    judgment: Mapping[str, Any], score: float | None, rubric: Rubric | NoSum
+    judgment: Mapping[str, Any], score: float | None, rubric: RubricWeights | NoSum
 ) -> float | None:
     items = items_of(judgment, NO_RUBRIC if isinstance(rubric, NoSum) else rubric)
     if items is None:

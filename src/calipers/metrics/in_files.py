@@ -10,7 +10,7 @@ from typing import Any, Literal, Self
 from pydantic import Field, model_validator
 
 from calipers.metrics import METRICS, Metric, mean
-from calipers.metrics.own.functions import Function
+from calipers.metrics.own.functions import MetricFunction
 from calipers.support.config.files import ConfigFile
 from calipers.support.config.models import StrictModel, refuse
 from calipers.support.errors import UsageError, nearest
@@ -84,7 +84,7 @@ def declare_metrics(config: ConfigFile, folder: Path) -> None:
         _from_files.add(each.name)
 
 
-def _function(reference: str, folder: Path) -> Function:
+def _function(reference: str, folder: Path) -> MetricFunction:
     file, _, name = reference.rpartition(":")
     if not (file and name.isidentifier()):
         raise UsageError(f"{reference} is not FILE.py:FUNCTION", fix="metrics.py:polite, say")

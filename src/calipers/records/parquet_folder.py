@@ -12,7 +12,7 @@ from pathlib import Path
 import polars as pl
 
 from calipers.records.batch import BadRow, Batch, Chunk, Decoded, Wanted
-from calipers.records.tables import Parquet, Table
+from calipers.records.tables import Parquet, SourceTable
 
 
 def parquet_parts(folder: Path) -> list[Path]:
@@ -57,7 +57,7 @@ class ParquetFolder:
                 yield Decoded(decode, (number + chunk.done) / len(self._tables))
 
 
-class _AlikeParts(Table):
+class _AlikeParts(SourceTable):
     """Parts of the same columns and types, one behind the other."""
 
     def __init__(self, parts: list[Path], name: str) -> None:

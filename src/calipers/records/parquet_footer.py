@@ -26,7 +26,7 @@ def unpacked_bytes(path: Path) -> int | None:
     if footer is None:
         return None
     try:
-        return _Reader(footer).file_size()
+        return _FooterReader(footer).file_size()
     except (IndexError, ValueError):
         return None
 
@@ -43,7 +43,7 @@ def _footer(path: Path) -> bytes | None:
         return file.read(length)
 
 
-class _Reader:
+class _FooterReader:
     def __init__(self, data: bytes) -> None:
         self._data = data
         self._at = 0

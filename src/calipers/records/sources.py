@@ -23,7 +23,7 @@ from calipers.records.limits import limit_reading
 from calipers.records.logs import log_at, own_log_at, readers
 from calipers.records.parquet_folder import ParquetFolder, parquet_parts
 from calipers.records.result_folder import RECORDS, result_folder
-from calipers.records.tables import Parquet, Rows, Table
+from calipers.records.tables import Parquet, Rows, SourceTable
 from calipers.support.config.files import shown
 from calipers.support.errors import ArgumentTypeError, DataError, UsageError
 
@@ -69,7 +69,7 @@ def open_sources(data: Any) -> list[Source]:
             fix="wrap a single record: [record], or give columns as a data frame",
         )
     if (frame := _as_polars(data)) is not None:
-        return [Table(frame, "<table>")]
+        return [SourceTable(frame, "<table>")]
     if _is_pandas(data):
         return [Rows(_pandas_rows(data), "<table>")]
     if isinstance(data, Source):  # not before: to look at a lazy frame's columns is work
@@ -174,7 +174,7 @@ def _of_uri(uri: str) -> Source:
         raise UsageError(
             f"{uri}: only Parquet is read from elsewhere", fix="copy the file here, or convert it"
         )
-    return Table(pl.scan_parquet(uri), uri)
+    return SourceTable(pl.scan_parquet(uri), uri)
 
 
 def _of_file(path: Path) -> Source:

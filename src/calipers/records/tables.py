@@ -28,7 +28,7 @@ _CELL_BYTES = 4  # at least, once it is read
 T = TypeVar("T")
 
 
-class Table:
+class SourceTable:
     """Columns with types of their own: a lazy Polars frame and a name to report rows by."""
 
     def __init__(self, frame: pl.LazyFrame, name: str, path: str | None = None) -> None:
@@ -116,7 +116,7 @@ class Table:
         )
 
 
-class Parquet(Table):
+class Parquet(SourceTable):
     """A Parquet file."""
 
     def __init__(self, path: Path) -> None:

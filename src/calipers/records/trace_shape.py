@@ -29,14 +29,14 @@ AS_READ = pl.Struct(
 """Traces as Polars reads them: an object of any keys is left as its JSON text."""
 
 
-class Call(NamedTuple):
+class TracedCall(NamedTuple):
     """One call of a tool."""
 
     tool_name: str
     context: str | None
 
 
-class Message(NamedTuple):
+class TracedMessage(NamedTuple):
     """One message; whom it is from, or to, may be unknown."""
 
     sender: str | None
@@ -48,8 +48,8 @@ class Message(NamedTuple):
 class Trace:
     """What one run did; None for a part that its trace lacks. Other keys of a trace are ignored."""
 
-    tool_calls: tuple[Call, ...] | None
-    agent_interactions: tuple[Message, ...] | None
+    tool_calls: tuple[TracedCall, ...] | None
+    agent_interactions: tuple[TracedMessage, ...] | None
     agent_tasks: Mapping[str, float] | None
 
 
@@ -86,14 +86,14 @@ def _parsed(text: str) -> Any:
         raise BadValue(f"not JSON: {problem or error}") from None
 
 
-def _call(call: Mapping[str, Any], place: str) -> Call:
+def _call(call: Mapping[str, Any], place: str) -> TracedCall:
     if "tool_name" not in call and isinstance(call.get("function"), Mapping):  # as OpenAI's
         function = call["function"]
         call = {"tool_name": function.get("name"), "context": function.get("arguments")}
     name = _text(call.get("tool_name"), f"{place}.tool_name")
     if name is None:
         raise BadValue(f"{place}.tool_name is {'null' if 'tool_name' in call else 'missing'}")
-    return Call(name, _context(call.get("context"), f"{place}.context"))
+    return TracedCall(name, _context(call.get("context"), f"{place}.context"))
 
 
 def _context(value: Any, place: str) -> str | None:
@@ -103,8 +103,10 @@ def _context(value: Any, place: str) -> str | None:
     return _text(value, place)
 
 
-def _message(message: Mapping[str, Any], place: str) -> Message:
-    return Message(*(_text(message.get(key), f"{place}.{key}") for key in ("from", "to", "type")))
+def _message(message: Mapping[str, Any], place: str) -> TracedMessage:
+    return TracedMessage(
+        *(_text(message.get(key), f"{place}.{key}") for key in ("from", "to", "type"))
+    )
 
 
 def _tasks(tasks: Any) -> dict[str, float] | None:

@@ -18,7 +18,13 @@ from calipers.reports.figures import (
 from calipers.reports.table import Cell, Column, Document, Line, Row, Table, Tone, Where
 
 if TYPE_CHECKING:
-    from calipers.comparisons.results import Compared, Margin, MetricComparison, Pair, Weights
+    from calipers.comparisons.results import (
+        Compared,
+        Margin,
+        MetricComparison,
+        Pair,
+        ValuesByWeight,
+    )
 
 _KEYS = ("base_name", "candidate_name")
 _SHOWN = (
@@ -255,7 +261,7 @@ def _against(held: Margin) -> str:
     return f"{worse}; {alike}"
 
 
-def _weighed(weights: Weights, form: Form) -> str:
+def _weighed(weights: ValuesByWeight, form: Form) -> str:
     """Say why `score` shows other values: tasks have different numbers of runs."""
     used, other = weights.used, "row" if weights.used == "task" else "task"
     values = weights.by_row if other == "row" else weights.by_task

@@ -105,13 +105,13 @@ def keywords_stub() -> str:
 
 def _classes() -> Iterator[str]:
     metrics = metric_options().values()
-    yield from _class("MetricOptions", "TypedDict", list(metrics))
+    yield from _class("MetricKeywords", "TypedDict", list(metrics))
     for name in FUNCTIONS:
         known = options_of(name).values()
         has_metrics = any(each.group == "metrics" and each in metrics for each in known)
         own = [each for each in known if each not in metrics]
         yield from _class(
-            f"{name.capitalize()}Options", "MetricOptions" if has_metrics else "TypedDict", own
+            f"{name.capitalize()}Keywords", "MetricKeywords" if has_metrics else "TypedDict", own
         )
 
 

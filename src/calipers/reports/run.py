@@ -21,7 +21,7 @@ from calipers.statistics.intervals import wilson
 
 if TYPE_CHECKING:
     from calipers.runs.finish import RunResult
-    from calipers.systems.estimate import Estimate
+    from calipers.systems.estimate import SuiteEstimate
     from calipers.systems.tally import Tally
 
 _LINE_EVERY = 10.0  # seconds, where there is no terminal
@@ -115,7 +115,7 @@ def _time(seconds: float) -> str:
     return f"{minutes} min {rest} s" if minutes else f"{rest} s"
 
 
-def estimate_document(estimate: Estimate, *, may_end_early: bool = False) -> Document:
+def estimate_document(estimate: SuiteEstimate, *, may_end_early: bool = False) -> Document:
     """Return what a suite would take, a row per system."""
     rows = tuple(
         Row(

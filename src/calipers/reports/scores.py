@@ -32,7 +32,7 @@ from calipers.reports.table import (
 from calipers.reports.tiers import WARNED, grade_text, tier_groups, tiers_table
 
 if TYPE_CHECKING:
-    from calipers.scores.results import Bounded, Group, Measured, Score
+    from calipers.scores.results import BoundedValue, Group, Measured, Score
 
 _COLUMNS = (  # behind `value`, each is a field of `Measured`
     Column(name="group", kind="key", where="people"),
@@ -112,7 +112,7 @@ def _row(
     at: tuple[int, Group],
     name: Cell,
     value: Cell,
-    found: Measured | Bounded | None = None,
+    found: Measured | BoundedValue | None = None,
     *,
     unit: str | None = None,
     where: Where = "all",

@@ -18,7 +18,7 @@ from calipers.support.errors import ArgumentTypeError
 if TYPE_CHECKING:
     from calipers.runs.finish import RunResult
     from calipers.scores.choices import PolicyLike
-    from calipers.scores.keywords import ReportOptions
+    from calipers.scores.keywords import ReportKeywords
     from calipers.systems.tally import Watch
 
 
@@ -117,7 +117,7 @@ def report(
     title: str | None = None,
     samples: int = SAMPLES,
     progress: Progress = no_progress,
-    **options: Unpack[ReportOptions],
+    **options: Unpack[ReportKeywords],
 ) -> Report:
     """Show what a person wants to know about some records, or a result folder, on one page.
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from calipers.records.judgment_shape import judging_cost
 from calipers.runs.checking import RecordChecks
-from calipers.runs.plan import Place, Plan
-from calipers.runs.records import Reading
+from calipers.runs.plan import CallPlace, CallPlan
+from calipers.runs.records import ReplyReader
 from calipers.runs.schedule import Course
 from calipers.runs.state import DONE, FAILED, State
 from calipers.runs.tracing import Tracing
@@ -45,7 +45,7 @@ class Calling:
 
     def __init__(
         self,
-        plan: Plan,
+        plan: CallPlan,
         systems: Sequence[System],
         *,
         state: State,
@@ -71,7 +71,7 @@ class Calling:
         self._mask = mask
         self._judged = judged
         self._unjudged = unjudged
-        self._reading = Reading(suite, state.predicted)
+        self._reading = ReplyReader(suite, state.predicted)
         self._lanes = [Lane(suite.concurrency) for _ in systems]
         self._slots = asyncio.Semaphore(suite.concurrency)
         self._tracing = Tracing()
@@ -104,7 +104,7 @@ class Calling:
             number = next(others, None)
 
     async def _finish(
-        self, system: int, number: int, place: Place, call: Call, reserved: float
+        self, system: int, number: int, place: CallPlace, call: Call, reserved: float
     ) -> None:
         """Attempts until one is good or none may help; in flight until the line is flushed."""
         lane = self._lanes[system]
@@ -209,7 +209,7 @@ class Calling:
         )
         self._tracing.record(self._suite.systems[system], record, took, call.settings)
 
-    def _record(self, system: int, place: Place, tried: Attempted) -> dict[str, Any]:
+    def _record(self, system: int, place: CallPlace, tried: Attempted) -> dict[str, Any]:
         record = {**self._plan.identity(system, place), **self._plan.tasks.kept(place.task)}
         if tried.fault is not None:
             message = self._mask.message(tried.fault.message, tried.fault.most)

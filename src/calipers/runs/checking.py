@@ -14,7 +14,7 @@ from typing import Any
 
 import polars as pl
 
-from calipers.judges.spec import Judge
+from calipers.judges.spec import JudgeSpec
 from calipers.metrics.checks.checks import Checks, read_checks
 from calipers.metrics.checks.combining import (
     EXPECTED,
@@ -91,7 +91,7 @@ class RecordChecks:
             if check.test.key == "json_schema" and isinstance(named, str):
                 yield self._base / named
 
-    def _refuse_unknown_judges(self, judges: list[Judge]) -> None:
+    def _refuse_unknown_judges(self, judges: list[JudgeSpec]) -> None:
         known = {name for judge in judges for name in (judge.name, judge.rubric)}
         for checks in (self._of_suite, *self._of_tasks.values()):
             for check in checks.checks:

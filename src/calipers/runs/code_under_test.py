@@ -23,7 +23,7 @@ from calipers.support.errors import UsageError
 from calipers.support.local_imports import LocalImports
 from calipers.support.reloading import imported_since
 from calipers.systems.registered import SYSTEMS
-from calipers.systems.spec import System
+from calipers.systems.spec import SystemSpec
 
 _MODULE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 _LARGEST = 64 << 20  # bytes of a file that is hashed at every start
@@ -66,7 +66,7 @@ def _hashed(paths: Iterable[Path], folder: Path) -> dict[str, str]:
     return {name: _digest(named[name]) for name in sorted(named)}
 
 
-def _python_file(system: System) -> str:
+def _python_file(system: SystemSpec) -> str:
     """Return the file of a system's function, that of a plug-in too; "" where there is none."""
     file, colon, _ = (system.python or "").rpartition(":")
     if colon or system.python is None:
@@ -74,7 +74,7 @@ def _python_file(system: System) -> str:
     return str(SYSTEMS.get(system.python).file or "")
 
 
-def _files_of(system: System, folder: Path) -> Iterator[Path]:
+def _files_of(system: SystemSpec, folder: Path) -> Iterator[Path]:
     if file := _python_file(system):
         yield from _with_imports((folder / file).resolve(), folder)
     for path in _named_by(system.command or (), folder):
@@ -83,7 +83,7 @@ def _files_of(system: System, folder: Path) -> Iterator[Path]:
         yield from _matching(pattern, system, folder)
 
 
-def _matching(pattern: str, system: System, folder: Path) -> Iterator[Path]:
+def _matching(pattern: str, system: SystemSpec, folder: Path) -> Iterator[Path]:
     """Yield the files that a pattern of the suite names.
 
     Raises:

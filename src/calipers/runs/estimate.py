@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from calipers.runs.plan import Place, Plan
+from calipers.runs.plan import CallPlace, CallPlan
 from calipers.systems.budget import most_output
-from calipers.systems.estimate import Estimate, SystemEstimate, prompt_tokens
+from calipers.systems.estimate import SuiteEstimate, SystemEstimate, prompt_tokens
 from calipers.systems.pricing import Pricing, pricing_of
 
 
-def estimated(plan: Plan, prices: Sequence[Pricing | None]) -> Estimate:
+def estimated(plan: CallPlan, prices: Sequence[Pricing | None]) -> SuiteEstimate:
     """Count the calls, and price those of models."""
     found = (
         _of_model(plan, at, prices[at])
@@ -18,10 +18,10 @@ def estimated(plan: Plan, prices: Sequence[Pricing | None]) -> Estimate:
         else SystemEstimate(name=system.name, calls=plan.per_system)
         for at, system in enumerate(plan.suite.systems)
     )
-    return Estimate(systems=(*found, *_of_judges(plan)))
+    return SuiteEstimate(systems=(*found, *_of_judges(plan)))
 
 
-def _of_judges(plan: Plan) -> Iterator[SystemEstimate]:
+def _of_judges(plan: CallPlan) -> Iterator[SystemEstimate]:
     """The calls of each judge's models; what they will read is not known yet."""
     for judge in plan.suite.judges:
         for at, model in enumerate(judge.models):
@@ -33,16 +33,16 @@ def _of_judges(plan: Plan) -> Iterator[SystemEstimate]:
             )
 
 
-def _of_model(plan: Plan, system: int, pricing: Pricing | None) -> SystemEstimate:
+def _of_model(plan: CallPlan, system: int, pricing: Pricing | None) -> SystemEstimate:
     tokens = output = 0
     bounded = True
     for tier in range(max(1, len(plan.suite.tiers))):
-        settings = plan.settings(system, Place(0, tier, 1))
+        settings = plan.settings(system, CallPlace(0, tier, 1))
         most = most_output(settings)
         bounded = bounded and most is not None
         output += (most or 0) * len(plan.tasks)
         for task in range(len(plan.tasks)):
-            tokens += prompt_tokens(plan.prompt(Place(task, tier, 1)))
+            tokens += prompt_tokens(plan.prompt(CallPlace(task, tier, 1)))
     tokens, output = tokens * plan.suite.runs, output * plan.suite.runs
     return SystemEstimate(
         name=plan.suite.systems[system].name,

@@ -24,7 +24,7 @@ from calipers.systems.own_loop import OwnLoop
 from calipers.systems.registered import SYSTEMS
 from calipers.systems.secrets import key_of, mask_for
 from calipers.systems.servers import hash_servers
-from calipers.systems.spec import System as SuiteSystem
+from calipers.systems.spec import SystemSpec
 from calipers.systems.wire import open_session
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ async def open_systems(
 
 
 def _cached(
-    system: System, of: SuiteSystem, suite: Suite, folder: Path, say: Say, *, fresh: bool
+    system: System, of: SystemSpec, suite: Suite, folder: Path, say: Say, *, fresh: bool
 ) -> System:
     """Models are asked once for the same, where the suite names a cache."""
     if suite.cache is None or of.model is None:
@@ -101,7 +101,7 @@ def _function(reference: str, folder: Path) -> Function:
 
 
 def _opened(
-    system: SuiteSystem,
+    system: SystemSpec,
     suite: Suite,
     folder: Path,
     shared: _Shared,

@@ -25,7 +25,7 @@ Key = tuple[str, str, str | None, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class CallPlace:
     """Which task, tier and run a call is of."""
 
     task: int
@@ -33,7 +33,7 @@ class Place:
     run: int
 
 
-class Plan:
+class CallPlan:
     """All calls of a suite."""
 
     def __init__(self, suite: Suite, tasks: Tasks, tools: Sequence[Mapping[str, Any]] = ()) -> None:
@@ -55,20 +55,20 @@ class Plan:
         """How many there are in all."""
         return self.per_system * len(self.suite.systems)
 
-    def place(self, number: int) -> Place:
+    def place(self, number: int) -> CallPlace:
         """What the call of that number is of."""
         rest, task = divmod(number, len(self.tasks))
         run, tier = divmod(rest, len(self.tiers))
-        return Place(task, tier, run + 1)
+        return CallPlace(task, tier, run + 1)
 
     def number(self, key: Key) -> int | None:
         """The number of the call whose record has that key; None where there is no such call."""
         task, tier = self._task_at.get(key[0]), self._tier_at.get(key[2])
         if task is None or tier is None or not 1 <= key[3] <= self.suite.runs:
             return None
-        return self.number_at(Place(task, tier, key[3]))
+        return self.number_at(CallPlace(task, tier, key[3]))
 
-    def number_at(self, place: Place) -> int:
+    def number_at(self, place: CallPlace) -> int:
         """The number of the call that is of these."""
         return ((place.run - 1) * len(self.tiers) + place.tier) * len(self.tasks) + place.task
 
@@ -76,11 +76,11 @@ class Plan:
         """Which task has that id."""
         return self._task_at[name]
 
-    def prompt(self, place: Place) -> str:
+    def prompt(self, place: CallPlace) -> str:
         """What a model is asked."""
         return self._prompts[place.tier].filled(self.tasks.tasks[place.task])
 
-    def settings(self, system: int, place: Place) -> dict[str, Any]:
+    def settings(self, system: int, place: CallPlace) -> dict[str, Any]:
         """The system's settings, the tier's above them, and a seed for each run."""
         tier = self.tiers[place.tier]
         settings = {**self.suite.systems[system].settings, **(tier.settings if tier else {})}
@@ -88,7 +88,7 @@ class Plan:
             settings["seed"] += place.run - 1
         return settings
 
-    def identity(self, system: int, place: Place) -> dict[str, Any]:
+    def identity(self, system: int, place: CallPlace) -> dict[str, Any]:
         """The fields that tell the record from all others."""
         tier = self.tiers[place.tier]
         return {
@@ -98,7 +98,7 @@ class Plan:
             "run": place.run,
         }
 
-    def call(self, system: int, place: Place) -> Call:
+    def call(self, system: int, place: CallPlace) -> Call:
         """What the system is given; functions and commands find the prompt in the record."""
         task = self.tasks.tasks[place.task]
         record = {**task, **self.identity(system, place)}
@@ -127,7 +127,7 @@ class Plan:
             for each in self.suite.messages
         ], turns
 
-    def _system(self, system: int, place: Place) -> str | None:
+    def _system(self, system: int, place: CallPlace) -> str | None:
         """Return the message of the system: its own, else the tier's, else the suite's."""
         tier = self.tiers[place.tier]
         written = self.suite.systems[system].system or (tier and tier.system) or self.suite.system

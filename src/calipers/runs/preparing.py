@@ -15,7 +15,7 @@ from calipers.records.tasks import read_tasks
 from calipers.runs.checking import RecordChecks
 from calipers.runs.finish import gate_fields
 from calipers.runs.metric_settings import suite_options
-from calipers.runs.plan import Plan
+from calipers.runs.plan import CallPlan
 from calipers.runs.prices import price_notices, pricings
 from calipers.runs.sampling import draw_sample
 from calipers.runs.suite import Suite, read_suite
@@ -32,7 +32,7 @@ class Prepared:
 
     suite: Suite
     base: Path  # the suite's folder, which its paths are relative to
-    plan: Plan
+    plan: CallPlan
     prices: Sequence[Pricing | None]
     rubrics: Sequence[Rubric]  # of the judges
     checks: RecordChecks
@@ -76,7 +76,7 @@ def prepare(
     return Prepared(
         suite=suite,
         base=base,
-        plan=Plan(suite, tasks, definitions(base / suite.tools) if suite.tools else ()),
+        plan=CallPlan(suite, tasks, definitions(base / suite.tools) if suite.tools else ()),
         prices=prices,
         rubrics=rubrics,
         checks=RecordChecks(suite, tasks, base),

@@ -11,7 +11,7 @@ from calipers.records.fields import BadValue
 from calipers.records.rows import check_field, scalar_type
 from calipers.records.tasks import FOUND_OUT
 from calipers.runs.suite import Suite
-from calipers.systems.answers import Rule, split_thought, stated_confidence, token_confidence
+from calipers.systems.answers import AnswerRule, split_thought, stated_confidence, token_confidence
 from calipers.systems.calls import KINDS, Call, Fault, Reply
 from calipers.systems.journal import encoded
 from calipers.systems.wire import MOST_BYTES
@@ -26,12 +26,12 @@ _MOST_FIELDS = 1000  # each may become a column of a table
 _DEEPEST = 100  # levels of lists and objects in a field
 
 
-class Reading:
+class ReplyReader:
     """How a suite's replies become record fields."""
 
     def __init__(self, suite: Suite, predicted: type | None = None) -> None:
         answer = suite.answer
-        self._rule = Rule() if answer is None else Rule(answer.after, answer.regex)
+        self._rule = AnswerRule() if answer is None else AnswerRule(answer.after, answer.regex)
         self._asks = suite.confidence is not None and suite.confidence.ask
         self._weighs = suite.confidence is not None and suite.confidence.logprobs
         self._splits = suite.split_thinking

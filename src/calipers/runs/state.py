@@ -8,7 +8,7 @@ from typing import Any
 from calipers.judges.panels import FAILED as FAILED_JUDGEMENT
 from calipers.records.judgment_shape import judging_cost, judgments_in
 from calipers.records.rows import scalar_type
-from calipers.runs.plan import Key, Plan
+from calipers.runs.plan import CallPlan, Key
 from calipers.support.errors import DataError
 from calipers.systems.journal import Journal
 from calipers.systems.tally import Tally
@@ -19,7 +19,7 @@ MISSING, FAILED, DONE = 0, 1, 2
 class State:
     """A byte per call, and the sums."""
 
-    def __init__(self, plan: Plan, journal: Journal) -> None:
+    def __init__(self, plan: CallPlan, journal: Journal) -> None:
         self._plan = plan
         self._systems = {system.name: at for at, system in enumerate(plan.suite.systems)}
         self.calls = [bytearray(plan.per_system) for _ in plan.suite.systems]

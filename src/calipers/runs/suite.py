@@ -8,7 +8,7 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from calipers.judges.spec import Judge
+from calipers.judges.spec import JudgeSpec
 from calipers.metrics.checks.written import WrittenChecks, relative_to
 from calipers.metrics.in_files import OwnMetric, declare_metrics
 from calipers.runs.sampling import Sample
@@ -16,7 +16,7 @@ from calipers.scores.settings_block import MetricSettings
 from calipers.support.config.files import read_config
 from calipers.support.config.models import StrictModel, refuse
 from calipers.support.patterns import groups_in
-from calipers.systems.spec import Served, Settings, System, Text
+from calipers.systems.spec import Served, Settings, SystemSpec, Text
 
 EXAMPLE = "calipers init writes a suite to start from; calipers schema suite says what may stand"
 
@@ -106,7 +106,7 @@ class Suite(StrictModel):
         default=True,
         description="Whether <think>…</think> at the start of a reply is the chain of thought.",
     )
-    systems: list[System] = Field(min_length=1)
+    systems: list[SystemSpec] = Field(min_length=1)
     tiers: list[Tier] = Field(default_factory=list)
     runs: int = Field(default=1, ge=1, description="Of each task, by each system in each tier.")
     concurrency: int = Field(default=32, ge=1, description="Calls in flight at a time.")
@@ -117,7 +117,7 @@ class Suite(StrictModel):
     cache: Text | None = Field(
         default=None, description="A folder of replies that other runs may use again."
     )
-    judges: list[Judge] = Field(default_factory=list)
+    judges: list[JudgeSpec] = Field(default_factory=list)
     policy: Text | None = Field(default=None, description="A gate to hold the run against.")
     metric_settings: MetricSettings = Field(default_factory=dict)
     metrics: list[OwnMetric] = Field(

@@ -9,7 +9,7 @@ from time import time_ns
 from typing import Any
 from urllib.parse import urlsplit
 
-from calipers.systems.spec import System
+from calipers.systems.spec import SystemSpec
 
 _USAGE = {
     "gen_ai.usage.output_tokens": ("completion_tokens",),
@@ -48,7 +48,7 @@ class Tracing:
 
     def record(
         self,
-        system: System,
+        system: SystemSpec,
         record: Mapping[str, Any],
         seconds: float,
         settings: Mapping[str, Any] | None = None,
@@ -80,7 +80,7 @@ class Tracing:
         span.end(end_time=end)
 
 
-def _what(system: System, settings: Mapping[str, Any]) -> dict[str, Any]:
+def _what(system: SystemSpec, settings: Mapping[str, Any]) -> dict[str, Any]:
     """What was called, where, and how it was asked."""
     provider, _, model = (system.model or "").partition(":")
     url = urlsplit(system.base_url or system.http or "")

@@ -13,7 +13,7 @@ from typing import Any
 
 from calipers.judges.models import Judgement
 from calipers.judges.panels import FAILED, with_judgements
-from calipers.judges.spec import Judge
+from calipers.judges.spec import JudgeSpec
 from calipers.systems.journal import Journal, encoded
 
 _REASON = "not judged: the run ended before"
@@ -22,7 +22,9 @@ _REASON = "not judged: the run ended before"
 class Unjudged:
     """The file of answers that wait."""
 
-    def __init__(self, path: Path, judges: Sequence[Judge], rubric_hashes: Sequence[str]) -> None:
+    def __init__(
+        self, path: Path, judges: Sequence[JudgeSpec], rubric_hashes: Sequence[str]
+    ) -> None:
         self._path = path
         self._owed = tuple(_owed(judges, rubric_hashes))
         self._file: Journal | None = None
@@ -59,7 +61,7 @@ class Unjudged:
         return moved
 
 
-def _owed(judges: Sequence[Judge], rubric_hashes: Sequence[str]) -> list[dict[str, Any]]:
+def _owed(judges: Sequence[JudgeSpec], rubric_hashes: Sequence[str]) -> list[dict[str, Any]]:
     """Return a failed judgment for each sample of each judge."""
     return [
         {

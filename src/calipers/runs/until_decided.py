@@ -26,7 +26,7 @@ from calipers.gates.policy import Policy, read_policy
 from calipers.gates.rules.baseline import Baseline
 from calipers.gates.sequential import CheckSequence, TaskValue
 from calipers.runs.metric_settings import suite_options
-from calipers.runs.plan import Place, Plan
+from calipers.runs.plan import CallPlace, CallPlan
 from calipers.runs.state import FAILED, MISSING, State
 from calipers.runs.suite import Suite
 from calipers.scores.options import Options
@@ -44,7 +44,7 @@ class UntilDecided:
     """Chooses calls that help to decide, and knows when all is decided."""
 
     def __init__(
-        self, plan: Plan, policy: Policy, options: Options, by: Sequence[str], seed: int
+        self, plan: CallPlan, policy: Policy, options: Options, by: Sequence[str], seed: int
     ) -> None:
         self.seed = seed
         self._plan = plan
@@ -96,7 +96,7 @@ class UntilDecided:
         states = self._state.calls[system]
         tiers, runs = range(len(self._plan.tiers)), range(1, self._plan.suite.runs + 1)
         for wanted in (FAILED, MISSING):
-            for place in (Place(*each) for each in product(self._order, tiers, runs)):
+            for place in (CallPlace(*each) for each in product(self._order, tiers, runs)):
                 if self.has_failed or (wanted == MISSING and self.is_over):
                     return
                 number = self._plan.number_at(place)
@@ -194,7 +194,7 @@ class UntilDecided:
 
 
 def until_decided(
-    plan: Plan, suite: Suite, base: Path, by: Sequence[str], seed: int
+    plan: CallPlan, suite: Suite, base: Path, by: Sequence[str], seed: int
 ) -> UntilDecided:
     """The course of a suite's run, or why there can be none."""
     if suite.policy is None:
@@ -212,7 +212,7 @@ def until_decided(
     return course
 
 
-def drawn_order(plan: Plan, seed: int) -> list[int]:
+def drawn_order(plan: CallPlan, seed: int) -> list[int]:
     """A random order of the tasks, the same for the same data and seed."""
     salt = f"{plan.tasks.sha256} {seed}"
     drawn = [sha256(f"{salt} {task['id']}".encode()).digest() for task in plan.tasks.tasks]
@@ -220,7 +220,7 @@ def drawn_order(plan: Plan, seed: int) -> list[int]:
 
 
 def _sequences(
-    plan: Plan, policy: Policy, by: Sequence[str], order: Sequence[int]
+    plan: CallPlan, policy: Policy, by: Sequence[str], order: Sequence[int]
 ) -> dict[tuple[int, int], list[CheckSequence]]:
     """The checks of each system in each tier; all of them share the error that may be made."""
     rule = policy.find(Baseline)
@@ -252,7 +252,7 @@ def _bets(groups: Mapping[tuple[int, int], Sequence[CheckSequence]]) -> int:
     return sum(each.is_a_bet for sequences in groups.values() for each in sequences)
 
 
-def _tasks_of(demand: Demand, plan: Plan, order: Sequence[int]) -> list[int]:
+def _tasks_of(demand: Demand, plan: CallPlan, order: Sequence[int]) -> list[int]:
     """The tasks that a check is about, in the order drawn."""
     tasks = plan.tasks.tasks
     if demand.scenario is not None:
@@ -262,7 +262,7 @@ def _tasks_of(demand: Demand, plan: Plan, order: Sequence[int]) -> list[int]:
     return list(order)
 
 
-def _key(plan: Plan, by: Sequence[str], system: int, tier: int) -> By:
+def _key(plan: CallPlan, by: Sequence[str], system: int, tier: int) -> By:
     """The group of the gate that a system in a tier is."""
     named = plan.tiers[tier]
     fields = {"model": plan.suite.systems[system].name, "tier": named and named.name}

@@ -13,11 +13,13 @@ from calipers.scores.signatures import takes_options
 from calipers.support.arguments import names, no_progress
 
 if TYPE_CHECKING:
-    from calipers.scores.keywords import ExplainOptions, ScoreOptions
+    from calipers.scores.keywords import ExplainKeywords, ScoreKeywords
 
 
 @takes_options("score")
-def score(data: Any, *, progress: Progress = no_progress, **options: Unpack[ScoreOptions]) -> Score:
+def score(
+    data: Any, *, progress: Progress = no_progress, **options: Unpack[ScoreKeywords]
+) -> Score:
     """Measure records: every metric that the data allows, or those of a profile, or those named.
 
     Args:
@@ -49,7 +51,7 @@ def score(data: Any, *, progress: Progress = no_progress, **options: Unpack[Scor
 
 @takes_options("explain")
 def explain(
-    metric: str, data: Any, *, rows: int = 5, **options: Unpack[ExplainOptions]
+    metric: str, data: Any, *, rows: int = 5, **options: Unpack[ExplainKeywords]
 ) -> Explanation:
     """Explain how a metric came to its value.
 

@@ -22,7 +22,7 @@ from calipers.scores.fixed_tasks import with_fixed_tasks
 from calipers.scores.keys import sorted_keys
 from calipers.scores.medians import median_composite
 from calipers.scores.options import Options
-from calipers.scores.results import ALL_FAILED, Bounded, Group, Measured
+from calipers.scores.results import ALL_FAILED, BoundedValue, Group, Measured
 from calipers.scores.tiering import grade
 from calipers.statistics.intervals import NO_BOUND, Interval
 
@@ -152,7 +152,7 @@ def _group(
     )
 
 
-def _grades(median: Bounded) -> tuple[str, str] | None:
+def _grades(median: BoundedValue) -> tuple[str, str] | None:
     low, high = grade(median.low), grade(median.high)
     return None if low is None or high is None else (low, high)
 

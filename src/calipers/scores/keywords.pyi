@@ -7,7 +7,7 @@ from calipers.metrics.checks.checks import Checks
 from calipers.metrics.scenarios.case_weights import CaseWeights
 from calipers.scores.choices import PolicyLike
 
-class MetricOptions(TypedDict, total=False):
+class MetricKeywords(TypedDict, total=False):
     normalize: Literal["numeric", "text"]
     answer: Literal["recorded", "last-number"]
     answer_after: str | None
@@ -33,7 +33,7 @@ class MetricOptions(TypedDict, total=False):
     success_threshold: float | str
     checks: Checks | Sequence[Mapping[str, Any]] | Mapping[str, Any] | str | Path | None
 
-class ScoreOptions(MetricOptions, total=False):
+class ScoreKeywords(MetricKeywords, total=False):
     by: str | Sequence[str]
     metrics: str | Sequence[str]
     map: Mapping[str, str] | None
@@ -55,7 +55,7 @@ class ScoreOptions(MetricOptions, total=False):
     per_task: str | Path | None
     figures: str | Path | None
 
-class GateOptions(MetricOptions, total=False):
+class GateKeywords(MetricKeywords, total=False):
     by: str | Sequence[str]
     map: Mapping[str, str] | None
     on_bad: Literal["stop", "skip"]
@@ -65,7 +65,7 @@ class GateOptions(MetricOptions, total=False):
     resamples: int
     seed: int
 
-class CompareOptions(MetricOptions, total=False):
+class CompareKeywords(MetricKeywords, total=False):
     by: str | Sequence[str]
     metrics: str | Sequence[str]
     map: Mapping[str, str] | None
@@ -79,7 +79,7 @@ class CompareOptions(MetricOptions, total=False):
     tasks: Literal["sampled", "fixed"]
     weight: Literal["task", "row"] | None
 
-class ReportOptions(MetricOptions, total=False):
+class ReportKeywords(MetricKeywords, total=False):
     by: str | Sequence[str]
     map: Mapping[str, str] | None
     on_bad: Literal["stop", "skip"]
@@ -90,20 +90,20 @@ class ReportOptions(MetricOptions, total=False):
     seed: int
     figures: str | Path | None
 
-class ExplainOptions(MetricOptions, total=False):
+class ExplainKeywords(MetricKeywords, total=False):
     by: str | Sequence[str]
     map: Mapping[str, str] | None
     policy: PolicyLike | None
     on_bad: Literal["stop", "skip"]
 
-class PowerOptions(MetricOptions, total=False):
+class PowerKeywords(MetricKeywords, total=False):
     by: str | Sequence[str]
     metrics: str | Sequence[str]
     map: Mapping[str, str] | None
     policy: PolicyLike | None
     on_bad: Literal["stop", "skip"]
 
-class AuditOptions(TypedDict, total=False):
+class AuditKeywords(TypedDict, total=False):
     by: str | Sequence[str]
     map: Mapping[str, str] | None
     on_bad: Literal["stop", "skip"]

@@ -6,7 +6,7 @@ from calipers.engines.per_task import TASKS
 from calipers.metrics.cost.tiers import MEDIANS, composite_score
 from calipers.metrics.declare.declaration import Rank, Totals
 from calipers.metrics.declare.description import described
-from calipers.scores.results import Bounded
+from calipers.scores.results import BoundedValue
 
 _COMPOSITE = next(rank for rank in MEDIANS if rank.feature is composite_score)
 
@@ -22,18 +22,18 @@ def median_bounds(rank: Rank, totals: Totals) -> tuple[float, float] | None:
     return min(low, median), max(high, median)
 
 
-def median_composite(totals: Totals) -> Bounded | None:
+def median_composite(totals: Totals) -> BoundedValue | None:
     """Return the median composite with its interval; None where no run has a composite."""
     found = described(composite_score.name, totals)
     if found is None:
         return None
     bounds = median_bounds(_COMPOSITE, totals)
     if bounds is None:
-        return Bounded(
+        return BoundedValue(
             value=found["median"],
             reason=f"{found['count']} runs are too few for an interval of the median",
         )
     one = " over the runs of one task" if totals.get(TASKS) == 1 and found["count"] != 1 else ""
-    return Bounded(
+    return BoundedValue(
         value=found["median"], low=bounds[0], high=bounds[1], interval=f"order statistics{one}"
     )

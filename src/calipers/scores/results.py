@@ -7,7 +7,14 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from calipers.scores.tier_results import Bounded, FlakyTask, Frontier, OnFrontier, PerTask, Tiers
+from calipers.scores.tier_results import (
+    BoundedValue,
+    FlakyTask,
+    Frontier,
+    OnFrontier,
+    PerTask,
+    Tiers,
+)
 from calipers.statistics.correction import Corrected
 from calipers.support.errors import EXIT_INCOMPLETE, EXIT_PASS, NotFoundError, nearest, need_extra
 from calipers.support.printing import Printed
@@ -21,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ALL_FAILED",
     "SCHEMA",
-    "Bounded",
+    "BoundedValue",
     "FlakyTask",
     "Frontier",
     "Group",
@@ -142,7 +149,7 @@ class Group:
     statistics: Mapping[str, Mapping[str, Number | None] | None] | None = None  # of profile tiers
     grade: str | None = None
     grade_interval: tuple[str, str] | None = None  # the grades of the median composite's bounds
-    median_composite: Bounded | None = None  # what the grade rests on
+    median_composite: BoundedValue | None = None  # what the grade rests on
     histograms: Mapping[str, Histogram | None] = field(default_factory=dict)  # with a profile
     truncated: int = 0  # replies that were cut off; they are in the metrics
     reliability: tuple[ReliabilityBin, ...] = ()  # with a profile, where confidence is stated

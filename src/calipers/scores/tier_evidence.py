@@ -19,7 +19,7 @@ from calipers.metrics.cost.cost import cost_usd
 from calipers.metrics.cost.tiers import MEDIANS, TIER, composite_score
 from calipers.metrics.declare.declaration import GROUP, Totals
 from calipers.scores.medians import median_bounds
-from calipers.scores.results import Bounded, Group, Tiers
+from calipers.scores.results import BoundedValue, Group, Tiers
 from calipers.scores.tier_tests import Family, tier_tests
 from calipers.statistics.tiers import (
     FEWEST,
@@ -101,8 +101,8 @@ def _of_family(tiers: Tiers, family: Family) -> Tiers:
 
 
 def _uplift_intervals(
-    tiers: Tiers, family: Family, medians: Mapping[str, Bounded]
-) -> Iterator[tuple[str, Bounded]]:
+    tiers: Tiers, family: Family, medians: Mapping[str, BoundedValue]
+) -> Iterator[tuple[str, BoundedValue]]:
     """The interval of each uplift: by resampling tasks, or from the medians' own intervals."""
     known = [name for name, uplift in tiers.uplift.items() if uplift is not None]
     resampled, how, why = _resampled(tiers.baseline, known, family)
@@ -110,9 +110,9 @@ def _uplift_intervals(
     for name, uplift in tiers.uplift.items():
         if uplift is None:
             reason = tiers.reasons.get(f"uplift.{name}", tiers.reasons.get("uplift"))
-            yield name, Bounded(value=None, reason=reason or "there is no uplift")
+            yield name, BoundedValue(value=None, reason=reason or "there is no uplift")
         elif why is not None:
-            yield name, Bounded(value=uplift, reason=why)
+            yield name, BoundedValue(value=uplift, reason=why)
         elif resampled is None:
             assert base is not None
             yield name, _from_medians(uplift, medians[name], base, family.apart)
@@ -121,10 +121,14 @@ def _uplift_intervals(
             yield name, _uplift(uplift, low, high, how)
 
 
-def _uplift(uplift: float, low: float, high: float, how: str) -> Bounded:
+def _uplift(uplift: float, low: float, high: float, how: str) -> BoundedValue:
     if not isfinite(high):
-        return Bounded(value=uplift, reason="the baseline's median is near 0: no bound is known")
-    return Bounded(value=uplift, low=min(uplift, low - 1), high=max(uplift, high - 1), interval=how)
+        return BoundedValue(
+            value=uplift, reason="the baseline's median is near 0: no bound is known"
+        )
+    return BoundedValue(
+        value=uplift, low=min(uplift, low - 1), high=max(uplift, high - 1), interval=how
+    )
 
 
 def _resampled(
@@ -158,10 +162,12 @@ def _resampled(
     return found, how, None
 
 
-def _from_medians(uplift: float, median: Bounded, base: Bounded, apart: str) -> Bounded:
+def _from_medians(
+    uplift: float, median: BoundedValue, base: BoundedValue, apart: str
+) -> BoundedValue:
     """The interval from those of two medians, as if they were independent."""
     if None in (median.low, median.high, base.low, base.high):
-        return Bounded(value=uplift, reason=median.reason or base.reason)
+        return BoundedValue(value=uplift, reason=median.reason or base.reason)
     assert median.value is not None
     assert base.value is not None
     bounds = independent_ratio_bounds(
@@ -171,11 +177,13 @@ def _from_medians(uplift: float, median: Bounded, base: Bounded, apart: str) -> 
         (base.low, base.high),  # type: ignore[arg-type]
     )
     if bounds is None:
-        return Bounded(value=uplift, reason="the baseline's median is near 0: no bound is known")
+        return BoundedValue(
+            value=uplift, reason="the baseline's median is near 0: no bound is known"
+        )
     return _uplift(uplift, *bounds, f"of independent medians ({apart})")
 
 
-def _spread_intervals(tiers: Tiers, family: Family) -> Iterator[tuple[str, Bounded]]:
+def _spread_intervals(tiers: Tiers, family: Family) -> Iterator[tuple[str, BoundedValue]]:
     """The intervals of what varies between tiers, from intervals that hold for all at once."""
     costs = [
         median_bounds(_OF_ALL[cost_usd], totals)
@@ -196,16 +204,21 @@ def _spread_intervals(tiers: Tiers, family: Family) -> Iterator[tuple[str, Bound
     ):
         value = getattr(tiers, name)
         if value is None:
-            yield name, Bounded(value=None, reason=tiers.reasons[name])
+            yield name, BoundedValue(value=None, reason=tiers.reasons[name])
             continue
         known = [each for each in bounds if each is not None]
         if len(known) < len(bounds):
             few = f"{len(bounds) - len(known)} of {len(bounds)} tiers have too few runs"
-            yield name, Bounded(value=value, reason=f"{few} for intervals of all tiers at once")
+            yield (
+                name,
+                BoundedValue(value=value, reason=f"{few} for intervals of all tiers at once"),
+            )
             continue
         low, high = function(known)
         how = "simultaneous intervals (Bonferroni)"
-        bounded = Bounded(value=value, low=min(low, value), high=max(high, value), interval=how)
+        bounded = BoundedValue(
+            value=value, low=min(low, value), high=max(high, value), interval=how
+        )
         yield name, bounded
 
 

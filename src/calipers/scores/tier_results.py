@@ -10,7 +10,7 @@ from calipers.support.strict_json import finite_json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bounded:
+class BoundedValue:
     """A value of tiers with its interval; a bound that the data cannot give has its reason."""
 
     value: float | None
@@ -64,9 +64,11 @@ class Tiers:
     cost_variance: float | None
     cost_delta: float | None
     reasons: Mapping[str, str]
-    median_composite: Mapping[str, Bounded] = field(default_factory=dict)
-    uplift_intervals: Mapping[str, Bounded] = field(default_factory=dict)
-    intervals: Mapping[str, Bounded] = field(default_factory=dict)  # of what differs between them
+    median_composite: Mapping[str, BoundedValue] = field(default_factory=dict)
+    uplift_intervals: Mapping[str, BoundedValue] = field(default_factory=dict)
+    intervals: Mapping[str, BoundedValue] = field(
+        default_factory=dict
+    )  # of what differs between them
     tests: Mapping[str, TierTest] = field(default_factory=dict)
     warnings: Mapping[str, str] = field(default_factory=dict)  # of tiers with failed calls
 
@@ -89,7 +91,7 @@ class Tiers:
         }
 
 
-def _as_dicts(values: Mapping[str, Bounded] | Mapping[str, TierTest]) -> dict[str, Any]:
+def _as_dicts(values: Mapping[str, BoundedValue] | Mapping[str, TierTest]) -> dict[str, Any]:
     return {name: value.to_dict() for name, value in values.items()}
 
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from calipers.statistics.influence import (
     Estimate,
     Floats,
-    Point,
+    PointEstimate,
     Sampling,
     Whole,
     coded,
@@ -120,7 +120,7 @@ def krippendorff_alpha(ratings: Floats, sampling: Sampling, *, level: Level) -> 
     return estimate(ratings, sampling, partial(_alpha, level=level))
 
 
-def _cohen(ratings: Floats) -> Point | str:
+def _cohen(ratings: Floats) -> PointEstimate | str:
     codes = coded(ratings)
     (first, second), (n, labels) = codes.T, (len(codes), int(codes.max()) + 1)
     if labels == 1:
@@ -131,7 +131,7 @@ def _cohen(ratings: Floats) -> Point | str:
     kappa = 1 - float(1 - agreed.mean()) / (1 - chance)
     influence = agreed - agreed.mean() - (1 - kappa) * (q[first] + p[second] - 2 * chance)
     variance = max(0.0, chance + chance**2 - float((p * q) @ (p + q))) / n
-    return Point(
+    return PointEstimate(
         value=kappa,
         influence=influence / (1 - chance) / n,
         textbook=sqrt(variance) / (1 - chance),
@@ -140,7 +140,7 @@ def _cohen(ratings: Floats) -> Point | str:
     )
 
 
-def _weighted(ratings: Floats) -> Point | str:
+def _weighted(ratings: Floats) -> PointEstimate | str:
     codes, n = coded(ratings), len(ratings)
     if (labels := int(codes.max()) + 1) == 1:
         return _ONE_RATING
@@ -152,7 +152,7 @@ def _weighted(ratings: Floats) -> Point | str:
     kappa = 1 - float(apart.mean()) / chance
     added = apart - apart.mean() - (1 - kappa) * (crossed - crossed.mean())
     p, q = (np.bincount(column, minlength=labels) / n for column in codes.T)
-    return Point(
+    return PointEstimate(
         value=kappa,
         influence=-added / chance / n,
         textbook=1 / sqrt(n),
@@ -161,7 +161,7 @@ def _weighted(ratings: Floats) -> Point | str:
     )
 
 
-def _mean_cohen(ratings: Floats) -> Point | str:
+def _mean_cohen(ratings: Floats) -> PointEstimate | str:
     pairs = [ratings[:, columns] for columns in combinations(range(ratings.shape[1]), 2)]
     points, influence = [], np.zeros(len(ratings))
     for pair in pairs:
@@ -171,7 +171,7 @@ def _mean_cohen(ratings: Floats) -> Point | str:
             return "not every pair of raters has a kappa"
         influence[both] += point.influence / len(pairs)
         points.append(point)
-    return Point(
+    return PointEstimate(
         value=float(np.mean([point.value for point in points])),
         influence=influence,
         textbook=float(np.linalg.norm([point.textbook or 0.0 for point in points])) / len(pairs),
@@ -180,7 +180,7 @@ def _mean_cohen(ratings: Floats) -> Point | str:
     )
 
 
-def _fleiss(ratings: Floats) -> Point | str:
+def _fleiss(ratings: Floats) -> PointEstimate | str:
     codes = coded(ratings)
     n, raters = codes.shape
     share = np.bincount(codes.ravel()) / codes.size
@@ -191,7 +191,7 @@ def _fleiss(ratings: Floats) -> Point | str:
     kappa = 1 - float(1 - agreed.mean()) / (1 - chance)
     by_chance = share[codes].mean(axis=1)
     influence = agreed - agreed.mean() - (1 - kappa) * 2 * (by_chance - chance)
-    return Point(
+    return PointEstimate(
         value=kappa,
         influence=influence / (1 - chance) / n,
         textbook=_error_by_chance(share) * sqrt(2 / (n * raters * (raters - 1))),
@@ -216,7 +216,7 @@ class _Disagreements(NamedTuple):
     added_among: Floats
 
 
-def _alpha(ratings: Floats, level: Level) -> Point | str:
+def _alpha(ratings: Floats, level: Level) -> PointEstimate | str:
     units, _ = there = np.nonzero(~np.isnan(ratings))
     codes, sizes = coded(ratings[there]), rated(ratings)
     share, total = np.bincount(codes) / len(codes), len(codes)
@@ -232,7 +232,7 @@ def _alpha(ratings: Floats, level: Level) -> Point | str:
     added = (total - 1) * found.added_within - ratio * found.added_among
     influence = -(ratio * sizes / total + added / found.among)
     error = _error_by_chance(share) if level == "nominal" else 1.0
-    return Point(
+    return PointEstimate(
         value=1 - ratio,
         influence=influence - influence.mean(),
         textbook=error * sqrt(float((2 * sizes / (sizes - 1)).sum())) / total,

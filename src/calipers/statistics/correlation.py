@@ -14,7 +14,7 @@ import numpy as np
 from calipers.statistics.influence import (
     Estimate,
     Floats,
-    Point,
+    PointEstimate,
     Sampling,
     Whole,
     coded,
@@ -43,13 +43,13 @@ def kendall(ratings: Floats, sampling: Sampling) -> Estimate:
     return estimate(ratings, sampling, _kendall, every_rater=True)
 
 
-def _pearson(ratings: Floats) -> Point | str:
+def _pearson(ratings: Floats) -> PointEstimate | str:
     n = len(ratings)
     if (ratings.min(axis=0) == ratings.max(axis=0)).any():
         return _NO_VARIANCE
     first, second = map(standardised, ratings.T)
     r = _within(float(first @ second) / n)
-    return Point(
+    return PointEstimate(
         value=r,
         influence=(first * second - r / 2 * (first**2 + second**2)) / n,
         textbook=1 / sqrt(n - 3) if n > 3 else None,  # noqa: PLR2004
@@ -57,7 +57,7 @@ def _pearson(ratings: Floats) -> Point | str:
     )
 
 
-def _spearman(ratings: Floats) -> Point | str:
+def _spearman(ratings: Floats) -> PointEstimate | str:
     codes = [coded(column) for column in ratings.T]
     ranks = [midranks(column) for column in codes]
     point = _pearson(np.column_stack(ranks))
@@ -67,7 +67,7 @@ def _spearman(ratings: Floats) -> Point | str:
     first, second = map(standardised, ranks)
     lifts = lifted(codes[0], (second - r * first) / ranks[0].std() / n)
     influence = influence + lifts + lifted(codes[1], (first - r * second) / ranks[1].std() / n)
-    return Point(
+    return PointEstimate(
         value=r,
         influence=influence - influence.mean(),
         textbook=sqrt((1 + r**2 / 2) / (n - 3)) if n > 3 else None,  # noqa: PLR2004
@@ -75,7 +75,7 @@ def _spearman(ratings: Floats) -> Point | str:
     )
 
 
-def _kendall(ratings: Floats) -> Point | str:
+def _kendall(ratings: Floats) -> PointEstimate | str:
     n = len(ratings)
     first, second = (coded(column) for column in ratings.T)
     free, free_too = (n - np.bincount(codes)[codes] for codes in (first, second))  # not tied
@@ -86,7 +86,7 @@ def _kendall(ratings: Floats) -> Point | str:
     scale = sqrt(float(free.sum()) * float(free_too.sum()))
     tau = _within(float(score.sum()) / scale)
     ties = free / free.sum() + free_too / free_too.sum()
-    return Point(
+    return PointEstimate(
         value=tau,
         influence=2 * score / scale - tau * ties,
         textbook=sqrt(0.437 / (n - 4)) if n > 4 else None,  # noqa: PLR2004

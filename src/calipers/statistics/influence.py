@@ -56,7 +56,7 @@ class Sampling:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Point:
+class PointEstimate:
     """A value, the influence of each unit on it, and what the literature says of its error."""
 
     value: float
@@ -69,7 +69,7 @@ class Point:
 def estimate(
     ratings: Floats,
     sampling: Sampling,
-    formula: Callable[[Floats], Point | str],
+    formula: Callable[[Floats], PointEstimate | str],
     *,
     every_rater: bool = False,
 ) -> Estimate:
@@ -115,7 +115,7 @@ def lacking(n: int, raters: int, fewest: int = 2) -> str:
     return f"{found} is rated by all {raters}" if fewest == raters else f"{found} has two ratings"
 
 
-def _perfect(point: Point, n: int, clusters: int, confidence: float) -> Estimate:
+def _perfect(point: PointEstimate, n: int, clusters: int, confidence: float) -> Estimate:
     """Full agreement on labels: Wilson's bound of the share that differs, over that by chance."""
     agreed = wilson(1.0, n, 0.0, clusters, confidence).low
     if point.value < 0 or point.disagreement is None or agreed is None:

@@ -50,7 +50,7 @@ class Repeats:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bounds:
+class DifferenceBounds:
     """An interval of a mean difference, the p-value of none, and its standard error."""
 
     low: float
@@ -67,7 +67,7 @@ def sampled_tasks(
     step: float,
     repeats: Repeats | None = None,
     freedom: float | None = None,
-) -> Bounds:
+) -> DifferenceBounds:
     """Return the interval of the mean over tasks like these, and its p-value; the two agree.
 
     Args:
@@ -97,7 +97,9 @@ def sampled_tasks(
         bounds = dealt.bounds(mean, factor, reach)
         low, high = min(low, bounds[0]), max(high, bounds[1])
         p_value = max(p_value, _p_value(dealt.statistic(mean, size), _CERTAIN))
-    return Bounds(low=max(-reach, low), high=min(reach, high), p_value=p_value, stderr=stderr)
+    return DifferenceBounds(
+        low=max(-reach, low), high=min(reach, high), p_value=p_value, stderr=stderr
+    )
 
 
 def _grown(seen: float, added: float) -> float:
@@ -107,7 +109,7 @@ def _grown(seen: float, added: float) -> float:
 
 def fixed_tasks(
     differences: Floats, *, confidence: float, reach: float | None, step: float, repeats: Repeats
-) -> Bounds | None:
+) -> DifferenceBounds | None:
     """Return the interval of the mean over these very tasks: only their runs might vary.
 
     A task's runs vary as both sides' runs do around their means; one with a single run on either
@@ -131,7 +133,7 @@ def fixed_tasks(
     stderr = sqrt(total + unseen) / n
     half = t_reach(max(1.0, degrees), confidence) * stderr
     largest = np.inf if reach is None else reach
-    return Bounds(
+    return DifferenceBounds(
         low=max(-largest, mean - half),
         high=min(largest, mean + half),
         p_value=_p_value((mean / stderr) ** 2 if stderr else np.inf, max(1.0, degrees)),

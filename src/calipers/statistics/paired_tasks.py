@@ -15,7 +15,7 @@ _DECIMALS = 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scale:
+class ValueScale:
     """What a metric's values can be: right or wrong, how far apart, and which way is better."""
 
     yes_or_no: bool
@@ -82,7 +82,7 @@ class PairedTasks:
 
 def compare_tasks(
     tasks: PairedTasks,
-    scale: Scale,
+    scale: ValueScale,
     *,
     weight: Literal["task", "row"],
     confidence: float,

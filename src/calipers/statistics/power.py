@@ -82,7 +82,7 @@ def components(spread: Spread, share: float, judges: float | None = None) -> Com
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class PowerPlan:
     """A way to see a difference: so many tasks, runs of each, and calls of each system."""
 
     runs: int
@@ -188,12 +188,12 @@ def plans(
     runs: Sequence[int] = (1, 2, 4, 8, 16),
     power: float = 0.8,
     confidence: float = 0.95,
-) -> tuple[Plan, ...]:
+) -> tuple[PowerPlan, ...]:
     """Fewer tasks with more runs of each; only the single run where repeats were never seen."""
     found = []
     for each in (1,) if difference.within is None else runs:
         tasks = tasks_needed(delta, difference, runs=each, power=power, confidence=confidence)
-        found.append(Plan(runs=each, tasks=tasks, calls=each * tasks))
+        found.append(PowerPlan(runs=each, tasks=tasks, calls=each * tasks))
     return tuple(found)
 
 

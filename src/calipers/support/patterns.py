@@ -5,7 +5,7 @@ that somebody chose. Rust's, which Polars carries, cannot; it has no look-around
 backreferences.
 
 >>> last_match(r"ANSWER: (\d+)", "ANSWER: 4, no, ANSWER: 16.")
-Match(start=15, end=25, group='16')
+PatternMatch(start=15, end=25, group='16')
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import NamedTuple
 _OF_NOBODY = range(0xE000, 0xF900)  # code points that Unicode leaves to private use
 
 
-class Match(NamedTuple):
+class PatternMatch(NamedTuple):
     """Where the last match is, and what its first group holds."""
 
     start: int
@@ -25,7 +25,7 @@ class Match(NamedTuple):
     group: str
 
 
-def last_match(pattern: str, text: str) -> Match | None:
+def last_match(pattern: str, text: str) -> PatternMatch | None:
     """The last match; `$` also means before a line break that ends the text, as in Python."""
     text = text.encode("utf-8", "replace").decode()  # half of a surrogate pair is no text
     found = _last(pattern, text)
@@ -52,7 +52,7 @@ def first_matches(patterns: Mapping[str, str], texts: Sequence[str]) -> dict[str
     }
 
 
-def _last(pattern: str, text: str) -> Match | None:
+def _last(pattern: str, text: str) -> PatternMatch | None:
     """Every match is put between marks; the last ones tell where it was."""
     import polars as pl  # noqa: PLC0415 (takes a while to load)
 
@@ -64,7 +64,7 @@ def _last(pattern: str, text: str) -> Match | None:
     before, _, matched = before.rpartition(mark)
     group = before.rpartition(mark)[2]
     end = len(text) - len(rest)
-    return Match(end - len(matched), end, group)
+    return PatternMatch(end - len(matched), end, group)
 
 
 def _mark_not_in(text: str) -> str:

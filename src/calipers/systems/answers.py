@@ -1,6 +1,6 @@
 r"""Where in a reply the answer is, what was thought before it, and how sure the system is.
 
->>> rule = Rule(after="ANSWER:")
+>>> rule = AnswerRule(after="ANSWER:")
 >>> rule.read("Seven and nine. So:\nANSWER: 16")
 ('16', 'Seven and nine. So:')
 >>> rule.read("I do not know.")
@@ -30,7 +30,7 @@ _IMPOSSIBLE = -1e6  # below this, as good as minus infinity
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class AnswerRule:
     """How a suite finds the answer; with neither, all of the text is the answer."""
 
     after: str | None = None

@@ -21,7 +21,7 @@ class SystemEstimate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Estimate:
+class SuiteEstimate:
     """What a suite would take, from an empty folder."""
 
     systems: tuple[SystemEstimate, ...]

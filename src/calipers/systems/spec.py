@@ -41,11 +41,11 @@ class NamedModel(Protocol):
         """The server, where it is not the provider's own."""
 
     @property
-    def price(self) -> Price | None:
+    def price(self) -> PriceSpec | None:
         """The price that the suite gives."""
 
 
-class Price(StrictModel):
+class PriceSpec(StrictModel):
     """USD per million tokens."""
 
     input: Money
@@ -76,7 +76,7 @@ class Served(StrictModel):
     api_key_env: Text | None = Field(
         default=None, description="The environment variable that holds the key; never the key."
     )
-    price: Price | None = Field(default=None, description="Else the price list.")
+    price: PriceSpec | None = Field(default=None, description="Else the price list.")
 
     @field_validator("base_url")
     @classmethod
@@ -115,7 +115,7 @@ def _hold_no_secrets(settings: dict[str, Any], at: tuple[str, ...] = ()) -> dict
 Settings = Annotated[dict[str, Any], AfterValidator(_hold_no_secrets)]
 
 
-class System(Served):
+class SystemSpec(Served):
     """One system under test: a model, a Python function, a command or a server."""
 
     name: Text = Field(description="Becomes `model` in the records.")

@@ -10,7 +10,7 @@ import pytest
 import calipers
 from calipers.metrics.checks.check import replies_in
 from calipers.metrics.checks.checks import read_checks
-from calipers.metrics.checks.kind import Kind
+from calipers.metrics.checks.kind import ReplyTest
 from calipers.metrics.checks.kinds import KINDS
 from calipers.metrics.checks.kinds.language import language_of
 from calipers.metrics.checks.kinds.pii import SORTS
@@ -143,7 +143,7 @@ def test_every_kind_is_among_the_cases() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=list(KINDS))
-def test_many_records_give_what_each_gives_alone(kind: type[Kind], tmp_path: Path) -> None:
+def test_many_records_give_what_each_gives_alone(kind: type[ReplyTest], tmp_path: Path) -> None:
     cases = [case for case in CASES if case[0] == kind.key]
     for _, value, _, _ in cases:
         records = [{"id": str(at), **case[2]} for at, case in enumerate(CASES)]

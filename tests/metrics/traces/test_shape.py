@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from calipers.records.fields import BadValue, Number
-from calipers.records.trace_shape import Call, Message, read_trace
+from calipers.records.trace_shape import TracedCall, TracedMessage, read_trace
 
 WRONG: list[tuple[Any, str]] = [
     ([], "a list, not an object"),
@@ -71,7 +71,7 @@ def test_other_keys_are_ignored() -> None:
     call = {"tool_name": "a", "success": "maybe", "duration": -3, "timestamp": [], "more": {}}
     trace = read_trace({"tool_calls": [call], "coordination_events": 7})
     assert trace is not None
-    assert trace.tool_calls == (Call("a", None),)
+    assert trace.tool_calls == (TracedCall("a", None),)
 
 
 def test_numbers_and_booleans_are_read_as_their_json_text() -> None:
@@ -79,10 +79,10 @@ def test_numbers_and_booleans_are_read_as_their_json_text() -> None:
     messages = [{"from": 1, "to": 2.0, "type": False}, {"from": 2.5, "to": 10**20}]
     trace = read_trace({"tool_calls": calls, "agent_interactions": messages})
     assert trace is not None
-    assert trace.tool_calls == (Call("1", '{"a": [1, "é"]}'), Call("true", "2"))
+    assert trace.tool_calls == (TracedCall("1", '{"a": [1, "é"]}'), TracedCall("true", "2"))
     assert trace.agent_interactions == (
-        Message("1", "2", "false"),
-        Message("2.5", str(10**20), None),
+        TracedMessage("1", "2", "false"),
+        TracedMessage("2.5", str(10**20), None),
     )
 
 

@@ -21,7 +21,7 @@ from calipers.records.completing import inputs_of
 from calipers.records.csv_file import Csv
 from calipers.records.jsonl import JsonLines, JsonLinesChunk, MadeLines, PipedJsonLines
 from calipers.records.sources import BadRow, Chunk, Source, Wanted
-from calipers.records.tables import Rows, Table
+from calipers.records.tables import Rows, SourceTable
 from calipers.support.errors import UsageError
 
 SOURCE = "_source"
@@ -68,7 +68,7 @@ def _lines(spark: SparkSession, source: JsonLines | Rows, wanted: Wanted) -> Dat
 def _table(spark: SparkSession, source: Source) -> DataFrame:
     if isinstance(source, Csv):
         return spark.read.csv(source.name, header=True, escape='"', multiLine=True)
-    if isinstance(source, Table) and source.name == "<table>":
+    if isinstance(source, SourceTable) and source.name == "<table>":
         return spark.createDataFrame(source.frame().to_arrow())
     return spark.read.parquet(source.name)
 

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import polars as pl
 
-from calipers.metrics.checks.kind import Kind, Replies
+from calipers.metrics.checks.kind import Replies, ReplyTest
 from calipers.metrics.checks.registered import check_kinds
 from calipers.metrics.declare.settings import Settings
 from calipers.records.fields import BadValue
@@ -28,12 +28,12 @@ _DETAIL = 200  # characters
 
 
 @dataclass(frozen=True)
-class Check:
+class NamedCheck:
     """A test with a name; `written` is what the file says, which tells checks apart."""
 
     rule: Rule
     name: str
-    test: Kind = field(compare=False)
+    test: ReplyTest = field(compare=False)
     turn: int | None
     on: str | None
     written: str  # as JSON
@@ -116,7 +116,7 @@ def content_text(content: Any) -> str | None:
     return content if isinstance(content, str) and content else None
 
 
-def read_check(value: Any, base: Path, at: tuple[int, ...] = ()) -> Check:
+def read_check(value: Any, base: Path, at: tuple[int, ...] = ()) -> NamedCheck:
     """Return a check as a file writes it; `refuse` says what is wrong, and where from `at` on."""
     if not isinstance(value, Mapping):
         refuse(f"{shown(value)} is not a check", fix=EXAMPLE, at=at)
@@ -141,7 +141,7 @@ def read_check(value: Any, base: Path, at: tuple[int, ...] = ()) -> Check:
         refuse(f"{rule}: a name is needed", fix=EXAMPLE, at=(*at, rule))
     turn, on = _beside(value, key, at)
     written = json.dumps(dict(value), sort_keys=True, default=str)
-    return Check(rule, name, _read_test(key, value[key], base, at), turn, on, written)
+    return NamedCheck(rule, name, _read_test(key, value[key], base, at), turn, on, written)
 
 
 def _beside(value: Mapping[str, Any], key: str, at: tuple[int, ...]) -> tuple[Any, Any]:
@@ -160,7 +160,7 @@ def _beside(value: Mapping[str, Any], key: str, at: tuple[int, ...]) -> tuple[An
     return turn, on
 
 
-def _read_test(key: str, value: Any, base: Path, at: tuple[int, ...]) -> Kind:
+def _read_test(key: str, value: Any, base: Path, at: tuple[int, ...]) -> ReplyTest:
     from pydantic_core import PydanticCustomError  # noqa: PLC0415 (only where a check is read)
 
     try:
@@ -201,7 +201,7 @@ def checks_schema() -> dict[str, Any]:
     return {"type": "array", "items": check_schema()}
 
 
-def read_list(value: Any, base: Path) -> Sequence[Check]:
+def read_list(value: Any, base: Path) -> Sequence[NamedCheck]:
     """Return the checks of a list, as a suite, a policy, a task or a file has it."""
     if isinstance(value, Mapping) and set(value) <= {"checks", "description"}:
         value = value.get("checks")

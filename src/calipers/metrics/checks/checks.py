@@ -14,7 +14,7 @@ from typing import Any
 
 import polars as pl
 
-from calipers.metrics.checks.check import EXAMPLE, Check, read_list
+from calipers.metrics.checks.check import EXAMPLE, NamedCheck, read_list
 from calipers.metrics.checks.combining import LISTS, RESULTS, Combining
 from calipers.metrics.checks.kinds.own import Python
 from calipers.metrics.declare.settings import Settings
@@ -31,7 +31,7 @@ _KEY = "_held"
 class Checks:
     """Checks in the order in which they are applied."""
 
-    checks: tuple[Check, ...]
+    checks: tuple[NamedCheck, ...]
 
     def __bool__(self) -> bool:
         return bool(self.checks)

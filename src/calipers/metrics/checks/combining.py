@@ -13,7 +13,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from calipers.metrics.checks.check import Check
+from calipers.metrics.checks.check import NamedCheck
 
 EXPECTED, OBSERVED, VIOLATED = LISTS = ("expected_behaviors", "observed_behaviors", "violations")
 RESULTS = "checks"
@@ -26,7 +26,7 @@ Held = Sequence[bool | None]
 class Combining:
     """Adds the outcomes of some checks to the lists of records."""
 
-    def __init__(self, checks: Sequence[Check]) -> None:
+    def __init__(self, checks: Sequence[NamedCheck]) -> None:
         self._checks = checks
         self._names = {
             rule: _once(c.name for c in checks if c.rule == rule) for rule in ("expect", "forbid")

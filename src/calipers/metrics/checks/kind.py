@@ -73,7 +73,7 @@ class Replies:
         return pl.Series(found, dtype=pl.Boolean)
 
 
-class Kind(ABC):
+class ReplyTest(ABC):
     """A test of replies; plug-ins add subclasses to `KINDS`."""
 
     key: ClassVar[str]  # in a check: `{expect: NAME, KEY: VALUE}`
@@ -158,7 +158,7 @@ def read_true(value: Any, key: str) -> None:
 
 
 @dataclass(frozen=True)
-class TextKind(Kind):
+class TextKind(ReplyTest):
     """A kind whose value is a text, with fields."""
 
     text: Template = field(compare=False)

@@ -12,7 +12,7 @@ from typing import Any, Self
 
 import polars as pl
 
-from calipers.metrics.checks.kind import Kind, Replies
+from calipers.metrics.checks.kind import Replies, ReplyTest
 from calipers.metrics.checks.kinds import KINDS
 from calipers.support.errors import UsageError
 from calipers.support.registry import Registry, registers
@@ -56,15 +56,15 @@ CHECK_KINDS = _CheckKinds("kind of check")
 registers(CheckKind, CHECK_KINDS)
 
 
-def check_kinds() -> dict[str, type[Kind]]:
+def check_kinds() -> dict[str, type[ReplyTest]]:
     """Return every kind of check by its key, those of plug-ins too."""
     return {**KINDS, **{name: _class_of(each) for name, each in CHECK_KINDS.all().items()}}
 
 
 @cache
-def _class_of(own: CheckKind) -> type[Kind]:
+def _class_of(own: CheckKind) -> type[ReplyTest]:
     @dataclass(frozen=True)
-    class Own(Kind):
+    class Own(ReplyTest):
         key = own.name
         says = own.says
         example = True

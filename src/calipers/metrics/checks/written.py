@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
 
-from calipers.metrics.checks.check import Check, checks_schema, read_list
+from calipers.metrics.checks.check import NamedCheck, checks_schema, read_list
 
 _folder: ContextVar[Path] = ContextVar("folder", default=Path())
 
@@ -25,18 +25,18 @@ def relative_to(folder: Path) -> Iterator[None]:
         _folder.reset(token)
 
 
-def _read(value: Any) -> tuple[Check, ...]:
+def _read(value: Any) -> tuple[NamedCheck, ...]:
     return tuple(read_list(value, _folder.get()))
 
 
-def _written(checks: tuple[Check, ...]) -> list[Any]:
+def _written(checks: tuple[NamedCheck, ...]) -> list[Any]:
     from calipers.metrics.checks.checks import Checks  # noqa: PLC0415 (to break a circle)
 
     return Checks(tuple(checks)).to_list()
 
 
 WrittenChecks = Annotated[
-    tuple[Check, ...],
+    tuple[NamedCheck, ...],
     PlainValidator(_read),
     PlainSerializer(_written, return_type=list),
     WithJsonSchema(checks_schema()),

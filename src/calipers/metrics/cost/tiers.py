@@ -183,7 +183,7 @@ def _squares(totals: Totals) -> float:
 
 
 @dataclass(frozen=True)
-class _RatioDelta:
+class _CostOfPassDelta:
     """The delta method on the logarithm of the ratio, which cannot fall below 0.
 
     Where nothing passed, at most as many runs pass as Wilson's upper bound says, and the cost of a
@@ -233,7 +233,7 @@ cost_of_pass_ratio = Metric(
     refused=lambda totals: None if totals.get("cost_of_pass__n") else no_price(totals),
     optional="unless asked for",
     work="{cost_of_pass__cost} / {cost_of_pass__passes}",
-    interval=_RatioDelta(),
+    interval=_CostOfPassDelta(),
     influence=Influence(
         name="cost_of_pass",
         rows="cost_of_pass__n",

@@ -150,7 +150,7 @@ def _refused(totals: Totals) -> str | None:
 
 
 @dataclass(frozen=True)
-class _RatioDelta:
+class _EfficiencyDelta:
     """The delta method on the logarithm of the ratio, which cannot fall below 0.
 
     Where no row has any quality, it is at most what Wilson's upper bound of it gives.
@@ -193,7 +193,7 @@ token_efficiency = Metric(
     empty=f"no record has {QUALITY}",
     refused=_refused,
     work=f"{{{_QUALITY}}} / {{{_TOKENS}}}",
-    interval=_RatioDelta(),
+    interval=_EfficiencyDelta(),
     extras={"quality": quality_of},
     influence=Influence(
         name=_NAME,

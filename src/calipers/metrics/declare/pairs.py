@@ -8,17 +8,17 @@ import polars as pl
 
 from calipers.metrics.declare.declaration import Feature, Metric
 from calipers.metrics.declare.intervals import Wilson
-from calipers.statistics.paired_tasks import Scale
+from calipers.statistics.paired_tasks import ValueScale
 
 
-def pair_scale(metric: Metric) -> Scale:
+def pair_scale(metric: Metric) -> ValueScale:
     """Return how far two values of a task can lie apart, and what one run can do to one."""
     low, high = metric.range
     reach = high - low if isfinite(high - low) else None
     yes_or_no = isinstance(metric.averaged, Feature) and metric.averaged.dtype == pl.Boolean
     a_share = isinstance(metric.interval, Wilson)
     step = reach if reach is None or yes_or_no or a_share else reach / 2
-    return Scale(
+    return ValueScale(
         yes_or_no=a_share,
         reach=reach,
         step=step,

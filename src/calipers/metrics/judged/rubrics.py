@@ -23,7 +23,7 @@ _BAD = "bad"
 
 
 @dataclass(frozen=True, slots=True)
-class Rubric:
+class JudgedRubric:
     """Criteria, what each weighs, and what their weighted sum is divided by."""
 
     name: str
@@ -49,7 +49,7 @@ class Rubric:
         return f"mean(({parts}) / {self.over:g}), each criterion the mean of the judges"
 
 
-technical_accuracy = Rubric(
+technical_accuracy = JudgedRubric(
     name="technical_accuracy",
     says="How right a review is about its paper, by judges.",
     spec="P 2.1",
@@ -61,7 +61,7 @@ technical_accuracy = Rubric(
     over=5.0,
 )
 
-constructiveness = Rubric(
+constructiveness = JudgedRubric(
     name="constructiveness",
     says="How far a review helps its authors, by judges.",
     spec="P 2.2",
@@ -69,7 +69,7 @@ constructiveness = Rubric(
     over=15.0,
 )
 
-planning_rationality = Rubric(
+planning_rationality = JudgedRubric(
     name="planning_rationality",
     says="How sensibly an agent planned and decided, by judges.",
     spec="P 2.3",
@@ -133,7 +133,7 @@ SCORES = {rubric.name: _part(rubric.name, pl.Float64(), part=rubric.name) for ru
 _bad_judgment = _part("_bad_judgment", pl.Boolean(), part=_BAD)
 
 
-def _metric(rubric: Rubric) -> Metric:
+def _metric(rubric: JudgedRubric) -> Metric:
     score = SCORES[rubric.name]
     *first, last = rubric.weights
     return replace(

@@ -15,7 +15,7 @@ from calipers.metrics.declare.declaration import Feature
 from calipers.records.fields import FIELDS, Kind
 from calipers.support.errors import DataError
 
-Function = Callable[[Mapping[str, Any]], Any]
+MetricFunction = Callable[[Mapping[str, Any]], Any]
 
 _AS_JSON = (Kind.NESTED, Kind.NAMES, Kind.TEXTS)
 _STARTS = ("{", "[")
@@ -48,7 +48,7 @@ def _decoded(name: str, value: Any) -> Any:
     return value
 
 
-def _value_of(function: Function, record: dict[str, Any], name: str) -> float | None:
+def _value_of(function: MetricFunction, record: dict[str, Any], name: str) -> float | None:
     try:
         value = function(record)
     except Exception as error:

@@ -13,9 +13,9 @@ from collections.abc import Callable
 import polars as pl
 
 from calipers.metrics.reasoning.equation_sides import NO_UNIT, SPELLED_OUT
-from calipers.metrics.reasoning.equations import Counts, count_in_line, count_in_mark
+from calipers.metrics.reasoning.equations import EquationCounts, count_in_line, count_in_mark
 
-COUNTS = pl.Struct(dict.fromkeys(Counts._fields, pl.Int64()))
+COUNTS = pl.Struct(dict.fromkeys(EquationCounts._fields, pl.Int64()))
 _SIGN = r"[=≈≐]|\\(?:approx|simeq|doteq|equiv)"
 # A sign that the columns do not read: `<=`, `==`, `≈` and the like.
 _OTHER_SIGN = r"[<>!:=~]=|=[=>]|[≈≐]|\\(?:approx|simeq|doteq|equiv)"
@@ -68,9 +68,11 @@ def count_equations_of(texts: pl.Series) -> pl.Series:
     frame = pl.DataFrame({"text": texts.rename("text")})
     distinct = frame.unique().filter(pl.col("text").str.contains(_SIGN)).with_row_index("row")
     counted = pl.concat([_count_marks(distinct), _count_lines(distinct)])
-    sums = distinct.join(counted.group_by("row").agg(pl.col(*Counts._fields).sum()), on="row")
+    sums = distinct.join(
+        counted.group_by("row").agg(pl.col(*EquationCounts._fields).sum()), on="row"
+    )
     joined = frame.join(sums, on="text", how="left", maintain_order="left")
-    counts = pl.struct(pl.col(*Counts._fields).fill_null(0)).cast(COUNTS)
+    counts = pl.struct(pl.col(*EquationCounts._fields).fill_null(0)).cast(COUNTS)
     has_text = pl.col("text").is_not_null()
     return joined.select(pl.when(has_text).then(counts).alias(texts.name)).to_series()
 
@@ -260,7 +262,7 @@ def _apply(operator: pl.Expr, a: pl.Expr, b: pl.Expr) -> pl.Expr:
     )
 
 
-def _finish(frame: pl.DataFrame, count: Callable[[str], Counts]) -> pl.DataFrame:
+def _finish(frame: pl.DataFrame, count: Callable[[str], EquationCounts]) -> pl.DataFrame:
     """Return counts per row of the frame; what is not settled is read, each text once."""
     is_settled = pl.col("is_settled").fill_null(value=False)
     settled = frame.filter(is_settled).select(
@@ -270,7 +272,7 @@ def _finish(frame: pl.DataFrame, count: Callable[[str], Counts]) -> pl.DataFrame
     texts = open_["text"].unique().to_list()
     counted = pl.DataFrame(
         [count(text) for text in texts],
-        schema=dict.fromkeys(Counts._fields, pl.Int64),
+        schema=dict.fromkeys(EquationCounts._fields, pl.Int64),
         orient="row",
     )
     counts = counted.with_columns(text=pl.Series(texts, dtype=pl.String))

@@ -37,7 +37,7 @@ class Equation(NamedTuple):
     verdict: Verdict
 
 
-class Counts(NamedTuple):
+class EquationCounts(NamedTuple):
     """How many equations a text holds, and how many signs that may join one."""
 
     equations: int
@@ -46,27 +46,29 @@ class Counts(NamedTuple):
     equals_signs: int
 
 
-def count_equations(text: str) -> Counts:
+def count_equations(text: str) -> EquationCounts:
     """Return how many equations a text holds, how many are wrong, and how many `=` it has."""
     parts = [count_in_mark(mark) for mark in MARK.findall(text)]
     parts += [count_in_line(line) for line in _LINE_END.split(MARK.sub("", text))]
-    return Counts(*map(sum, zip(*parts, strict=True)))
+    return EquationCounts(*map(sum, zip(*parts, strict=True)))
 
 
-def count_in_mark(mark: str) -> Counts:
+def count_in_mark(mark: str) -> EquationCounts:
     """Return the counts of what stands in one of GSM8K's marks."""
     return _counts(mark, _judge_mark(mark))
 
 
-def count_in_line(line: str) -> Counts:
+def count_in_line(line: str) -> EquationCounts:
     """Return the counts of a line without marks."""
-    return _counts(line, _judge_line(line)) if JOIN_SIGN.search(line) else Counts(0, 0, 0, 0)
+    return (
+        _counts(line, _judge_line(line)) if JOIN_SIGN.search(line) else EquationCounts(0, 0, 0, 0)
+    )
 
 
-def _counts(text: str, found: tuple[Equation, ...]) -> Counts:
+def _counts(text: str, found: tuple[Equation, ...]) -> EquationCounts:
     verdicts = [equation.verdict for equation in found]
     wrong, rounded = verdicts.count(Verdict.WRONG), verdicts.count(Verdict.ROUNDED)
-    return Counts(len(verdicts), wrong, rounded, len(JOIN_SIGN.findall(text)))
+    return EquationCounts(len(verdicts), wrong, rounded, len(JOIN_SIGN.findall(text)))
 
 
 def find_equations(text: str) -> list[Equation]:

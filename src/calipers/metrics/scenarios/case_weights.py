@@ -14,7 +14,7 @@ from calipers.support.errors import ArgumentTypeError, UsageError, nearest
 _EXAMPLE = "for example by_category: {adversarial: 2}"
 
 
-class Weights(Mapping[str, float]):
+class WeightsByName(Mapping[str, float]):
     """Numbers from 0 on, by name; never changes, so that settings can be compared and hashed."""
 
     __slots__ = ("_by_name",)
@@ -64,12 +64,12 @@ class CaseWeights:
     {'by_category': {'adversarial': 2.0}, 'by_capability': {}}
     """
 
-    by_category: Mapping[str, float] = field(default_factory=Weights)
-    by_capability: Mapping[str, float] = field(default_factory=Weights)
+    by_category: Mapping[str, float] = field(default_factory=WeightsByName)
+    by_capability: Mapping[str, float] = field(default_factory=WeightsByName)
 
     def __post_init__(self) -> None:
         for name in ("by_category", "by_capability"):
-            object.__setattr__(self, name, Weights(getattr(self, name), of=f"weights.{name}"))
+            object.__setattr__(self, name, WeightsByName(getattr(self, name), of=f"weights.{name}"))
 
     def to_dict(self) -> dict[str, dict[str, float]]:
         """As a policy file has them."""

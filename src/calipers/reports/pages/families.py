@@ -34,7 +34,7 @@ _FIRST = {
 
 
 @dataclass(frozen=True, slots=True)
-class Family:
+class MetricFamily:
     """Some metrics that belong together: those that come first, and the others."""
 
     name: str
@@ -47,7 +47,7 @@ def family_title(name: str) -> str:
     return _TITLES[name]
 
 
-def families_of(names: Collection[str]) -> Iterator[Family]:
+def families_of(names: Collection[str]) -> Iterator[MetricFamily]:
     """The metrics by family, each once; where its main ones are not there, none comes first."""
     told = {profile: len({*names}.intersection(first)) for profile, first in _FIRST.items()}
     home = {name: _home(name, told) for name in names}
@@ -56,7 +56,7 @@ def families_of(names: Collection[str]) -> Iterator[Family]:
         first = tuple(name for name in _FIRST[profile] if name in own)
         others = tuple(name for name in own if name not in first)
         if own:
-            yield Family(profile, first, others)
+            yield MetricFamily(profile, first, others)
 
 
 def _home(name: str, told: Mapping[str, int]) -> str:

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, NoReturn, Self
 
 import polars as pl
 
-from calipers.metrics.checks.kind import Kind, Replies, Schema, read_keys, read_true
+from calipers.metrics.checks.kind import Replies, ReplyTest, Schema, read_keys, read_true
 from calipers.support.config.files import read_config, shown
 from calipers.support.config.models import refuse
 from calipers.support.errors import need_extra
@@ -46,7 +46,7 @@ def _problem(text: str | None) -> str | None:
 
 
 @dataclass(frozen=True)
-class IsJson(Kind):
+class IsJson(ReplyTest):
     """The reply is JSON."""
 
     key = "json"
@@ -71,7 +71,7 @@ class IsJson(Kind):
 
 
 @dataclass(frozen=True)
-class JsonSchema(Kind):
+class JsonSchema(ReplyTest):
     """The reply is JSON that a schema allows."""
 
     key = "json_schema"
@@ -190,7 +190,7 @@ def _pattern(_: Any, pattern: str, instance: Any, __: Any) -> Iterator[Any]:
 
 
 @dataclass(frozen=True)
-class JsonPath(Kind):
+class JsonPath(ReplyTest):
     """A value inside the reply's JSON is there, or is a given one."""
 
     key = "json_path"

@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Self
 
 import polars as pl
 
-from calipers.metrics.checks.kind import Kind, Replies, Schema
+from calipers.metrics.checks.kind import Replies, ReplyTest, Schema
 from calipers.metrics.checks.kinds.language_profiles import LETTERS, SCRIPTS, WORDS
 from calipers.support.config.files import shown
 from calipers.support.config.models import refuse
@@ -36,7 +36,7 @@ _MOSTLY = 0.5  # share of the letters that a script must have
 
 
 @dataclass(frozen=True)
-class Language(Kind):
+class Language(ReplyTest):
     """The reply is in a language."""
 
     key = "language"

@@ -8,7 +8,14 @@ from typing import Any, ClassVar, Literal, Self
 
 import polars as pl
 
-from calipers.metrics.checks.kind import Kind, Replies, Schema, read_keys, read_number, read_text
+from calipers.metrics.checks.kind import (
+    Replies,
+    ReplyTest,
+    Schema,
+    read_keys,
+    read_number,
+    read_text,
+)
 from calipers.support.config.models import refuse
 from calipers.support.templates import Template
 
@@ -26,7 +33,7 @@ def _last_number(text: pl.Series) -> pl.Series:
 
 
 @dataclass(frozen=True)
-class Number(Kind):
+class LastNumber(ReplyTest):
     """The last number of the reply is a given one."""
 
     key = "number"
@@ -86,7 +93,7 @@ class Number(Kind):
 
 
 @dataclass(frozen=True)
-class Length(Kind):
+class Length(ReplyTest):
     """The reply has so many words or characters."""
 
     key = "length"
@@ -137,7 +144,7 @@ class Length(Kind):
 
 
 @dataclass(frozen=True)
-class _Most(Kind):
+class _Most(ReplyTest):
     """What the call took is at most so much."""
 
     unit: ClassVar[str]
@@ -220,4 +227,4 @@ class MaxTokens(_Most):
         return _numbers(replies, "prompt_tokens") + _numbers(replies, "completion_tokens")
 
 
-KINDS = (Number, Length, MaxLatency, MaxCost, MaxTokens)
+KINDS = (LastNumber, Length, MaxLatency, MaxCost, MaxTokens)

@@ -11,20 +11,19 @@ from typing import Any, ClassVar, Self
 
 import polars as pl
 
-from calipers.metrics.checks.kind import TEXT, Kind, Replies, Schema, read_keys, read_number
-from calipers.records.fields import FIELDS, BadValue
-from calipers.records.fields import Kind as FieldKind
+from calipers.metrics.checks.kind import TEXT, Replies, ReplyTest, Schema, read_keys, read_number
+from calipers.records.fields import FIELDS, BadValue, Kind
 from calipers.records.judgment_shape import listed, vote_of
 from calipers.support.config.files import shown
 from calipers.support.config.models import refuse
 from calipers.support.errors import UsageError
 from calipers.support.functions import Function, load_function
 
-_NESTED = (FieldKind.NAMES, FieldKind.NESTED)
+_NESTED = (Kind.NAMES, Kind.NESTED)
 
 
 @dataclass(frozen=True)
-class Python(Kind):
+class Python(ReplyTest):
     """A function of the user's holds for the record."""
 
     key = "python"
@@ -97,7 +96,7 @@ def _value(name: str, value: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class Judged(Kind):
+class Judged(ReplyTest):
     """A judge says that the reply passes."""
 
     key = "judge"

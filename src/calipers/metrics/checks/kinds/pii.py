@@ -14,7 +14,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import polars as pl
 
-from calipers.metrics.checks.kind import Kind, Replies, Schema
+from calipers.metrics.checks.kind import Replies, ReplyTest, Schema
 from calipers.support.config.files import shown
 from calipers.support.config.models import refuse
 from calipers.support.errors import nearest
@@ -109,7 +109,7 @@ SORTS: Mapping[str, _Sort] = {
 
 
 @dataclass(frozen=True)
-class Pii(Kind):
+class Pii(ReplyTest):
     """The reply holds personal data."""
 
     key = "pii"

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 
 import polars as pl
 
-from calipers.metrics.checks.kind import Kind, Replies, Schema, read_true
+from calipers.metrics.checks.kind import Replies, ReplyTest, Schema, read_true
 
 _DO = (
     r"(?:help|assist|provide|offer|answer|fulfill?|comply|support|engage|discuss|give|share|create|"
@@ -46,7 +46,7 @@ _PATTERN = rf"(?is){'|'.join(_PHRASES)}"
 
 
 @dataclass(frozen=True)
-class Refusal(Kind):
+class Refusal(ReplyTest):
     """The reply refuses."""
 
     key = "refusal"

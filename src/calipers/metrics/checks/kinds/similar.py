@@ -8,7 +8,14 @@ from typing import Any, ClassVar, Literal, Self
 
 import polars as pl
 
-from calipers.metrics.checks.kind import Kind, Replies, Schema, read_keys, read_number, read_text
+from calipers.metrics.checks.kind import (
+    Replies,
+    ReplyTest,
+    Schema,
+    read_keys,
+    read_number,
+    read_text,
+)
 from calipers.support.config.models import refuse
 from calipers.support.templates import Template
 
@@ -17,7 +24,7 @@ _AT_LEAST = 0.8
 
 
 @dataclass(frozen=True)
-class Similar(Kind):
+class Similar(ReplyTest):
     """The reply is similar to a text."""
 
     key = "similar"

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 
 import polars as pl
 
-from calipers.metrics.checks.kind import Kind, Replies, Schema, TextKind, read_text
+from calipers.metrics.checks.kind import Replies, ReplyTest, Schema, TextKind, read_text
 from calipers.support.config.models import refuse
 from calipers.support.patterns import groups_in
 from calipers.support.templates import Template
@@ -130,7 +130,7 @@ class Regex(TextKind):
 
 
 @dataclass(frozen=True)
-class OneOf(Kind):
+class IsOneOf(ReplyTest):
     """The reply is one of several texts."""
 
     key = "one_of"
@@ -169,4 +169,4 @@ class OneOf(Kind):
         return _held(test, reply=reply, **columns)
 
 
-KINDS = (Contains, IContains, Equals, StartsWith, Regex, OneOf)
+KINDS = (Contains, IContains, Equals, StartsWith, Regex, IsOneOf)

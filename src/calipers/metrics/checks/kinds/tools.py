@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 
 import polars as pl
 
-from calipers.metrics.checks.kind import TEXT, Kind, Replies, Schema, read_keys, read_number
+from calipers.metrics.checks.kind import TEXT, Replies, ReplyTest, Schema, read_keys, read_number
 from calipers.records.fields import BadValue
 from calipers.support.config.files import shown
 from calipers.support.config.models import refuse
@@ -48,7 +48,7 @@ def _names(calls: Calls) -> list[str]:
     return [str(each.get("tool_name")) for each in calls]
 
 
-class _ToolKind(Kind):
+class _ToolKind(ReplyTest):
     """A test of the calls."""
 
     of_reply = False
