@@ -25,7 +25,7 @@ import polars as pl  # noqa: F401 (its threads begin with its first use, which i
 
 import calipers.gates.decide
 import calipers.systems.chat  # noqa: F401
-from calipers.runs.preparing import prepared
+from calipers.runs.preparing import prepare_file
 from calipers.runs.running import run_suite
 from calipers.support.errors import CalipersError
 
@@ -45,7 +45,7 @@ def fork_run(suite: Path, folder: Path) -> int:
         quiet = os.open(os.devnull, os.O_WRONLY)
         os.dup2(quiet, 1)
         os.dup2(quiet, 2)
-        result = run_suite(prepared(suite), folder, lambda _: nullcontext(), report=False)
+        result = run_suite(prepare_file(suite), folder, lambda _: nullcontext(), report=False)
         code = result.exit_code
     except CalipersError as error:
         (suite.parent / "failed").write_text(f"{error.message}; {error.fix}")

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calipers.support.errors import DataError
-from calipers.systems.journal import Journal, encoded
+from calipers.systems.journal import Journal, encode_record
 
 RECORDS = st.lists(
     st.dictionaries(st.sampled_from(["id", "answer", "cot"]), st.text(max_size=20), min_size=1),
@@ -24,7 +24,7 @@ RECORDS = st.lists(
 def test_a_journal_cut_anywhere_keeps_its_whole_records(
     records: list[dict[str, Any]], data: st.DataObject
 ) -> None:
-    lines = [encoded(record).encode("utf-8", "replace") for record in records]
+    lines = [encode_record(record).encode("utf-8", "replace") for record in records]
     content = b"".join(lines)
     cut = data.draw(st.integers(0, len(content)))
     whole, at = 0, 0

@@ -15,7 +15,7 @@ from calipers.records.fields import FIELDS
 from calipers.runs.records import ReplyReader
 from calipers.runs.suite import Suite
 from calipers.systems.calls import Call, Fault
-from calipers.systems.journal import Journal, encoded
+from calipers.systems.journal import Journal, encode_record
 from calipers.systems.tally import Tally
 from calipers.systems.wire import json_reply
 from tests.examples import examples
@@ -128,7 +128,7 @@ def taken(reading: ReplyReader, reply: str, number: int) -> bytes | None:
         return None
     record = {"id": f"t{number}", "model": "m", "run": 1, **_TASK, **fields}
     Tally(1).add(record)
-    return encoded({**record, "id": f"t{number}"}).encode("utf-8", "replace")
+    return encode_record({**record, "id": f"t{number}"}).encode("utf-8", "replace")
 
 
 @examples(60, deadline=None, suppress_health_check=list(HealthCheck))

@@ -186,12 +186,12 @@ def files(
 
 
 def _estimate(files: tuple[str, ...], output: Path, options: Any) -> None:
-    from calipers.judges.estimate import judging_estimated  # noqa: PLC0415
+    from calipers.judges.estimate import estimate_judging  # noqa: PLC0415
     from calipers.judges.options import work_of  # noqa: PLC0415 (loads Polars)
     from calipers.reports.run import estimate_document  # noqa: PLC0415
     from calipers.reports.terminal import show_document  # noqa: PLC0415
 
-    estimate = judging_estimated(work_of(list(files), output, options))
+    estimate = estimate_judging(work_of(list(files), output, options))
     show_document(estimate_document(estimate), console())
 
 

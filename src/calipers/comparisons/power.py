@@ -18,7 +18,14 @@ from calipers.records.sources import STDIN, open_sources
 from calipers.scores.keys import sorted_keys
 from calipers.scores.options import Options
 from calipers.scores.score import check_fields
-from calipers.scores.tasks import TELL_SYSTEMS_APART, VALUE, TaskRows, per_task, pooled, read_tasks
+from calipers.scores.tasks import (
+    TELL_SYSTEMS_APART,
+    VALUE,
+    TaskRows,
+    note_pooled,
+    per_task,
+    read_tasks,
+)
 from calipers.support.errors import EXIT_INCOMPLETE, EXIT_PASS, DataError, UsageError
 from calipers.support.printing import Printed
 from calipers.support.strict_json import strict_json
@@ -111,7 +118,7 @@ def power_data(data: Any, candidate: Any, aim: Aim, options: Options) -> PowerAn
         return result(groups=())
     groups = _groups(sides, metrics if options.metrics else _present(sides[0], metrics), aim)
     groups = groups if options.metrics else _without_what_nobody_asked_for(groups, metrics)
-    notices = (*chain.from_iterable(map(pooled, sides)), *_alone(sides, groups))
+    notices = (*chain.from_iterable(map(note_pooled, sides)), *_alone(sides, groups))
     return result(groups=tuple(groups.values()), notices=notices)
 
 

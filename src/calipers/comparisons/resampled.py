@@ -23,7 +23,7 @@ from calipers.engines.resampling import CODE, WeightedValues
 from calipers.metrics import Metric
 from calipers.metrics.declare.declaration import TASK
 from calipers.scores.options import Options
-from calipers.scores.tasks import TaskRows, counted
+from calipers.scores.tasks import TaskRows, select_counted
 from calipers.statistics.bootstrap import weights
 from calipers.statistics.intervals import t_quantile
 
@@ -72,7 +72,7 @@ def resampled(
     options: Options,
 ) -> MetricComparison:
     """The difference over the common tasks, a bootstrap interval, and a permutation test."""
-    counts = [counted(side, metric) for side in (base, candidate)]
+    counts = [select_counted(side, metric) for side in (base, candidate)]
     for rows in counts:
         common = common.join(rows, on=TASK, how="semi")
     common = common.sort(TASK)

@@ -24,7 +24,14 @@ from calipers.scores.keys import sorted_keys
 from calipers.scores.options import Options
 from calipers.scores.own import refuse_absent
 from calipers.scores.score import check_fields
-from calipers.scores.tasks import TELL_SYSTEMS_APART, TaskRows, parts, pooled, read_tasks, settled
+from calipers.scores.tasks import (
+    TELL_SYSTEMS_APART,
+    TaskRows,
+    note_pooled,
+    read_tasks,
+    settle_metric,
+    split_rows,
+)
 from calipers.statistics.paired import holm
 from calipers.support.errors import EmptyError, UsageError, nearest
 
@@ -119,7 +126,7 @@ def _read(data: Sequence[Any], options: Options, asked: CompareOptions) -> list[
 
 
 def _parts(whole: TaskRows, data: Any, field: str) -> list[TaskRows]:
-    found = parts(whole, field)
+    found = split_rows(whole, field)
     if not found:
         columns = {column for source in open_sources(data) for column in source.columns()}
         raise UsageError(
@@ -137,7 +144,7 @@ def _metrics(sides: Sequence[TaskRows], *, named: bool) -> list[Metric]:
     """The metrics that all sides have the fields for; those asked for by name in any case."""
     planned = sides[0].plan.metrics
     common = (each for each in planned if all(each in side.plan.metrics for side in sides))
-    every = [settled(metric, sides) for metric in common]
+    every = [settle_metric(metric, sides) for metric in common]
     measured = [metric for metric in every if all(side.measures(metric) for side in sides)]
     if not measured:
         raise UsageError(
@@ -207,7 +214,7 @@ def _notices(
     for side in sides:
         if side.errors:
             yield f"{side.name}: {side.errors} failed calls are in no metric"
-        yield from pooled(side)
+        yield from note_pooled(side)
 
 
 def _with_groups(

@@ -28,7 +28,7 @@ from calipers.gates.undecided import HOW, undecided_reasons
 from calipers.metrics import metric_named
 from calipers.records.unfinished import unfinished_files
 from calipers.scores.calibration import Calibration, read_all
-from calipers.scores.correction import correct_part, without_error
+from calipers.scores.correction import correct_part, use_corrected
 from calipers.scores.options import Options
 from calipers.scores.results import Group, Score
 from calipers.scores.score import Progress, score_data
@@ -143,7 +143,7 @@ def decide(question: GateQuestion, score: Score) -> GateResult:
     beside = question.table.beside(score.groups, options.by)
     groups = [
         _Measured(
-            group=without_error(group) if read.judges.corrected else group, scenarios=scenarios
+            group=use_corrected(group) if read.judges.corrected else group, scenarios=scenarios
         )
         for group, scenarios in zip(score.groups, beside, strict=True)
     ]

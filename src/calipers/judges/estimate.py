@@ -19,7 +19,7 @@ from calipers.systems.journal import Journal
 from calipers.systems.pricing import pricing_of
 
 
-def judging_estimated(work: Work) -> SuiteEstimate:
+def estimate_judging(work: Work) -> SuiteEstimate:
     """Count what the output lacks; nothing is called, and nothing written."""
     rubrics = rubrics_of(work.judges, Path())
     check_places(work)

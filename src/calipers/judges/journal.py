@@ -10,7 +10,7 @@ from calipers.judges.rubrics import Rubric
 from calipers.judges.spec import JudgeSpec
 from calipers.records.unfinished import JUDGES_SCHEMA, WRITTEN
 from calipers.support.errors import DataError, UsageError
-from calipers.systems.journal import Journal, encoded
+from calipers.systems.journal import Journal, encode_record
 
 _ANOTHER = "name another output: -o FILE"
 
@@ -48,20 +48,20 @@ class JudgeJournal:
         key, judge, sample = place
         line = {"key": key, "judge": judge, "sample": sample, "failed": judgement.failed}
         line |= {"calls": judgement.calls}
-        text = encoded({**line, "judgment": judgement.fields})
+        text = encode_record({**line, "judgment": judgement.fields})
         self._journal.append(text.encode("utf-8", "replace"))
         self.done[place] = judgement
 
     def note_written(self, still_open: int | None) -> None:
         """Note that the output is written, with so many judgments open; None: work has begun."""
-        self._journal.append(encoded({WRITTEN: still_open}).encode())
+        self._journal.append(encode_record({WRITTEN: still_open}).encode())
 
     def _read(self) -> None:
         """What the journal holds; one of other judges or rubrics is refused."""
         lines = self._journal.lines()
         first = next(lines, None)
         if first is None:
-            self._journal.append(encoded(self._of).encode())
+            self._journal.append(encode_record(self._of).encode())
             return
         self._refuse_changes(first[2])
         for _, _, line in lines:

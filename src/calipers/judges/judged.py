@@ -51,7 +51,7 @@ class JudgedFiles:
         return EXIT_INCOMPLETE if missing else EXIT_PASS
 
 
-def judged_files(
+def sum_judgments(
     output: str,
     records: Sequence[Sequence[Judgement] | None],
     *,
@@ -60,7 +60,7 @@ def judged_files(
     spent: bool = False,
     notices: tuple[str, ...] = (),
 ) -> JudgedFiles:
-    """Sums over the judgements of each record; None for a record of a failed call."""
+    """Sum over the judgments of each record; None for a record of a failed call."""
     called = [each for each in records if each is not None]
     found = [each for judgements in called for each in judgements]
     costs = [each.fields["cost_usd"] for each in found if "cost_usd" in each.fields]

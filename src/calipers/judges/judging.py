@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from calipers.judges.journal import JudgeJournal, Place
-from calipers.judges.judged import COUNTED, JudgedFiles, judged_files
+from calipers.judges.judged import COUNTED, JudgedFiles, sum_judgments
 from calipers.judges.models import Judgement, OutOfBudget, Pace
-from calipers.judges.panels import WorkingJudge, open_judges, rubrics_of, with_judgements
+from calipers.judges.panels import WorkingJudge, add_judgments, open_judges, rubrics_of
 from calipers.judges.prices import check_prices
 from calipers.judges.rubrics import Rubric
 from calipers.judges.spec import JudgeSpec
@@ -30,7 +30,7 @@ from calipers.records.unfinished import JUDGE_JOURNAL
 from calipers.support.errors import DataError, EmptyError, UsageError
 from calipers.support.whole_files import PRIVATE, whole
 from calipers.systems.budget import Budget
-from calipers.systems.journal import Journal, encoded
+from calipers.systems.journal import Journal, encode_record
 from calipers.systems.loop import run_to_end
 from calipers.systems.secrets import mask_for
 from calipers.systems.tally import Tally, Watch
@@ -123,7 +123,7 @@ class _Judging:
                     fix="make room and run again: what is done is kept",
                 ) from error
             self._journal.note_written(sum(place not in self._journal.done for place in places))
-        return judged_files(
+        return sum_judgments(
             str(self._work.output),
             [None if key is None else self._found(key) for key in keys],
             bad_rows=self._bad,
@@ -219,7 +219,7 @@ class _Judging:
         ):
             for key, record in self._records():
                 found = self._found(key)
-                file.write(encoded(with_judgements(record, found) if found else record))
+                file.write(encode_record(add_judgments(record, found) if found else record))
             file.flush()
             os.fsync(file.fileno())
 

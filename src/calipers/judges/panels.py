@@ -83,7 +83,7 @@ def _unscored(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def unsure(judgment: Mapping[str, Any], rubric: Rubric, then: Escalate) -> str | None:
-    """Why the second judge is to be asked after this judgement of the first; None where not."""
+    """Say why the second judge is to be asked after this judgment of the first; None where not."""
     if judgment["scores"] is None:
         return f"no answer that can be used: {judgment['reason']}"
     if then.flagged and judgment["flags"]:
@@ -110,7 +110,7 @@ def _spent_together(judgments: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def rubrics_of(judges: Sequence[JudgeSpec], folder: Path) -> list[Rubric]:
-    """The rubric of each judge, with its limit."""
+    """Return the rubric of each judge, with its limit."""
     found = [read_rubric(judge.rubric, folder).limited(judge.limit) for judge in judges]
     for judge, rubric in zip(judges, found, strict=True):
         then = judge.escalate
@@ -165,18 +165,18 @@ def _cache(folder: Path | None, rubric: Rubric, judge: JudgeSpec, say: Say) -> J
     return JudgmentCache(folder, rubric, asked, say, asks_confidence=asks_confidence(judge))
 
 
-async def judged(judges: Sequence[WorkingJudge], record: dict[str, Any]) -> dict[str, Any]:
-    """The record with the judgement of each judge."""
+async def judge_record(judges: Sequence[WorkingJudge], record: dict[str, Any]) -> dict[str, Any]:
+    """Return the record with the judgment of each judge."""
     if not judges:
         return record
     found = await asyncio.gather(
         *(judge(record, at) for judge in judges for at in range(1, judge.judge.samples + 1))
     )
-    return with_judgements(record, found)
+    return add_judgments(record, found)
 
 
-def with_judgements(record: Mapping[str, Any], found: Sequence[Judgement]) -> dict[str, Any]:
-    """The record with further judgements; its own, which may be JSON in a text, stay."""
+def add_judgments(record: Mapping[str, Any], found: Sequence[Judgement]) -> dict[str, Any]:
+    """Return the record with further judgments; its own, which may be JSON in a text, stay."""
     before = record.get("judgments")
     if isinstance(before, str):
         before = json.loads(before)

@@ -72,7 +72,7 @@ def run(
     (1.0, 3)
     """
     from calipers.runs.functions import new_folder, prepare_function  # noqa: PLC0415
-    from calipers.runs.preparing import prepared  # noqa: PLC0415
+    from calipers.runs.preparing import prepare_file  # noqa: PLC0415
     from calipers.runs.running import run_suite  # noqa: PLC0415
 
     if callable(suite):
@@ -81,7 +81,7 @@ def run(
         output = new_folder() if output is None else output
     else:
         _refuse_for_files(suite, tasks=tasks, policy=policy, **settings)
-        ready = prepared(suite, checks)
+        ready = prepare_file(suite, checks)
     return run_suite(
         ready,
         None if output is None else Path(output),

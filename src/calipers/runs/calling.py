@@ -19,7 +19,7 @@ from calipers.runs.tracing import Tracing
 from calipers.runs.unjudged import Unjudged
 from calipers.systems.budget import Budget
 from calipers.systems.calls import Call, Fault, System, time_fields
-from calipers.systems.journal import Journal, encoded
+from calipers.systems.journal import Journal, encode_record
 from calipers.systems.masking import Mask
 from calipers.systems.own_loop import had_not_begun
 from calipers.systems.pace import LONGEST_WAIT, Lane
@@ -222,7 +222,7 @@ class Calling:
 
 
 def _line(record: Mapping[str, Any]) -> bytes:
-    return encoded(record).encode("utf-8", "replace")
+    return encode_record(record).encode("utf-8", "replace")
 
 
 def _not_called(fault: Fault) -> Fault:

@@ -10,7 +10,7 @@ from calipers.systems.estimate import SuiteEstimate, SystemEstimate, prompt_toke
 from calipers.systems.pricing import Pricing, pricing_of
 
 
-def estimated(plan: CallPlan, prices: Sequence[Pricing | None]) -> SuiteEstimate:
+def estimate_suite(plan: CallPlan, prices: Sequence[Pricing | None]) -> SuiteEstimate:
     """Count the calls, and price those of models."""
     found = (
         _of_model(plan, at, prices[at])

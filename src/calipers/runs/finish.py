@@ -98,7 +98,7 @@ class RunResult(Tabular):
         return EXIT_INCOMPLETE if self.is_incomplete else EXIT_PASS
 
 
-def ended(
+def finish_run(
     suite: Suite,
     base: Path,
     folder: Folder,
@@ -223,7 +223,7 @@ def _of_a_part(early: Early | None) -> Iterator[str]:
 
 
 def gate_fields(suite: Suite) -> tuple[str, ...]:
-    """The fields whose groups the gate decides on one by one."""
+    """Return the fields whose groups the gate decides on one by one."""
     return _by(suite, least=2)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from calipers.runs.preparing import Prepared, prepare
+from calipers.runs.preparing import Prepared, prepare_suite
 from calipers.runs.suite import EXAMPLE, Suite
 from calipers.support.config.files import ConfigFile
 from calipers.support.errors import ArgumentTypeError, UsageError
@@ -52,7 +52,7 @@ def prepare_function(
         **({} if policy is None else {"policy": _policy_file(policy, base)}),
     }
     suite = Suite.of(ConfigFile(f"run({name})", found), example=EXAMPLE)
-    return prepare(suite, base, functions={name: function}, checks=checks)
+    return prepare_suite(suite, base, functions={name: function}, checks=checks)
 
 
 def _source_of(function: Callable[[Any], Any]) -> str:

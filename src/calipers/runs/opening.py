@@ -17,7 +17,7 @@ from calipers.systems.callables import PythonFunction
 from calipers.systems.calls import System
 from calipers.systems.commands import Command
 from calipers.systems.conversations import Conversation
-from calipers.systems.leash import Leash, held
+from calipers.systems.leash import Leash, hold_commands
 from calipers.systems.masked import Masked
 from calipers.systems.opening import mask_errors, open_model
 from calipers.systems.own_loop import OwnLoop
@@ -63,7 +63,7 @@ async def open_systems(
         if any(each.model or each.http for each in suite.systems):
             shared.session = await stack.enter_async_context(open_session())
         if any(each.command for each in suite.systems):
-            shared.leash = stack.enter_context(held())
+            shared.leash = stack.enter_context(hold_commands())
         if any(each.python for each in suite.systems):
             shared.loop = stack.enter_context(OwnLoop())
         mask = mask_for(suite.served)

@@ -16,11 +16,11 @@ from calipers.runs.checking import RecordChecks
 from calipers.runs.finish import gate_fields
 from calipers.runs.metric_settings import suite_options
 from calipers.runs.plan import CallPlan
-from calipers.runs.prices import price_notices, pricings
+from calipers.runs.prices import find_prices, price_notices
 from calipers.runs.sampling import draw_sample
 from calipers.runs.suite import Suite, read_suite
-from calipers.runs.tools import definitions
-from calipers.runs.until_decided import UntilDecided, until_decided
+from calipers.runs.tools import describe_tools
+from calipers.runs.until_decided import UntilDecided, plan_until_decided
 from calipers.scores.calibration import read_all
 from calipers.support.functions import Function
 from calipers.systems.pricing import Pricing
@@ -40,15 +40,15 @@ class Prepared:
     functions: Mapping[str, Function] = field(default_factory=dict)  # systems that are at hand
 
 
-def prepared(path: str | Path, checks: Any = None) -> Prepared:
+def prepare_file(path: str | Path, checks: Any = None) -> Prepared:
     """Read a suite, its data and its policy; every mistake in them is found here.
 
     `checks`, a file or a list, are added to those of the suite.
     """
-    return prepare(read_suite(path), Path(path).parent, checks=checks)
+    return prepare_suite(read_suite(path), Path(path).parent, checks=checks)
 
 
-def prepare(
+def prepare_suite(
     suite: Suite,
     base: Path,
     functions: Mapping[str, Function] | None = None,
@@ -72,11 +72,11 @@ def prepare(
     tasks = read_tasks(suite.data if "://" in suite.data else base / suite.data)
     if suite.sample is not None:
         tasks = draw_sample(tasks, suite.sample)
-    prices = pricings(suite)
+    prices = find_prices(suite)
     return Prepared(
         suite=suite,
         base=base,
-        plan=CallPlan(suite, tasks, definitions(base / suite.tools) if suite.tools else ()),
+        plan=CallPlan(suite, tasks, describe_tools(base / suite.tools) if suite.tools else ()),
         prices=prices,
         rubrics=rubrics,
         checks=RecordChecks(suite, tasks, base),
@@ -86,5 +86,5 @@ def prepare(
 
 
 def deciding_course(suite: Prepared, seed: int) -> UntilDecided:
-    """The calls that decide the gate of a suite, in the order that the seed draws."""
-    return until_decided(suite.plan, suite.suite, suite.base, gate_fields(suite.suite), seed)
+    """Return the calls that decide the gate of a suite, in the order that the seed draws."""
+    return plan_until_decided(suite.plan, suite.suite, suite.base, gate_fields(suite.suite), seed)

@@ -10,8 +10,8 @@ from calipers.support.errors import UsageError
 from calipers.systems.pricing import GIVE_PRICE, Pricing, pricing_of
 
 
-def pricings(suite: Suite) -> list[Pricing | None]:
-    """The prices of each system; None where none is known."""
+def find_prices(suite: Suite) -> list[Pricing | None]:
+    """Return the prices of each system; None where none is known."""
     found = [pricing_of(system) for system in suite.systems]
     if suite.budget_usd is not None:
         for system, pricing in zip(suite.systems, found, strict=True):

@@ -13,7 +13,7 @@ from calipers.records.tasks import FOUND_OUT
 from calipers.runs.suite import Suite
 from calipers.systems.answers import AnswerRule, split_thought, stated_confidence, token_confidence
 from calipers.systems.calls import KINDS, Call, Fault, Reply
-from calipers.systems.journal import encoded
+from calipers.systems.journal import encode_record
 from calipers.systems.wire import MOST_BYTES
 
 # What belongs to the task or to the run: a system that could change it would grade itself.
@@ -110,7 +110,7 @@ def _checked(call: Call, given: Mapping[str, Any]) -> dict[str, Any]:
     except BadValue as problem:
         raise Fault("bad_response", str(problem)) from None
     try:
-        line = encoded(fields)
+        line = encode_record(fields)
     except (ValueError, TypeError, RecursionError) as problem:
         raise Fault("bad_response", f"no JSON: {problem}") from None
     _refuse_too_long(line)

@@ -11,7 +11,7 @@ from calipers.records.judgment_shape import judging_cost, judgments_in
 from calipers.runs.checking import RecordChecks
 from calipers.runs.suite import Suite
 from calipers.systems.budget import Budget
-from calipers.systems.journal import Journal, encoded
+from calipers.systems.journal import Journal, encode_record
 from calipers.systems.secrets import mask_for
 
 Record = dict[str, Any]
@@ -73,7 +73,7 @@ class Rejudging:
             anew = {**record, "judgments": [new for _, new in judgments]}
             if self._check:
                 anew = self._check(anew)
-            self._journal.append(encoded(self._mask.values(anew)).encode("utf-8", "replace"))
+            self._journal.append(encode_record(self._mask.values(anew)).encode("utf-8", "replace"))
             self._budget.settle_judging(system, reserved, cost)
 
     async def _judged(self, record: Record) -> list[tuple[Record, Record]]:

@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any, TextIO, cast
 
 from calipers.judges.models import Pace
-from calipers.judges.panels import WorkingJudge, judged, open_judges
+from calipers.judges.panels import WorkingJudge, judge_record, open_judges
 from calipers.runs.calling import Calling
 from calipers.runs.choosing import choose_folder
 from calipers.runs.code_under_test import hash_code, hash_imported
-from calipers.runs.finish import RunResult, ended
+from calipers.runs.finish import RunResult, finish_run
 from calipers.runs.folder import Folder
 from calipers.runs.manifest import ANSWERS, FRESH, IMPORTED, new_manifest
 from calipers.runs.metric_settings import STORED, settings_to_store
@@ -58,7 +58,7 @@ def run_suite(
     """Make the calls that the folder lacks, score what it then holds, and decide.
 
     Args:
-        suite: What `prepared` has read.
+        suite: What `prepare_file` has read.
         output: The result folder; None takes the suite's newest in `results/NAME`, or a new one
             there where the suite, its data or the code under test has changed.
         watch: Is given the counts of the calls while these are made.
@@ -133,7 +133,7 @@ class _Run:
             self._notices += self._changed_meanwhile(answers["new"])
             self._manifest.note({ANSWERS: answers})
             self._note_imports()
-            return ended(
+            return finish_run(
                 self._of.suite,
                 self._of.base,
                 self._folder,
@@ -247,7 +247,7 @@ class _Run:
                     budget=budget,
                     prices=of.prices,
                     mask=mask_for(of.suite.served),
-                    judged=partial(judged, judges),
+                    judged=partial(judge_record, judges),
                     unjudged=self._unjudged if judges else None,
                     check=self._of.checks,
                 )

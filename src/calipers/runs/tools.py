@@ -75,7 +75,7 @@ def open_tools(path: Path) -> list[Tool]:
     ]
 
 
-def definitions(path: Path) -> list[Mapping[str, Any]]:
+def describe_tools(path: Path) -> list[Mapping[str, Any]]:
     """Return what a model is told of the tools."""
     return [
         {"name": each.name, "description": each.description, "parameters": each.parameters}

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from calipers.judges.models import Judgement
-from calipers.judges.panels import FAILED, with_judgements
+from calipers.judges.panels import FAILED, add_judgments
 from calipers.judges.spec import JudgeSpec
-from calipers.systems.journal import Journal, encoded
+from calipers.systems.journal import Journal, encode_record
 
 _REASON = "not judged: the run ended before"
 
@@ -52,8 +52,8 @@ class Unjudged:
         moved = 0
         for _, _, record in self._file.lines():
             if not is_done(record):
-                owed = with_judgements(record, [Judgement(dict(each)) for each in self._owed])
-                journal.append(encoded(owed).encode("utf-8", "replace"))
+                owed = add_judgments(record, [Judgement(dict(each)) for each in self._owed])
+                journal.append(encode_record(owed).encode("utf-8", "replace"))
                 moved += 1
         self._file.close()
         self._file = None

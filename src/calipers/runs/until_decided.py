@@ -49,7 +49,7 @@ class UntilDecided:
         self.seed = seed
         self._plan = plan
         self._by = by
-        self._order = drawn_order(plan, seed)
+        self._order = draw_order(plan, seed)
         self._groups = _sequences(plan, policy, by, self._order)
         self._options = replace(
             options,
@@ -193,10 +193,10 @@ class UntilDecided:
             yield self._plan.task_at(name), TaskValue(*told)
 
 
-def until_decided(
+def plan_until_decided(
     plan: CallPlan, suite: Suite, base: Path, by: Sequence[str], seed: int
 ) -> UntilDecided:
-    """The course of a suite's run, or why there can be none."""
+    """Return the course of a suite's run; UsageError says why there can be none."""
     if suite.policy is None:
         raise UsageError(
             "--until-decided: the suite has no policy, so there is nothing to decide",
@@ -212,8 +212,8 @@ def until_decided(
     return course
 
 
-def drawn_order(plan: CallPlan, seed: int) -> list[int]:
-    """A random order of the tasks, the same for the same data and seed."""
+def draw_order(plan: CallPlan, seed: int) -> list[int]:
+    """Return a random order of the tasks, the same for the same data and seed."""
     salt = f"{plan.tasks.sha256} {seed}"
     drawn = [sha256(f"{salt} {task['id']}".encode()).digest() for task in plan.tasks.tasks]
     return sorted(range(len(drawn)), key=drawn.__getitem__)

@@ -106,7 +106,7 @@ def made_from(calibration: Calibration, overlap: int, rows: int) -> str:
 
 
 def members_of(who: Iterable[Member]) -> tuple[Member, ...]:
-    """Who judged together, each once, in one order."""
+    """Return who judged together, each once, in one order."""
     return tuple(sorted(set(who)))
 
 

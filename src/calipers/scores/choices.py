@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from calipers.metrics.declare.settings import Settings, metric_options
 from calipers.records.result_folder import MANIFEST, RECORDS, result_folder, stored_json
 from calipers.scores.options import Options, options_of
-from calipers.scores.thresholds import with_threshold
+from calipers.scores.thresholds import set_threshold
 from calipers.support.arguments import RENAMED
 from calipers.support.config.files import shown
 from calipers.support.errors import ArgumentTypeError, UsageError, nearest
@@ -133,7 +133,7 @@ def options_from(layers: Iterable[Layer], **plain: Any) -> Options:
     threshold = given.pop(_THRESHOLD, None)
     settings = Settings(**{name: _read(name, value) for name, value in given.items()})
     options = Options(**plain, settings=settings, notices=tuple(said))
-    return options if threshold is None else with_threshold(options, threshold)
+    return options if threshold is None else set_threshold(options, threshold)
 
 
 def _read(name: str, value: Any) -> Any:

@@ -31,7 +31,7 @@ Correct = Callable[[Measured, float, int], Measured]
 
 
 def judges_of(tally: pl.DataFrame) -> dict[str, tuple[JudgedBy, ...]]:
-    """Who made each judged value, by the text that stands for the group."""
+    """Return who made each judged value, by the text that stands for the group."""
     counted: dict[str, dict[tuple[str, tuple[Member, ...]], Counter[int]]] = {}
     for group, text, rows in tally.select(GROUP, TEXT, ROWS).iter_rows():
         values = dict.fromkeys(JUDGED_VALUES, ()) if text == OTHERS else json.loads(text)
@@ -58,16 +58,16 @@ def judges_of(tally: pl.DataFrame) -> dict[str, tuple[JudgedBy, ...]]:
     }
 
 
-def with_judges(
+def correct_group(
     group: Group, totals: Totals, calibrations: Sequence[Calibration], confidence: float
 ) -> Group:
-    """The group with its judged means corrected, where there is a calibration to do it by."""
+    """Return the group with its judged means corrected, where a calibration allows it."""
     if not calibrations:
         return group
     metrics = {
         name: replace(
             measured,
-            corrected=corrected(
+            corrected=correct_mean(
                 metric_named(name), measured, totals, group.judges, calibrations, confidence
             ),
         )
@@ -76,7 +76,7 @@ def with_judges(
     return replace(group, metrics=metrics)
 
 
-def corrected(
+def correct_mean(
     metric: Metric,
     measured: Measured,
     totals: Totals,
@@ -84,7 +84,7 @@ def corrected(
     calibrations: Sequence[Calibration],
     confidence: float,
 ) -> Corrected | None:
-    """The mean without the judge's error, or why there is none; None where nobody judged."""
+    """Return the mean without the judge's error, or why not; None where nobody judged."""
     value = _VALUES.get(metric.name)
     who = [each for each in judges if each.value == value]
     if value is None or measured.value is None or not who or metric.influence is None:
@@ -122,8 +122,8 @@ def corrected(
     return _within(metric, around)
 
 
-def without_error(group: Group) -> Group:
-    """The group with the means that are corrected in place of the judges' own."""
+def use_corrected(group: Group) -> Group:
+    """Return the group with the corrected means in place of the judges' own."""
     metrics = {
         name: measured if measured.corrected is None else _in_place(measured, measured.corrected)
         for name, measured in group.metrics.items()

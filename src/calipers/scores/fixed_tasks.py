@@ -16,7 +16,7 @@ from calipers.statistics.fixed_tasks import fixed_interval
 FIXED = "fixed tasks"
 
 
-def with_fixed_tasks(
+def add_fixed_intervals(
     group: Group, totals: Totals, metrics: Sequence[Metric], confidence: float
 ) -> Group:
     """Return the group with intervals from the noise of runs alone, null where it is unknown."""

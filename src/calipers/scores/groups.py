@@ -16,9 +16,9 @@ from calipers.metrics.declare.intervals import is_of_one_cluster
 from calipers.metrics.judged.flagged import flagged_in
 from calipers.metrics.judged.who import JUDGED_BY
 from calipers.metrics.own.statistics import settle
-from calipers.scores.correction import judges_of, with_judges
+from calipers.scores.correction import correct_group, judges_of
 from calipers.scores.figure_data import histograms_of, reliability_of_group
-from calipers.scores.fixed_tasks import with_fixed_tasks
+from calipers.scores.fixed_tasks import add_fixed_intervals
 from calipers.scores.keys import sorted_keys
 from calipers.scores.medians import median_composite
 from calipers.scores.options import Options
@@ -27,8 +27,8 @@ from calipers.scores.tiering import grade
 from calipers.statistics.intervals import NO_BOUND, Interval
 
 
-def measured_groups(outcome: Outcome, plan: Plan, options: Options) -> dict[str, Group]:
-    """Every group with its values, by the text that stands for it, in the order to show them."""
+def measure_groups(outcome: Outcome, plan: Plan, options: Options) -> dict[str, Group]:
+    """Return the groups with their values, by their texts, in the order to show them."""
     metrics = _settled(plan.present(outcome.present).metrics, outcome)
     keys = sorted_keys(outcome.groups, plan.by)
     groups = {
@@ -41,7 +41,7 @@ def measured_groups(outcome: Outcome, plan: Plan, options: Options) -> dict[str,
     if JUDGED_BY in outcome.tallies:
         judges = judges_of(outcome.tallies[JUDGED_BY])
         groups = {
-            text: with_judges(
+            text: correct_group(
                 replace(group, judges=judges.get(text, ())),
                 outcome.groups[text],
                 options.calibrations,
@@ -51,7 +51,7 @@ def measured_groups(outcome: Outcome, plan: Plan, options: Options) -> dict[str,
         }
     if options.tasks == "fixed":
         groups = {
-            text: with_fixed_tasks(group, outcome.groups[text], metrics, plan.confidence)
+            text: add_fixed_intervals(group, outcome.groups[text], metrics, plan.confidence)
             for text, group in groups.items()
         }
     shown = _without_hidden(list(groups.values()), metrics, options)

@@ -31,8 +31,8 @@ _SHOWN_NAMES = 12  # of the data's fields
 _LONGEST = 40  # characters of a name
 
 
-def notices(sources: Sequence[Source], outcome: Outcome, options: Options) -> Iterator[str]:
-    """Each a sentence; those of metrics come from where these are declared."""
+def list_notices(sources: Sequence[Source], outcome: Outcome, options: Options) -> Iterator[str]:
+    """Yield sentences; those of metrics come from where these are declared."""
     yield from options.notices
     yield from log_notices(sources)
     for source, reading in zip(sources, outcome.readings, strict=True):
@@ -126,7 +126,7 @@ def _not_resampled(outcome: Outcome) -> Iterator[str]:
 
 
 def nothing_measured(groups: Sequence[Group], sources: Sequence[Source]) -> Iterator[str]:
-    """Why a table is empty: mostly fields under names of the user's own."""
+    """Say why a table is empty: mostly fields under names of the user's own."""
     if _is_unmeasured(groups):
         yield (
             f"no metric finds the fields it needs among {_shown(_columns(sources))}: "

@@ -20,15 +20,15 @@ from calipers.records.sinks import Watch, check_folder, open_sinks
 from calipers.records.sources import Source, open_sources
 from calipers.scores.evidence_notices import evidence_notices
 from calipers.scores.frontier import cost_frontier
-from calipers.scores.groups import measured_groups
+from calipers.scores.groups import measure_groups
 from calipers.scores.keys import sorted_keys
-from calipers.scores.notices import nothing_measured, notices, refuse_unmeasured
+from calipers.scores.notices import list_notices, nothing_measured, refuse_unmeasured
 from calipers.scores.options import Options
 from calipers.scores.own import refuse_absent
 from calipers.scores.results import FlakyTask, Frontier, Input, PerTask, Score, need_figures
-from calipers.scores.tier_evidence import with_evidence
-from calipers.scores.tiering import compared_tiers
-from calipers.scores.weighing import weigh_all, weighed_by_row
+from calipers.scores.tier_evidence import add_evidence
+from calipers.scores.tiering import compare_tiers
+from calipers.scores.weighing import note_row_weights, weigh_all
 from calipers.support.errors import DataError, UsageError, nearest
 
 HASHED_UP_TO = 64 << 20
@@ -68,21 +68,21 @@ def assemble_score(
 ) -> Score:
     """Put the score together from what an engine found; raises for what nobody can measure."""
     _check(outcome, plan, sources, options)
-    by_text = measured_groups(outcome, plan, options)
+    by_text = measure_groups(outcome, plan, options)
     groups = list(by_text.values())
     if options.must_measure:
         refuse_unmeasured(groups, sources)
-    tiers = compared_tiers(groups, options.baseline) if plan.described else ()
+    tiers = compare_tiers(groups, options.baseline) if plan.described else ()
     return Score(
         groups=tuple(groups),
-        tiers=tuple(with_evidence(list(tiers), by_text, outcome, plan)),
+        tiers=tuple(add_evidence(list(tiers), by_text, outcome, plan)),
         per_task=_per_task(outcome, plan, options.per_task) if plan.per_task else None,
         frontier=_frontier(outcome, plan),
         inputs=inputs,
         settings=_settings(options),
         notices=(
-            *notices(sources, outcome, options),
-            *(weighed_by_row(plan.present(outcome.present)) if options.weight == "task" else ()),
+            *list_notices(sources, outcome, options),
+            *(note_row_weights(plan.present(outcome.present)) if options.weight == "task" else ()),
             *evidence_notices(outcome, plan.present(outcome.present).metrics, plan.cluster),
             *nothing_measured(groups, sources),
         ),

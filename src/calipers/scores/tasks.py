@@ -91,7 +91,7 @@ def read_tasks(
     return TaskRows(name=name, plan=plan, rows=rows, skipped=skipped)
 
 
-def settled(metric: Metric, sides: Sequence[TaskRows]) -> Metric:
+def settle_metric(metric: Metric, sides: Sequence[TaskRows]) -> Metric:
     """Return the metric as what it is over the values of all sides: a share, or not."""
     if metric.yes_or_no is None:
         return metric
@@ -100,8 +100,8 @@ def settled(metric: Metric, sides: Sequence[TaskRows]) -> Metric:
     return settle(metric, float((~values.is_in([0.0, 1.0])).sum()))
 
 
-def parts(whole: TaskRows, field: str) -> list[TaskRows]:
-    """The rows apart by a field, in the order of its values; rows without one are in no part."""
+def split_rows(whole: TaskRows, field: str) -> list[TaskRows]:
+    """Split the rows by a field, in the order of its values; rows without one are in no part."""
     groups = whole.rows.drop_nulls(field).partition_by(field, as_dict=True, maintain_order=True)
     return [
         replace(whole, name=_shown(key), rows=groups[key,], skipped=0)
@@ -120,7 +120,7 @@ def _shown(value: Any) -> str:
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
-def pooled(found: TaskRows) -> Iterator[str]:
+def note_pooled(found: TaskRows) -> Iterator[str]:
     """Say where several systems count as runs of a task, which is rarely meant."""
     names = [name for name in TELL_SYSTEMS_APART if name in found.rows.columns]
     of_tasks = found.rows.group_by(TASK).agg(pl.col(names).drop_nulls().n_unique())
@@ -133,8 +133,8 @@ def pooled(found: TaskRows) -> Iterator[str]:
             )
 
 
-def counted(found: TaskRows, metric: Metric) -> pl.DataFrame:
-    """The rows that the metric counts."""
+def select_counted(found: TaskRows, metric: Metric) -> pl.DataFrame:
+    """Return the rows that the metric counts."""
     rows = found.rows.filter(~pl.col(FAILED))
     aggregate = metric.aggregate
     if isinstance(aggregate, Rank):
@@ -145,7 +145,7 @@ def counted(found: TaskRows, metric: Metric) -> pl.DataFrame:
 
 
 def per_task(found: TaskRows, metric: Metric) -> pl.DataFrame | None:
-    """A row per group and task with the metric's value and the number of its rows.
+    """Return a row per group and task with the metric's value and the number of its rows.
 
     Of a mean over rows also the `SQUARES` of a task's rows around their mean. None for a metric
     that is no mean over rows or tasks: an entropy, say, has no value per task.

@@ -24,8 +24,8 @@ PAIRS = ({"answer": "answer", "reference": "reference"}, {"answer": "text1", "re
 _FORMS = "a number such as 0.8, or FILE:Q such as pairs.jsonl:0.5 for the median of its pairs"
 
 
-def with_threshold(options: Options, given: float | str) -> Options:
-    """The options with the threshold that was asked for, measured if a file of pairs is named."""
+def set_threshold(options: Options, given: float | str) -> Options:
+    """Return the options with the threshold asked for, measured if a file of pairs is named."""
     try:
         number = float(given)
     except ValueError:

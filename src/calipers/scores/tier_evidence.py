@@ -36,7 +36,7 @@ _OF_ALL = {rank.feature: rank for rank in MEDIANS if rank.of_family}
 _HALF = 0.5
 
 
-def with_evidence(
+def add_evidence(
     tiers: Sequence[Tiers], groups: Mapping[str, Group], outcome: Outcome, plan: Plan
 ) -> list[Tiers]:
     """Return the tiers with intervals, tests and the reason for each that is missing."""

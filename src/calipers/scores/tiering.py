@@ -21,8 +21,8 @@ def grade(median_composite: float | None) -> str | None:
     return next((letter for least, letter in GRADES if median_composite >= least), "F")
 
 
-def compared_tiers(groups: Sequence[Group], baseline: str) -> Iterator[Tiers]:
-    """The tiers of the groups, one by one for each value of the other fields grouped by."""
+def compare_tiers(groups: Sequence[Group], baseline: str) -> Iterator[Tiers]:
+    """Yield the tiers of the groups, for each value of the other fields grouped by."""
     families: dict[str, list[Group]] = {}
     for group in groups:
         if group.by.get(TIER) is not None:  # runs without a tier are none to compare

@@ -14,7 +14,7 @@ def weigh_all(metrics: Sequence[Metric]) -> tuple[Metric, ...]:
     return tuple(weigh_tasks(metric) or metric for metric in metrics)
 
 
-def weighed_by_row(plan: Plan) -> Iterator[str]:
+def note_row_weights(plan: Plan) -> Iterator[str]:
     """Say which metrics of a plan that weighs tasks count every row alike nevertheless."""
     names = [metric.name for metric in plan.metrics if metric.used is None]
     if names:

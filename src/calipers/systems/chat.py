@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from calipers.records.fields import name_finish_reason
 from calipers.systems.answers import read_logprobs
 from calipers.systems.calls import Call, Fault, Reply, ToolCall
-from calipers.systems.wire import Post, as_json, parsed
+from calipers.systems.wire import Post, as_json, parse_json
 
 if TYPE_CHECKING:
     from aiohttp import ClientSession
@@ -40,7 +40,7 @@ class ChatModel:
         if call.tools:
             body["tools"] = [{"type": "function", "function": dict(each)} for each in call.tools]
         content = await self._post(as_json(body | self._also), headers)
-        return _reply(parsed(content))
+        return _reply(parse_json(content))
 
 
 def _messages(call: Call) -> list[Any]:

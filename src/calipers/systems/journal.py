@@ -59,7 +59,7 @@ class Journal:
 
     def rewrite(self, records: Iterable[Mapping[str, Any]]) -> None:
         """Write the journal anew with these records, all at once or not at all."""
-        self._replace(encoded(record).encode("utf-8", "replace") for record in records)
+        self._replace(encode_record(record).encode("utf-8", "replace") for record in records)
 
     def keep_only(self, kept: Iterator[tuple[int, int]]) -> None:
         """Write the journal anew with these lines, all at once or not at all."""
@@ -113,8 +113,8 @@ def _piece(file: BinaryIO, start: int, end: int) -> bytes:
     return file.read(end - start)
 
 
-def encoded(record: Mapping[str, Any]) -> str:
-    """A record as a line of strict JSON."""
+def encode_record(record: Mapping[str, Any]) -> str:
+    """Return a record as a line of strict JSON."""
     return json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n"
 
 

@@ -52,8 +52,8 @@ class Leash:
 
 
 @contextmanager
-def held() -> Iterator[Leash]:
-    """A leash for the commands of a run."""
+def hold_commands() -> Iterator[Leash]:
+    """Yield a leash for the commands of a run."""
     mark = os.urandom(16).hex()
     with subprocess.Popen(  # noqa: S603 (this very file)
         [sys.executable, "-I", "-S", __file__, mark],
@@ -89,13 +89,13 @@ def end_what_is_left(lines: Iterable[str], mark: str) -> None:
 
 def end_marked(mark: str) -> None:
     """End the processes that carry the mark, where the system tells."""
-    for pid in marked(mark):
+    for pid in find_marked(mark):
         with contextlib.suppress(OSError):
             os.kill(pid, signal.SIGKILL)
 
 
-def marked(mark: str) -> Iterator[int]:
-    """The processes that carry the mark, where the system tells."""
+def find_marked(mark: str) -> Iterator[int]:
+    """Yield the processes that carry the mark, where the system tells."""
     wanted = f"{_MARK}={mark}".encode()
     for path in Path("/proc").glob("[0-9]*/environ"):
         with contextlib.suppress(OSError):  # it has ended, or is somebody else's

@@ -42,11 +42,11 @@ def as_json(value: Any) -> bytes:
 
 def json_reply(content: bytes, *, again: bool = True) -> Reply:
     """The reply in a JSON body: record fields, or a text."""
-    return given_reply(parsed(content, again=again))
+    return given_reply(parse_json(content, again=again))
 
 
-def parsed(content: bytes, *, again: bool = True) -> Any:
-    """The JSON in a body; what is none may be whole the next time, where it came over a wire."""
+def parse_json(content: bytes, *, again: bool = True) -> Any:
+    """Return the JSON in a body; what is none may be whole the next time it comes over a wire."""
     try:
         return json.loads(content)
     except (ValueError, RecursionError) as error:
