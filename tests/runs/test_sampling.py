@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import calipers
 from calipers.records.tasks import Tasks
-from calipers.runs.sampling import Sample, _allot, draw_sample
+from calipers.runs.sampling import SampleSpec, _allot, draw_sample
 from calipers.support.errors import UsageError
 from tests.runs.suites_at_hand import SuiteFolder, suite_folder
 
@@ -33,20 +33,20 @@ def _ids(tasks: Tasks) -> list[str]:
 
 def test_the_draw_is_the_seeds_and_keeps_the_order_of_the_data() -> None:
     tasks = _tasks(a=50, b=50)
-    drawn = draw_sample(tasks, Sample(n=10))
-    assert _ids(drawn) == _ids(draw_sample(tasks, Sample(n=10)))
-    assert _ids(drawn) != _ids(draw_sample(tasks, Sample(n=10, seed=1)))
+    drawn = draw_sample(tasks, SampleSpec(n=10))
+    assert _ids(drawn) == _ids(draw_sample(tasks, SampleSpec(n=10)))
+    assert _ids(drawn) != _ids(draw_sample(tasks, SampleSpec(n=10, seed=1)))
     assert _ids(drawn) == [each for each in _ids(tasks) if each in _ids(drawn)]
     assert drawn.drawn_from == 100
     turned = Tasks(tasks=tasks.tasks[::-1], sha256="0")
-    assert set(_ids(draw_sample(turned, Sample(n=10)))) == set(_ids(drawn))
-    assert set(_ids(drawn)) <= set(_ids(draw_sample(tasks, Sample(n=20))))
+    assert set(_ids(draw_sample(turned, SampleSpec(n=10)))) == set(_ids(drawn))
+    assert set(_ids(drawn)) <= set(_ids(draw_sample(tasks, SampleSpec(n=20))))
 
 
 def test_groups_keep_their_shares() -> None:
-    drawn = draw_sample(_tasks(a=60, b=30, c=10), Sample(n=20, by=["category"]))
+    drawn = draw_sample(_tasks(a=60, b=30, c=10), SampleSpec(n=20, by=["category"]))
     assert Counter(task["category"] for task in drawn.tasks) == {"a": 12, "b": 6, "c": 2}
-    few = draw_sample(_tasks(a=97, b=3), Sample(n=5, by=["category"]))
+    few = draw_sample(_tasks(a=97, b=3), SampleSpec(n=5, by=["category"]))
     assert "no task is drawn of b" in few.notices[0]
 
 
@@ -61,11 +61,11 @@ def test_shares_are_whole_and_within_one_of_their_quota(sizes: list[int], data: 
 
 
 def test_more_than_there_are_is_all_and_an_unknown_field_is_refused() -> None:
-    everything = draw_sample(_tasks(a=3), Sample(n=5))
+    everything = draw_sample(_tasks(a=3), SampleSpec(n=5))
     assert len(everything) == 3
     assert "all are taken" in everything.notices[0]
     with pytest.raises(UsageError, match="no task has categroy") as refused:
-        draw_sample(_tasks(a=3), Sample(n=2, by=["categroy"]))
+        draw_sample(_tasks(a=3), SampleSpec(n=2, by=["categroy"]))
     assert "category" in refused.value.fix
 
 

@@ -167,9 +167,9 @@ def _of_uri(uri: str) -> Source:
     """A lake elsewhere: what both engines read from there is Parquet; from a hub, text too."""
     suffix = Path(uri).suffix
     if uri.startswith(_HUB) and suffix == ".csv":
-        return Table(pl.scan_csv(uri, infer_schema=False), uri)  # 007 stays what it is
+        return SourceTable(pl.scan_csv(uri, infer_schema=False), uri)  # 007 stays what it is
     if uri.startswith(_HUB) and suffix in (".jsonl", ".ndjson"):
-        return Table(pl.scan_ndjson(uri), uri)
+        return SourceTable(pl.scan_ndjson(uri), uri)
     if suffix not in ("", ".parquet", ".pq"):
         raise UsageError(
             f"{uri}: only Parquet is read from elsewhere", fix="copy the file here, or convert it"

@@ -16,7 +16,7 @@ from calipers.records.logs import log_notices
 from calipers.records.parquet_folder import parquet_parts
 from calipers.records.scenario_files import list_scenarios, read_scenario
 from calipers.records.sources import BadRow, Source, Wanted, holds_records, open_sources
-from calipers.records.tables import Table
+from calipers.records.tables import SourceTable
 from calipers.support.errors import DataError, EmptyError
 
 Task = Mapping[str, Any]
@@ -70,7 +70,9 @@ def read_tasks(path: str | Path) -> Tasks:
 def _brought_here(address: str) -> list[Source]:
     """Return the sources at an address, whose tables are read from there once."""
     return [
-        Table(source.frame().lazy(), source.name) if isinstance(source, Table) else source
+        SourceTable(source.frame().lazy(), source.name)
+        if isinstance(source, SourceTable)
+        else source
         for source in open_sources(address)
     ]
 

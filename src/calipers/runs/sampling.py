@@ -20,7 +20,7 @@ Names = Annotated[
 ]
 
 
-class Sample(StrictModel):
+class SampleSpec(StrictModel):
     """How many tasks are drawn, and how."""
 
     n: int = Field(ge=1, description="How many tasks.")
@@ -31,7 +31,7 @@ class Sample(StrictModel):
     )
 
 
-def draw_sample(tasks: Tasks, sample: Sample) -> Tasks:
+def draw_sample(tasks: Tasks, sample: SampleSpec) -> Tasks:
     """Return the tasks that the seed draws, in the order of the data.
 
     Which ones depends on the seed and the ids alone: with a larger n, or in data with more tasks,

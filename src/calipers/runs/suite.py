@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 from calipers.judges.spec import JudgeSpec
 from calipers.metrics.checks.written import WrittenChecks, relative_to
 from calipers.metrics.in_files import OwnMetric, declare_metrics
-from calipers.runs.sampling import Sample
+from calipers.runs.sampling import SampleSpec
 from calipers.scores.settings_block import MetricSettings
 from calipers.support.config.files import read_config
 from calipers.support.config.models import StrictModel, refuse
@@ -89,7 +89,9 @@ class Suite(StrictModel):
         description="The tasks: a file of records, a folder of YAML files, or hf://datasets/…; "
         "the path is relative to the suite."
     )
-    sample: Sample | None = Field(default=None, description="A part of the tasks, drawn by a seed.")
+    sample: SampleSpec | None = Field(
+        default=None, description="A part of the tasks, drawn by a seed."
+    )
     prompt: Text | None = Field(default=None, description="With {input}, or any field of a record.")
     system: Text | None = Field(
         default=None, description="A message of the system before the prompt, with {field}."

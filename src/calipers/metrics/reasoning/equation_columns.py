@@ -64,7 +64,7 @@ _PRINTED = 9  # bytes; a longer number may be a printed float
 
 
 def count_equations_of(texts: pl.Series) -> pl.Series:
-    """Return the counts of each text, a struct of `Counts`' fields; null where there is no text."""
+    """Return a struct of `EquationCounts` for each text; null where there is no text."""
     frame = pl.DataFrame({"text": texts.rename("text")})
     distinct = frame.unique().filter(pl.col("text").str.contains(_SIGN)).with_row_index("row")
     counted = pl.concat([_count_marks(distinct), _count_lines(distinct)])
