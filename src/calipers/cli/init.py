@@ -16,7 +16,9 @@ from calipers.runs.starter import TEMPLATES
     type=click.Choice(tuple(TEMPLATES)),
     default="agent",
     show_default=True,
-    help="; ".join(f"{name}: {what}" for name, what in TEMPLATES.items()) + ".",
+    help="What to start from: "
+    + "; ".join(f"{name}, {what}" for name, what in TEMPLATES.items())
+    + ".",
 )
 @click.option("--force", is_flag=True, help="Overwrite files that are there already.")
 def init(folder: Path, *, template: str, force: bool) -> None:
