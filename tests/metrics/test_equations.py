@@ -7,12 +7,13 @@ from fractions import Fraction
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from calipers.metrics.reasoning.equation_columns import count_equations_of
 from calipers.metrics.reasoning.equations import count_equations, find_equations
 from tests.conformance.equations_reference import equations as reference
+from tests.examples import examples
 
 
 def told(text: str) -> list[tuple[str, str]]:
@@ -147,7 +148,7 @@ def written(tree: Tree, style: str, unit: str) -> str:
     return f"{sides[0]} {_SYMBOLS[style][operator]} {sides[1]}"
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(
     trees.filter(lambda tree: isinstance(tree, tuple)),
     st.sampled_from(sorted(_SYMBOLS)),
@@ -259,7 +260,7 @@ def _counted(texts: list[str | None]) -> Iterator[dict[str, int] | None]:
         yield None if text is None else count_equations(text)._asdict()
 
 
-@settings(max_examples=400)
+@examples(400)
 @given(st.lists(st.one_of(st.none(), st.lists(PIECES, max_size=14).map("".join)), max_size=8))
 def test_columns_agree_with_the_exact_reader(texts: list[str | None]) -> None:
     found = count_equations_of(pl.Series("cot", texts, dtype=pl.String)).to_list()
@@ -282,14 +283,14 @@ _LINES = st.builds(
 )  # fmt: skip
 
 
-@settings(max_examples=400)
+@examples(400)
 @given(st.lists(_LINES, max_size=12))
 def test_columns_agree_on_lines_that_look_like_equations(lines: list[str]) -> None:
     found = count_equations_of(pl.Series("cot", lines, dtype=pl.String)).to_list()
     assert found == list(_counted(list(lines)))
 
 
-@settings(max_examples=400)
+@examples(400)
 @given(st.one_of(_LINES, st.lists(PIECES, max_size=14).map("".join)))
 def test_the_reference_says_the_same(text: str) -> None:
     assert verdicts(text) == reference(text)

@@ -91,7 +91,7 @@ def test_a_run_parses_its_journal_once(tmp_path: Path, readings: Counter[str]) -
     assert readings["records.jsonl"] == 1
 
 
-@pytest.mark.parametrize("held_bytes", [None, 1])
+@pytest.mark.parametrize("held_bytes", [None, pytest.param(1, marks=pytest.mark.long)])
 def test_groups_made_after_reading_are_those_of_a_score(
     records: Path, held_bytes: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
