@@ -40,10 +40,10 @@ def reply(body: dict[str, Any]) -> dict[str, Any]:
     """Return the message of the judge that a request names."""
     if body["model"] == "judge-refusing":
         return {"role": "assistant", "content": None, "refusal": "I can't help with that."}
-    return {"role": "assistant", "content": judgement(body)}
+    return {"role": "assistant", "content": judgment(body)}
 
 
-def judgement(body: dict[str, Any]) -> str:
+def judgment(body: dict[str, Any]) -> str:
     """What the judge that a request names says."""
     system, user = (each["content"] for each in body["messages"])
     kind = body["model"].removeprefix(PREFIX)

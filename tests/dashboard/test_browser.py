@@ -27,7 +27,7 @@ Serving = Callable[..., Dashboard]
 
 
 def traced(count: int = 12) -> list[dict[str, Any]]:
-    """Records with traces and judgements."""
+    """Records with traces and judgments."""
     tools = ("search", "read", "edit", "test")
     return [
         {

@@ -219,7 +219,7 @@ def test_judges(tmp_path: Path, serving: Serving) -> None:
     assert bias is not None
     assert f"{bias:.3f}" in page
     assert "percent_agreement" in page
-    assert "No judgements" in site.get(f"/runs/{site.ids()['plain.jsonl']}/judges").text
+    assert "No judgments" in site.get(f"/runs/{site.ids()['plain.jsonl']}/judges").text
 
 
 def test_calibrations_in_a_run_are_shown(results: Path, serving: Serving) -> None:

@@ -23,7 +23,7 @@ from tests.shared_data import FOLDER, needs_shared_data
 Row = dict[str, Any]
 
 
-def judgement(passed: bool, score: float, clarity: float, **more: Any) -> Row:  # noqa: FBT001
+def judgment(passed: bool, score: float, clarity: float, **more: Any) -> Row:  # noqa: FBT001
     said = {"passed": passed, "weighted_score": score, "scores": {"clarity": clarity}}
     return {"judge": "j", "model": "openai:m", "rubric": "r", "rubric_hash": "abc", **said, **more}
 
@@ -35,7 +35,7 @@ def both(count: int = 60, seed: int = 0) -> tuple[list[Row], list[Row]]:
     for n in range(count):
         quality = luck.randint(1, 5)
         guess = min(5, max(1, quality + luck.choice((0, 0, 1))))
-        ours = judgement(guess >= 3, guess / 5 + 0.1 * luck.random(), guess)
+        ours = judgment(guess >= 3, guess / 5 + 0.1 * luck.random(), guess)
         machine.append({"id": n, "judgments": [ours]})
         human.append(
             {
@@ -85,7 +85,7 @@ def test_measures_are_what_other_programs_find(tmp_path: Path) -> None:
 
 def test_several_people_are_taken_together(tmp_path: Path) -> None:
     votes = [{"judge": name, "passed": vote} for name, vote in (("a", True), ("b", False))]
-    machine = [{"id": n, "judgments": [judgement(n % 2 == 0, 0.5, 3)]} for n in range(4)]
+    machine = [{"id": n, "judgments": [judgment(n % 2 == 0, 0.5, 3)]} for n in range(4)]
     human = [{"id": n, "judgments": votes} for n in range(4)]
     result = calibrate(tmp_path, machine, human, "--format", "json")
     [found] = json.loads(result.stdout)["judges"]
@@ -121,7 +121,7 @@ def test_criteria_outside_their_scale_make_no_overall_score(tmp_path: Path) -> N
     assert judge["moments"]["constructiveness"]["n"] == 1
 
 
-def test_failed_judgements_are_missing_not_zero(tmp_path: Path) -> None:
+def test_failed_judgments_are_missing_not_zero(tmp_path: Path) -> None:
     machine, human = both(5)
     machine[0]["judgments"][0] |= {"scores": None, "passed": None, "weighted_score": None}
     [found] = json.loads(calibrate(tmp_path, machine, human, "--format", "json").stdout)["judges"]

@@ -138,7 +138,7 @@ def test_an_answer_that_stays_bad_is_null_with_the_reason(tmp_path: Path, kind: 
     with server.in_thread() as url:
         result = judge(tmp_path, url, kind)
     assert result.exit_code == 3
-    assert "2 judgements failed" in result.stderr
+    assert "2 judgments failed" in result.stderr
     assert sum(server.asked.values()) == 2 * 3  # a few times, and no more
     for each in judgments(tmp_path):
         assert each["scores"] is None
@@ -288,7 +288,7 @@ def test_a_stopped_judge_goes_on_where_it_was(tmp_path: Path, sent: signal.Signa
     assert len(judgments(tmp_path)) == 12
 
 
-def test_judgements_are_kept_for_other_outputs(tmp_path: Path) -> None:
+def test_judgments_are_kept_for_other_outputs(tmp_path: Path) -> None:
     server = ModelServer()
     with server.in_thread() as url:
         for at, name in enumerate(("one", "two")):
@@ -404,4 +404,4 @@ def test_a_damaged_journal_is_told(tmp_path: Path) -> None:
             journal.write('{"key": "x"}\n')
         result = judge(tmp_path, url)
     assert result.exit_code == 2
-    assert "a line that is no judgement" in result.stderr
+    assert "a line that is no judgment" in result.stderr

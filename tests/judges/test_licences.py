@@ -27,7 +27,7 @@ POLICY: Row = {"thresholds": {"blocking": {"pass_rate": 30}}}
 CALIBRATED = {"judges": {"calibrations": ["calibration.json"]}}
 
 
-def judgement(score: float, model: str = "m", rubric_hash: str = "abc", **more: Any) -> Row:
+def judgment(score: float, model: str = "m", rubric_hash: str = "abc", **more: Any) -> Row:
     return {
         "judge": model,
         "model": f"openai:{model}",
@@ -46,7 +46,7 @@ def records(count: int = 200, seed: int = 0, astray: float = 0.05) -> tuple[list
     for n in range(count):
         quality = luck.random() * 0.8 + 0.1
         seen = min(1.0, max(0.0, quality + luck.gauss(0, astray)))
-        machine.append({"id": f"t{n}", "answer": f"{seed}.{n}", "judgments": [judgement(seen)]})
+        machine.append({"id": f"t{n}", "answer": f"{seed}.{n}", "judgments": [judgment(seen)]})
         human.append({"id": f"t{n}", "passed": quality >= 0.5, "weighted_score": quality})
     return machine, human
 
@@ -143,14 +143,14 @@ def test_a_judge_that_sees_nothing_is_told_so(
 ) -> None:
     """Its κ has no interval, and that is not for want of records."""
     _, human = records(100)
-    machine = [{"id": r["id"], "judgments": [judgement(seen(r["weighted_score"]))]} for r in human]
+    machine = [{"id": r["id"], "judgments": [judgment(seen(r["weighted_score"]))]} for r in human]
     calibrated(tmp_path, machine, human)
     reason = check(tmp_path, answered_anew(machine), POLICY | CALIBRATED)["reason"]
     assert "agrees too little with people: κ" in reason
     assert "too few" not in reason
 
 
-def test_records_without_a_judgement_are_told(tmp_path: Path) -> None:
+def test_records_without_a_judgment_are_told(tmp_path: Path) -> None:
     machine, human = records(100)
     calibrated(tmp_path, machine, human)
     machine = answered_anew(machine)
@@ -214,14 +214,14 @@ def test_every_way_to_block_on_judges(tmp_path: Path, policy: Row) -> None:
     machine, _ = records(seed=1)
     rows = [
         *({**row, "category": "c"} for row in machine),
-        {"id": "good", "category": "c", "judgments": [judgement(0.9)]},
+        {"id": "good", "category": "c", "judgments": [judgment(0.9)]},
     ]
     assert check(tmp_path, rows, policy)["verdict"] == "fail"
     assert check(tmp_path, rows, policy | CALIBRATED)["verdict"] == "pass"
 
 
 def test_a_scenario_whose_outcome_is_recorded_needs_no_licence(tmp_path: Path) -> None:
-    rows = [*records(5)[0], {"id": "good", "passed": True, "judgments": [judgement(0.9)]}]
+    rows = [*records(5)[0], {"id": "good", "passed": True, "judgments": [judgment(0.9)]}]
     found = check(tmp_path, rows, {"required_scenarios": {"ids": ["good"]}})
     assert found["verdict"] == "pass"
 
@@ -233,7 +233,7 @@ def panel(count: int = 200, seed: int = 0) -> tuple[list[Row], list[Row]]:
     for n in range(count):
         quality = luck.random()
         seen = [min(1.0, max(0.0, quality + luck.gauss(0, 0.26))) for _ in "abc"]
-        judgments = [judgement(score, name) for score, name in zip(seen, "abc", strict=True)]
+        judgments = [judgment(score, name) for score, name in zip(seen, "abc", strict=True)]
         rows.append({"id": f"t{n}", "answer": f"{seed}.{n}", "judgments": judgments})
         human.append({"id": f"t{n}", "passed": quality >= 0.5, "weighted_score": quality})
     return rows, human
@@ -257,19 +257,18 @@ def test_a_panel_is_licensed_as_a_whole(tmp_path: Path) -> None:
 def test_a_panel_of_licensed_judges_needs_no_licence_of_its_own(tmp_path: Path) -> None:
     machine, human = records()
     for row in machine:
-        row["judgments"] = [judgement(row["judgments"][0]["weighted_score"], "m")]
+        row["judgments"] = [judgment(row["judgments"][0]["weighted_score"], "m")]
     others = [
         {
             "id": f"o{row['id']}",
-            "judgments": [judgement(row["judgments"][0]["weighted_score"], "n")],
+            "judgments": [judgment(row["judgments"][0]["weighted_score"], "n")],
         }
         for row in machine
     ]
     people = [*human, *({**row, "id": f"o{row['id']}"} for row in human)]
     calibrated(tmp_path, [*machine, *others], people)
     both = [
-        {"id": row["id"], "judgments": [judgement(0.9, "m"), judgement(0.8, "n")]}
-        for row in machine
+        {"id": row["id"], "judgments": [judgment(0.9, "m"), judgment(0.8, "n")]} for row in machine
     ]
     assert check(tmp_path, both, POLICY | CALIBRATED)["verdict"] == "pass"
 
@@ -278,7 +277,7 @@ def test_a_gate_may_decide_on_what_is_corrected(tmp_path: Path) -> None:
     machine, human = records(400)
     for row in machine:
         kind = min(1.0, row["judgments"][0]["weighted_score"] + 0.1)
-        row["judgments"] = [judgement(kind)]
+        row["judgments"] = [judgment(kind)]
     calibrated(tmp_path, machine[:200], human[:200])
     truth = sum(row["passed"] for row in human[200:]) / 200
     policy = POLICY | {"judges": {"calibrations": ["calibration.json"], "floor": 0.5}}
@@ -379,7 +378,7 @@ def test_both_engines_say_who_judged(engine: str) -> None:
     machine, _ = records(40)
     rows = [{**row, "model": "ab"[n % 2]} for n, row in enumerate(machine)]
     rows[3] |= {"passed": True}
-    rows[4]["judgments"].append(judgement(0.3, "n"))
+    rows[4]["judgments"].append(judgment(0.3, "n"))
     rows[6] |= {"error": "timeout: no reply"}
     score = score_data(rows, Options(by=("model",), who_judged=True, engine=engine))
     counted = {
@@ -402,7 +401,7 @@ def test_memory_is_bounded_however_many_judges_there_are(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reading, "MOST_TEXTS", 5)
-    rows = [{"id": str(n), "judgments": [judgement(0.9, f"m{n}")]} for n in range(20)]
+    rows = [{"id": str(n), "judgments": [judgment(0.9, f"m{n}")]} for n in range(20)]
     found = check(tmp_path, rows, POLICY)
     assert sum(each["rows"] for each in found["evidence"]) == 20
     assert len(found["evidence"]) == 6
@@ -420,7 +419,7 @@ def test_metrics_know_what_judges_say_of_them() -> None:
 def test_a_score_shows_means_without_the_judges_error(tmp_path: Path) -> None:
     machine, human = records(400)
     for row in machine:
-        row["judgments"] = [judgement(min(1.0, row["judgments"][0]["weighted_score"] + 0.1))]
+        row["judgments"] = [judgment(min(1.0, row["judgments"][0]["weighted_score"] + 0.1))]
     calibrated(tmp_path, machine[:200], human[:200])
     path = tmp_path / "new.jsonl"
     write_lines(path, machine[200:])

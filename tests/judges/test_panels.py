@@ -73,11 +73,11 @@ def test_only_what_is_near_the_pass_line_goes_to_the_better_judge(tmp_path: Path
     assert settled["cost_usd"] == pytest.approx(cheap["cost_usd"] + dear["cost_usd"])
     assert dear["cost_usd"] > 9 * cheap["cost_usd"]
     assert "1 escalated" in result.stderr
-    assert "openai:judge-biased: 5 judgements" in result.stderr
-    assert "openai:judge-good: 1 judgements" in result.stderr
+    assert "openai:judge-biased: 5 judgments" in result.stderr
+    assert "openai:judge-good: 1 judgments" in result.stderr
     score = calipers.score(str(tmp_path / "judged.jsonl"), metrics=["pass_rate", "judge_cost_usd"])
     metrics = score.groups[0].metrics
-    assert metrics["pass_rate"].value == 3 / 5  # one judgement a record: the first does not count
+    assert metrics["pass_rate"].value == 3 / 5  # one judgment a record: the first does not count
     assert metrics["judge_cost_usd"].value == pytest.approx(
         sum(each["cost_usd"] for each in found) / 5
     )
@@ -208,7 +208,7 @@ def test_of_a_panel_only_who_failed_is_asked_again(tmp_path: Path) -> None:
     with server.in_thread() as url:
         first = ask(tmp_path, url, "good,slow", "--timeout", "0.2", "--retries", "0")
         assert first.exit_code == 3
-        assert "3 of 3 records judged, 3 judgements failed" in first.stderr
+        assert "3 of 3 records judged, 3 judgments failed" in first.stderr
         assert [bool(each["scores"]) for each in judgments(tmp_path)] == [True, False] * 3
         again = ask(tmp_path, url, "good,slow")
     assert again.exit_code == 0, again.stderr

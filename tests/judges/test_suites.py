@@ -131,7 +131,7 @@ def test_a_mistake_in_a_rubric_stops_before_any_call(tmp_path: Path) -> None:
     assert not server.asked
 
 
-def test_a_failed_judgement_is_made_anew_and_the_answer_is_not(tmp_path: Path) -> None:
+def test_a_failed_judgment_is_made_anew_and_the_answer_is_not(tmp_path: Path) -> None:
     server = ModelServer()
     with server.in_thread() as url:
         slow = judge_in(url, "slow", price=PRICE)

@@ -267,7 +267,7 @@ def test_a_bad_score_of_one_rubric_leaves_the_others() -> None:
     assert _rationality(_record(**scores)).value == pytest.approx(0.6)
 
 
-def test_criteria_of_nobody_we_know_are_no_bad_judgement() -> None:
+def test_criteria_of_nobody_we_know_are_no_bad_judgment() -> None:
     score = cal.score([{"id": "1", **_record(humour=11)}], profile="agents")
     assert not any("outside" in notice for notice in score.notices)
     reason = score.groups[0].metrics["planning_rationality"].reason
@@ -277,7 +277,7 @@ def test_criteria_of_nobody_we_know_are_no_bad_judgement() -> None:
     )
 
 
-def test_judgements_for_tiers_show_no_empty_rubrics() -> None:
+def test_judgments_for_tiers_show_no_empty_rubrics() -> None:
     rows = [{"judgments": [{"judge": "a", "passed": True}]}]
     assert set(cal.score(rows).groups[0].metrics) >= {"pass_rate"}
     assert "planning_rationality" not in cal.score(rows).groups[0].metrics

@@ -573,14 +573,14 @@ def test_a_bad_usage_is_named_with_its_row(suffix: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("judgment", "problem"),
     [
-        ({"cost_usd": -1}, "judgement 2: cost_usd: -1 is negative"),
-        ({"usage": {"gpt-4o": {"input_tokens": "x"}}}, 'judgement 2: input_tokens: "x" is not a'),
-        ({"weighted_score": 1.5}, "judgement 2: weighted_score: 1.5 is outside [0, 1]"),
-        ({"passed": "yes"}, 'judgement 2: passed: "yes" is not true or false'),
-        (5, "judgement 2 is not an object"),
+        ({"cost_usd": -1}, "judgment 2: cost_usd: -1 is negative"),
+        ({"usage": {"gpt-4o": {"input_tokens": "x"}}}, 'judgment 2: input_tokens: "x" is not a'),
+        ({"weighted_score": 1.5}, "judgment 2: weighted_score: 1.5 is outside [0, 1]"),
+        ({"passed": "yes"}, 'judgment 2: passed: "yes" is not true or false'),
+        (5, "judgment 2 is not an object"),
     ],
 )
-def test_a_bad_judgement_is_named_with_its_row(
+def test_a_bad_judgment_is_named_with_its_row(
     judgment: object, problem: str, suffix: str, tmp_path: Path
 ) -> None:
     good = {"judge": "a", "passed": True, "weighted_score": 0.5, "cost_usd": 0.1}

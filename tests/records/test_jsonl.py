@@ -59,7 +59,7 @@ def test_lists_and_objects_stay_what_they_are(value: list[Any], *, ascii_only: b
         assert frame is None or json.loads(frame["judgments"][0]) == value
 
 
-def test_a_backslash_in_a_judgement(tmp_path: Path) -> None:
+def test_a_backslash_in_a_judgment(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     row = {"judgments": [{"judge": "x", "passed": True, "reason": "see C:\\data\tand \\d+"}]}
     path.write_text(f"{json.dumps(row)}\n", encoding="utf-8")

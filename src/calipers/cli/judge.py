@@ -74,12 +74,12 @@ def audit(
     options: dict[str, Any],
     **own: Any,
 ) -> None:
-    """Audit the judgements in FILES: agreement, each judge's bias, and scores against own items."""
+    """Audit the judgments in FILES: agreement, each judge's bias, and scores against own items."""
     from calipers.judges.api import audit_judges  # noqa: PLC0415 (loads Polars)
 
     result = audit_judges(list(files), **own, **options)
     say_notices(result.notices)
     put(result, output_format, output)
     if not result.judged:
-        say_empty(files, "judgements" if result.records else "records")
+        say_empty(files, "judgments" if result.records else "records")
     sys.exit(result.exit_code)

@@ -165,9 +165,9 @@ def files(
     options: dict[str, Any],
     **judging: Any,
 ) -> None:
-    """Judge the records in FILES by a rubric, in one call each, and write them with judgements.
+    """Judge the records in FILES by a rubric, in one call each, and write them with judgments.
 
-    Exit codes: 0 all are judged, 2 a mistake, 3 judgements are missing: run again to go on.
+    Exit codes: 0 all are judged, 2 a mistake, 3 judgments are missing: run again to go on.
     """
     with TemporaryDirectory() as folder:
         path = output or Path(folder, "judged.jsonl")
@@ -202,7 +202,7 @@ def _say(result: JudgedFiles, *, kept: bool) -> None:
     say_notices(result.notices)
     said = [f"{result.judged:,} of {result.records:,} records judged"]
     counts = {
-        "judgements failed": result.failed,
+        "judgments failed": result.failed,
         "not judged (nothing to read, or a failed call)": result.not_judged,
         "flagged": result.flagged,
         "cut": result.cut,
@@ -217,7 +217,7 @@ def _say(result: JudgedFiles, *, kept: bool) -> None:
     click.echo(f"{where}{', '.join(said)}", err=True)
     for each in result.by_model if len(result.by_model) > 1 else ():
         cost = "" if each.cost_usd is None else f", {dollars(each.cost_usd)}"
-        of = f"{each.judgements:,} judgements, {each.tokens:,.0f} tokens{cost}"
+        of = f"{each.judgments:,} judgments, {each.tokens:,.0f} tokens{cost}"
         click.echo(f"  {printable(each.model)}: {of}", err=True)
     for count, message in result.failures:
         click.echo(f"  {count:,} × {printable(message)}", err=True)

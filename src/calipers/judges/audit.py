@@ -19,7 +19,7 @@ SCHEMA = "calipers.audit/1"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mismatch:
-    """A judgement whose score is not what its own items add up to."""
+    """A judgment whose score is not what its own items add up to."""
 
     id: str
     where: str  # file and row
@@ -30,7 +30,7 @@ class Mismatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unsummed:
-    """A judgement whose items give no sum, and why."""
+    """A judgment whose items give no sum, and why."""
 
     id: str
     where: str
@@ -43,8 +43,8 @@ class ItemsCheck:
 
     checked: int
     equal: int
-    unsummed: int  # judgements whose items give no sum
-    without: int  # judgements that carry no items
+    unsummed: int  # judgments whose items give no sum
+    without: int  # judgments that carry no items
     worst: tuple[Mismatch, ...]
     problems: tuple[Unsummed, ...]  # the first of them
 
@@ -120,7 +120,7 @@ class AuditGroup:
     by: Mapping[str, Any]
     records: int
     errors: int
-    judged: int  # records with at least one judgement
+    judged: int  # records with at least one judgment
     flagged: int  # of these, records whose text seems to speak to a judge
     clusters: int  # judged records of one cluster are one observation to every interval
     judges: tuple[JudgeAudit, ...]
@@ -133,7 +133,7 @@ class AuditGroup:
 
     @property
     def items_checked(self) -> int:
-        """The judgements whose score was held against their own items."""
+        """The judgments whose score was held against their own items."""
         return sum(judge.items.checked for judge in self.judges)
 
     @property
@@ -173,12 +173,12 @@ class Audit(Printed, Tabular):
 
     @property
     def judged(self) -> int:
-        """How many of them have a judgement."""
+        """How many of them have a judgment."""
         return sum(group.judged for group in self.groups)
 
     @property
     def exit_code(self) -> int:
-        """What the command line gives back: 3 when there was no judgement to audit."""
+        """What the command line gives back: 3 when there was no judgment to audit."""
         return EXIT_PASS if self.judged else EXIT_INCOMPLETE
 
     def to_dict(self) -> dict[str, Any]:

@@ -37,7 +37,7 @@ from calipers.judges.table import (
     SCORE,
     WHERE,
     JudgedRecords,
-    read_judgements,
+    read_judgments,
 )
 from calipers.scores.keys import sorted_keys
 from calipers.scores.options import Options
@@ -53,7 +53,7 @@ _MOST_IN_PAIRS = 20  # judges: 190 pairs
 _ROUNDING = 1e-9  # of a sum of items
 _SAME = 1e-12  # what adding up leaves of a difference of 0
 _ONE_JUDGE = "only one judge: there is no other to compare with"
-_NO_JUDGE = "there are no judgements"
+_NO_JUDGE = "there are no judgments"
 _TOO_MANY = f"more than {_MOST_IN_PAIRS} judges: pairs of them are not compared"
 
 _Measure = Callable[[Floats, Sampling], Estimate]
@@ -75,7 +75,7 @@ _PAIR_ON_SCORE: dict[str, _Measure] = {"spearman": correlation.spearman}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Panel:
-    """A group's judgements as tables: a row per judged record, a column per judge, NaN for none."""
+    """A group's judgments as tables: a row per judged record, a column per judge, NaN for none."""
 
     judges: tuple[str, ...]
     ids: pl.DataFrame  # of the records: id, where
@@ -94,7 +94,7 @@ def audit_data(
     """Audit the judges of the records in `data`; `worst` of each judge's mismatches are named."""
     if worst < 0:
         raise UsageError(f"--worst {worst}: negative", fix="0 names none")
-    judged = read_judgements(data, options, rubric)
+    judged = read_judgments(data, options, rubric)
     groups = tuple(_groups(judged, options, worst))
     many = any(len(group.judges) > _MOST_IN_PAIRS for group in groups)
     return Audit(
@@ -114,7 +114,7 @@ def _groups(judged: JudgedRecords, options: Options, worst: int) -> Iterator[Aud
         pl.int_range(pl.len(), dtype=pl.Int64).alias(RECORD),
     )
     places = records.select(RECORD, _GROUP, ID, WHERE, CLUSTER)
-    rows = judged.judgements.join(places, on=RECORD, maintain_order="left")
+    rows = judged.judgments.join(places, on=RECORD, maintain_order="left")
     parts = rows.partition_by(_GROUP, as_dict=True)
     sizes = records.group_by(_GROUP).agg(pl.len(), pl.col(FAILED).sum()).rows_by_key(_GROUP)
     for text, key in sorted_keys(sizes, by).items():
@@ -162,17 +162,17 @@ def _judge(panel: _Panel, place: int, rows: pl.DataFrame, worst: int) -> JudgeAu
     share = partial(_share, sampling=panel.sampling, of=rows.height)
     mean = partial(_mean, sampling=panel.sampling, of=rows.height)
     others = panel.incomparable or "no record has its value and another judge's"
-    no_items = "no judgement carries items"
+    no_items = "no judgment carries items"
     if unsummed := rows.height - rows[PROBLEM].null_count():
-        no_items = f"the items of {unsummed:,} judgements give no sum"
+        no_items = f"the items of {unsummed:,} judgments give no sum"
     return JudgeAudit(
         judge=panel.judges[place],
         judgments=rows.height,
         flagged=int(rows[FLAGGED].sum()),
         missing=panel.ids.height - rows.height,
         measures={
-            "pass_rate": share(passed, empty="no judgement says whether it passed"),
-            "mean_score": mean(score, least=0.0, empty="no judgement has a weighted_score"),
+            "pass_rate": share(passed, empty="no judgment says whether it passed"),
+            "mean_score": mean(score, least=0.0, empty="no judgment has a weighted_score"),
             "bias": mean(_from_others(panel.tables[SCORE], place), empty=others),
             "pass_bias": mean(_from_others(panel.tables[PASSED], place), empty=others),
             "items_equal": share(equal, empty=no_items),

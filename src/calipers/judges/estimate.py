@@ -8,7 +8,7 @@ from typing import Any
 
 from calipers.judges.journal import JudgeJournal, Place
 from calipers.judges.judging import Work, check_places, has_answer, journal_path
-from calipers.judges.models import Judgement, asks_confidence
+from calipers.judges.models import Judgment, asks_confidence
 from calipers.judges.panels import rubrics_of
 from calipers.judges.request import NothingToJudge, request
 from calipers.judges.rubrics import Rubric
@@ -40,7 +40,7 @@ def estimate_judging(work: Work) -> SuiteEstimate:
     return SuiteEstimate(systems=tuple(rows))
 
 
-def _done(work: Work, rubrics: Sequence[Rubric]) -> Mapping[Place, Judgement]:
+def _done(work: Work, rubrics: Sequence[Rubric]) -> Mapping[Place, Judgment]:
     path = journal_path(work.output)
     if not path.exists() or not path.stat().st_size:
         return {}

@@ -1,11 +1,11 @@
-"""The journal of `calipers judge`: a line per judgement, which record it is of and who made it."""
+"""The journal of `calipers judge`: a line per judgment, which record it is of and who made it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from calipers.judges.models import Judgement
+from calipers.judges.models import Judgment
 from calipers.judges.rubrics import Rubric
 from calipers.judges.spec import JudgeSpec
 from calipers.records.unfinished import JUDGES_SCHEMA, WRITTEN
@@ -38,19 +38,19 @@ class JudgeJournal:
                 for judge, rubric in zip(judges, rubrics, strict=True)
             ],
         }
-        self.done: dict[Place, Judgement] = {}
+        self.done: dict[Place, Judgment] = {}
         self.calls = 0  # that were answered, over all runs
         self.cost_usd = 0.0
         self._read()
 
-    def add(self, place: Place, judgement: Judgement) -> None:
-        """Write a judgement down; only then it is made."""
+    def add(self, place: Place, judgment: Judgment) -> None:
+        """Write a judgment down; only then it is made."""
         key, judge, sample = place
-        line = {"key": key, "judge": judge, "sample": sample, "failed": judgement.failed}
-        line |= {"calls": judgement.calls}
-        text = encode_record({**line, "judgment": judgement.fields})
+        line = {"key": key, "judge": judge, "sample": sample, "failed": judgment.failed}
+        line |= {"calls": judgment.calls}
+        text = encode_record({**line, "judgment": judgment.fields})
         self._journal.append(text.encode("utf-8", "replace"))
-        self.done[place] = judgement
+        self.done[place] = judgment
 
     def note_written(self, still_open: int | None) -> None:
         """Note that the output is written, with so many judgments open; None: work has begun."""
@@ -74,12 +74,12 @@ class JudgeJournal:
                 or not isinstance(sample, int)
             ):
                 raise DataError(
-                    f"{self._journal.path}: a line that is no judgement",
+                    f"{self._journal.path}: a line that is no judgment",
                     fix="take it out, or begin anew with another output: -o FILE",
                 )
             place = (str(line.get("key")), str(line.get("judge")), sample)
             calls = _whole(line.get("calls"), at_least=int("prompt_tokens" in judgment))
-            self.done[place] = Judgement(judgment, bool(line.get("failed")), calls)
+            self.done[place] = Judgment(judgment, bool(line.get("failed")), calls)
             self.calls += calls
             cost = judgment.get("cost_usd")
             self.cost_usd += cost if isinstance(cost, int | float) else 0.0

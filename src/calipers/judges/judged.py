@@ -1,4 +1,4 @@
-"""What judging came to: how many records are judged, how many judgements failed, what it took."""
+"""What judging came to: how many records are judged, how many judgments failed, what it took."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from calipers.judges.models import Judgement
+from calipers.judges.models import Judgment
 from calipers.support.errors import EXIT_INCOMPLETE, EXIT_PASS
 
 COUNTED = ("prompt_tokens", "completion_tokens", "cost_usd")
@@ -18,7 +18,7 @@ class ModelUse:
     """What one model of the judges used."""
 
     model: str
-    judgements: int
+    judgments: int
     tokens: float
     cost_usd: float | None
 
@@ -30,11 +30,11 @@ class JudgedFiles:
     output: str
     records: int
     judged: int
-    failed: int  # judgements
+    failed: int  # judgments
     not_judged: int  # records without what the judge reads, or of calls that failed
     flagged: int
     cut: int
-    escalated: int  # judgements that a second, better judge made
+    escalated: int  # judgments that a second, better judge made
     tokens: float
     cost_usd: float | None
     by_model: tuple[ModelUse, ...]
@@ -46,14 +46,14 @@ class JudgedFiles:
 
     @property
     def exit_code(self) -> int:
-        """What the command line gives back: 3 where a judgement is missing."""
+        """What the command line gives back: 3 where a judgment is missing."""
         missing = self.failed or self.interrupted or self.spent
         return EXIT_INCOMPLETE if missing else EXIT_PASS
 
 
 def sum_judgments(
     output: str,
-    records: Sequence[Sequence[Judgement] | None],
+    records: Sequence[Sequence[Judgment] | None],
     *,
     bad_rows: int,
     interrupted: bool,
@@ -62,7 +62,7 @@ def sum_judgments(
 ) -> JudgedFiles:
     """Sum over the judgments of each record; None for a record of a failed call."""
     called = [each for each in records if each is not None]
-    found = [each for judgements in called for each in judgements]
+    found = [each for judgments in called for each in judgments]
     costs = [each.fields["cost_usd"] for each in found if "cost_usd" in each.fields]
     reasons = Counter(str(e.fields["reason"]) for e in found if e.fields["scores"] is None)
     scored = [any(each.fields["scores"] is not None for each in one) for one in called]
@@ -88,7 +88,7 @@ def sum_judgments(
     )
 
 
-def _by_model(found: Sequence[Judgement]) -> Iterator[ModelUse]:
+def _by_model(found: Sequence[Judgment]) -> Iterator[ModelUse]:
     """What each model used, whether it had the last word or not."""
     used: dict[str, list[Mapping[str, Any]]] = {}
     for each in found:
@@ -98,7 +98,7 @@ def _by_model(found: Sequence[Judgement]) -> Iterator[ModelUse]:
         costs = [part["cost_usd"] for part in parts if "cost_usd" in part]
         yield ModelUse(
             model=model,
-            judgements=len(parts),
+            judgments=len(parts),
             tokens=sum(part.get(name, 0) for part in parts for name in COUNTED[:2]),
             cost_usd=sum(costs) if len(costs) == len(parts) else None,
         )

@@ -1,6 +1,6 @@
 """`calipers judge`: records that exist are judged, each once, and nothing that is done is lost.
 
-The journal lies beside the output: a line per judgement, appended as it comes. Run again, and what
+The journal lies beside the output: a line per judgment, appended as it comes. Run again, and what
 is missing or failed is judged; then the output is written anew, all of it at once.
 """
 
@@ -20,7 +20,7 @@ from typing import Any
 
 from calipers.judges.journal import JudgeJournal, Place
 from calipers.judges.judged import COUNTED, JudgedFiles, sum_judgments
-from calipers.judges.models import Judgement, OutOfBudget, Pace
+from calipers.judges.models import Judgment, OutOfBudget, Pace
 from calipers.judges.panels import WorkingJudge, add_judgments, open_judges, rubrics_of
 from calipers.judges.prices import check_prices
 from calipers.judges.rubrics import Rubric
@@ -66,7 +66,7 @@ class Work:
         return record | {name: record.get(theirs) for name, theirs in self.map.items()}
 
     def places(self, key: str) -> Iterator[Place]:
-        """The judgements that a record is to have."""
+        """The judgments that a record is to have."""
         for judge in self.judges:
             for sample in range(1, judge.samples + 1):
                 yield key, judge.name, sample
@@ -202,13 +202,13 @@ class _Judging:
         self, judge: WorkingJudge, place: Place, record: dict[str, Any], tally: Tally
     ) -> None:
         try:
-            judgement = await judge(record, place[2])
+            judgment = await judge(record, place[2])
         except OutOfBudget:
             return  # it stays open
-        self._journal.add(place, judgement)
-        _count(tally, judgement)
+        self._journal.add(place, judgment)
+        _count(tally, judgment)
 
-    def _found(self, key: str) -> list[Judgement]:
+    def _found(self, key: str) -> list[Judgment]:
         done = self._journal.done
         return [done[place] for place in self._work.places(key) if place in done]
 
@@ -229,9 +229,9 @@ def has_answer(record: Mapping[str, Any]) -> bool:
     return record.get("error") in (None, "")
 
 
-def _count(tally: Tally, judgement: Judgement) -> None:
-    counted = {name: judgement.fields.get(name) for name in COUNTED}
-    tally.add({**counted, "error": judgement.fields["reason"] if judgement.failed else None})
+def _count(tally: Tally, judgment: Judgment) -> None:
+    counted = {name: judgment.fields.get(name) for name in COUNTED}
+    tally.add({**counted, "error": judgment.fields["reason"] if judgment.failed else None})
 
 
 def journal_path(output: Path) -> Path:

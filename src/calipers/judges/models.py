@@ -1,4 +1,4 @@
-"""A judge's model at work: from a record to a judgement, whatever the model does."""
+"""A judge's model at work: from a record to a judgment, whatever the model does."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Pace:
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
+class Judgment:
     """What a judge says of a record; `failed` where asking again may help."""
 
     fields: dict[str, Any]
@@ -109,8 +109,8 @@ class AskedModel:
         self._sends_schema = judge.model.partition(":")[0] in _SPEAKS_SCHEMAS
         self._default = {} if _TEMPERATURE in judge.settings else judge.default_settings
 
-    async def __call__(self, record: Mapping[str, Any], sample: int = 1) -> Judgement:
-        """Judge a record; a judge that fails is told in the judgement, and stops nothing.
+    async def __call__(self, record: Mapping[str, Any], sample: int = 1) -> Judgment:
+        """Judge a record; a judge that fails is told in the judgment, and stops nothing.
 
         Raises:
             OutOfBudget: the budget does not allow a single call.
@@ -118,11 +118,11 @@ class AskedModel:
         try:
             asked = request(self.rubric, record, asks_confidence=self._asks_confidence)
         except NothingToJudge as problem:
-            return Judgement(self._nothing(str(problem)))
+            return Judgment(self._nothing(str(problem)))
         if self._cache is not None:
             kept = self._cache.find(asked.whole, sample)
             if kept is not None:
-                return Judgement(self._fields(asked, kept, {"cost_usd": 0.0, "cached": True}))
+                return Judgment(self._fields(asked, kept, {"cost_usd": 0.0, "cached": True}))
         used: Counter[str] = Counter()
         try:
             answer = await self._answer(asked, sample, used)
@@ -130,11 +130,11 @@ class AskedModel:
             if isinstance(problem, OutOfBudget) and not used["calls"]:
                 raise
             fields = self._fields(asked, self._mask(str(problem)), self._spent(used))
-            return Judgement(fields | self._refusal(problem), failed=True, calls=used["calls"])
+            return Judgment(fields | self._refusal(problem), failed=True, calls=used["calls"])
         if self._cache is not None:
             self._cache.keep(asked.whole, sample, answer)
         fields = self._fields(asked, answer, self._spent(used))
-        return Judgement(fields, calls=used["calls"])
+        return Judgment(fields, calls=used["calls"])
 
     def _refusal(self, problem: Exception) -> dict[str, Any]:
         """Return what a judge that declined said, or its provider."""
@@ -199,7 +199,7 @@ class AskedModel:
     def _fields(
         self, asked: Request, answer: JudgeAnswer | str, spent: Mapping[str, Any]
     ) -> dict[str, Any]:
-        """The judgement by an answer, or without one, and then why."""
+        """The judgment by an answer, or without one, and then why."""
         if isinstance(answer, str):
             said: dict[str, Any] = {"scores": None, "reason": answer}
         else:

@@ -27,7 +27,7 @@ class Judging(TypedDict, total=False):
     base_url: str | None
     api_key_env: str | None
     limit: int | None  # characters of a long text
-    samples: int  # judgements by each judge
+    samples: int  # judgments by each judge
     escalate: str | None  # the model to ask where the first one is unsure
     near: float  # unsure: so close to the pass line
     below: float | None  # unsure: a stated confidence below this

@@ -14,7 +14,7 @@ from calipers.judges.cache import JudgmentCache
 from calipers.judges.models import (
     TOKENS,
     AskedModel,
-    Judgement,
+    Judgment,
     OutOfBudget,
     Pace,
     Purse,
@@ -29,7 +29,7 @@ from calipers.systems.budget import Budget
 from calipers.systems.masking import Mask
 from calipers.systems.opening import open_models
 
-FAILED = "failed"  # of a judgement that may be better when asked for again
+FAILED = "failed"  # of a judgment that may be better when asked for again
 _FIRST = ("model", "scores", "weighted_score", "passed", "overall_score", "reason", CONFIDENCE)
 _USED = (*TOKENS, "cost_usd")
 _ROUNDING = 1e-9  # 0.8 is 0.1 from 0.7
@@ -43,8 +43,8 @@ class WorkingJudge:
         self.rubric = models[0].rubric
         self._models = models
 
-    async def __call__(self, record: Mapping[str, Any], sample: int = 1) -> Judgement:
-        """One judgement of a record, with who made it; OutOfBudget where none may be made."""
+    async def __call__(self, record: Mapping[str, Any], sample: int = 1) -> Judgment:
+        """One judgment of a record, with who made it; OutOfBudget where none may be made."""
         first = await self._models[0](record, sample)
         found, then = first, self.judge.escalate
         if then is not None:
@@ -57,9 +57,9 @@ class WorkingJudge:
         return found
 
     async def _settled(
-        self, record: Mapping[str, Any], sample: int, first: Judgement, then: Escalate
-    ) -> Judgement:
-        """The first judgement or, where that is unsure, the second with the first beside it."""
+        self, record: Mapping[str, Any], sample: int, first: Judgment, then: Escalate
+    ) -> Judgment:
+        """The first judgment or, where that is unsure, the second with the first beside it."""
         nobody_could = first.fields["scores"] is None and not first.failed
         why = None if nobody_could else unsure(first.fields, self.rubric, then)
         if why is None:
@@ -68,12 +68,12 @@ class WorkingJudge:
             second = await self._models[1](record, sample)
         except OutOfBudget as problem:
             told = {**first.fields, "scores": None, "reason": str(problem), "escalated": why}
-            return Judgement(_unscored(told), failed=True, calls=first.calls)
+            return Judgment(_unscored(told), failed=True, calls=first.calls)
         before = {key: first.fields[key] for key in _FIRST if key in first.fields}
         said = {key: value for key, value in second.fields.items() if key not in _USED}
         spent = _spent_together([first.fields, second.fields])
         fields = {**said, **spent, "escalated": why, "first": before}
-        return Judgement(fields, second.failed, calls=first.calls + second.calls)
+        return Judgment(fields, second.failed, calls=first.calls + second.calls)
 
 
 def _unscored(fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -175,7 +175,7 @@ async def judge_record(judges: Sequence[WorkingJudge], record: dict[str, Any]) -
     return add_judgments(record, found)
 
 
-def add_judgments(record: Mapping[str, Any], found: Sequence[Judgement]) -> dict[str, Any]:
+def add_judgments(record: Mapping[str, Any], found: Sequence[Judgment]) -> dict[str, Any]:
     """Return the record with further judgments; its own, which may be JSON in a text, stay."""
     before = record.get("judgments")
     if isinstance(before, str):

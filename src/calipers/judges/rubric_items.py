@@ -101,7 +101,7 @@ def _add(name: str, entry: Any, weights: dict[str, float], tops: dict[str, float
 def items_of(
     judgment: Mapping[str, Any], rubric: RubricWeights = NO_RUBRIC
 ) -> list[MarkedItem] | None:
-    """The items of a judgement that apply; None where it has none.
+    """The items of a judgment that apply; None where it has none.
 
     They stand under `items` or ProjectScylla's `criteria_scores`; with a rubric that says what each
     weighs, the `scores` of criteria are items too.

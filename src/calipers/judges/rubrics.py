@@ -1,6 +1,6 @@
 """What a judge grades by: criteria on a scale, or items with points in categories.
 
-A rubric with `pass_at` decides: its judgements have `weighted_score`, which is `impl_rate`, and
+A rubric with `pass_at` decides: its judgments have `weighted_score`, which is `impl_rate`, and
 `passed`. Without it they have `overall_score`.
 """
 

@@ -45,7 +45,7 @@ class JudgeSpec(ServedModel):
     )
     settings: Settings = Field(default_factory=dict, description="Of the model: temperature, …")
     samples: int = Field(
-        default=1, ge=1, le=100, description="Judgements of each record; a seed counts up."
+        default=1, ge=1, le=100, description="Judgments of each record; a seed counts up."
     )
     escalate: Escalate | None = Field(
         default=None, description="A second, better judge for what this one is unsure of."
@@ -82,7 +82,7 @@ class JudgeSpec(ServedModel):
 
     @property
     def answerable(self) -> str:
-        """Who answers for its judgements: the model, or both with what decides between them."""
+        """Who answers for its judgments: the model, or both with what decides between them."""
         if (then := self.escalate) is None:
             return name_with_settings(self.model, self.own_settings)
         first, second = (name_with_settings(each.model, each.own_settings) for each in self.models)

@@ -1,4 +1,4 @@
-"""From data to judgements: who judged which record how, and what the judge's own items say.
+"""From data to judgments: who judged which record how, and what the judge's own items say.
 
 A record is one run. Its `judgments` are a list of objects; a judge that is not named is numbered by
 its place, and one that judges a record twice counts as two, never averaged.
@@ -45,7 +45,7 @@ _COLUMNS: dict[str, pl.DataType] = {
     RECORD: pl.Int64(),
     JUDGE: pl.String(),
     NAMELESS: pl.Boolean(),  # the name is its place
-    REPEATED: pl.Boolean(),  # the name is another judgement's in the record, and a number
+    REPEATED: pl.Boolean(),  # the name is another judgment's in the record, and a number
     PASSED: pl.Boolean(),
     SCORE: pl.Float64(),
     ITEMS: pl.Float64(),  # what the judge's own items add up to
@@ -58,17 +58,17 @@ _loads = partial(json.loads, parse_float=Number, parse_int=Number)
 
 @dataclass(frozen=True, kw_only=True)
 class JudgedRecords:
-    """The records and the judgements in them; a judgement names its record by its row."""
+    """The records and the judgments in them; a judgment names its record by its row."""
 
     records: pl.DataFrame  # id, where it stands, cluster, the fields to group by, failed
-    judgements: pl.DataFrame  # of the records that did not fail
+    judgments: pl.DataFrame  # of the records that did not fail
     notices: tuple[str, ...]
 
 
-def read_judgements(
+def read_judgments(
     data: Any, options: Options, rubric: RubricWeights | None = None
 ) -> JudgedRecords:
-    """All judgements in the records of `data`; `rubric` goes before one in a record."""
+    """All judgments in the records of `data`; `rubric` goes before one in a record."""
     sources = open_sources(data)
     clusters = () if options.cluster is None else (options.cluster,)
     fields = dict.fromkeys((ID, "error", JUDGMENTS, *options.by, *clusters, RUBRIC))
@@ -80,15 +80,15 @@ def read_judgements(
     numbered = records.height > 0 and records[ID].is_null().all()
     records = _keyed(records, options.cluster)
     failed = records[FAILED].arg_true().cast(pl.Int64)
-    judgements = reader.judgements().filter(~pl.col(RECORD).is_in(failed.implode()))
-    judges = judgements[JUDGE].n_unique()
+    judgments = reader.judgments().filter(~pl.col(RECORD).is_in(failed.implode()))
+    judges = judgments[JUDGE].n_unique()
     if judges > MOST_JUDGES:
         raise DataError(
             f"{judges:,} different judges, more than {MOST_JUDGES}",
-            fix="give a judge the same name in all records; `judge` is no id of a judgement",
+            fix="give a judge the same name in all records; `judge` is no id of a judgment",
         )
-    notices = tuple(_notices(judgements, reader.skipped, numbered=numbered))
-    return JudgedRecords(records=records, judgements=judgements, notices=notices)
+    notices = tuple(_notices(judgments, reader.skipped, numbered=numbered))
+    return JudgedRecords(records=records, judgments=judgments, notices=notices)
 
 
 class _JudgmentReader:
@@ -116,23 +116,23 @@ class _JudgmentReader:
         nothing = dict.fromkeys((*self._wanted.fields, WHERE), pl.Null())
         return pl.concat([pl.DataFrame(schema=nothing), *self._records], how="diagonal_relaxed")
 
-    def judgements(self) -> pl.DataFrame:
-        """A row per judgement."""
+    def judgments(self) -> pl.DataFrame:
+        """A row per judgment."""
         return pl.concat([pl.DataFrame(schema=_COLUMNS), *self._rows])
 
     def _add(self, batch: Batch, source: str) -> Iterator[BadRow]:
-        """Keep the records of a batch but those whose judgements cannot be read."""
+        """Keep the records of a batch but those whose judgments cannot be read."""
         rows: list[tuple[Any, ...]] = []
         kept: list[int] = []
         texts = batch.frame.select(JUDGMENTS, RUBRIC).iter_rows()
         for place, (number, (text, own)) in enumerate(zip(batch.numbers, texts, strict=True)):
             try:
-                found = list(self._judgements_of(text, own))
+                found = list(self._judgments_of(text, own))
             except BadValue as problem:
                 problem_text = f"{self._wanted.theirs(JUDGMENTS)}: {problem}"
                 yield BadRow(source=source, row=number, problem=problem_text, content=text)
                 continue
-            rows += ((self._kept, *judgement) for judgement in found)
+            rows += ((self._kept, *judgment) for judgment in found)
             self._kept += 1
             kept.append(place)
         where = pl.Series(WHERE, [f"{source}:{number}" for number in batch.numbers], pl.String)
@@ -140,7 +140,7 @@ class _JudgmentReader:
         self._records.append(records[kept])
         self._rows.append(pl.DataFrame(rows, schema=_COLUMNS, orient="row"))
 
-    def _judgements_of(self, text: str | None, own: Any) -> Iterator[tuple[Any, ...]]:
+    def _judgments_of(self, text: str | None, own: Any) -> Iterator[tuple[Any, ...]]:
         judgments = _listed(text)
         rubric = _own_rubric(own) if self._rubric is None else self._rubric
         taken: dict[str, int] = {}
@@ -183,10 +183,10 @@ def _listed(text: str | None) -> Sequence[Mapping[str, Any]]:
     except ValueError:
         found = None
     if not isinstance(found, list):
-        raise BadValue(f"{shown(text)} is no list of judgements")
+        raise BadValue(f"{shown(text)} is no list of judgments")
     for place, each in enumerate(found, start=1):
         if not isinstance(each, dict):
-            raise BadValue(f"judgement {place} is not an object")
+            raise BadValue(f"judgment {place} is not an object")
     return found
 
 
@@ -206,11 +206,11 @@ def _read(field: Field, judgment: Mapping[str, Any], key: str, which: str) -> An
     try:
         return field.read(judgment.get(key))
     except BadValue as problem:
-        raise BadValue(f"judgement {shown(which)}: {key}: {problem}") from None
+        raise BadValue(f"judgment {shown(which)}: {key}: {problem}") from None
 
 
 def _score_key(judgment: Mapping[str, Any]) -> str:
-    """What the score is called: `score` in ProjectScylla's judgements."""
+    """What the score is called: `score` in ProjectScylla's judgments."""
     return "score" if SCORE not in judgment and "criteria_scores" in judgment else SCORE
 
 
@@ -249,7 +249,7 @@ def _check(records: pl.DataFrame, columns: set[str], options: Options) -> None:
     theirs = options.map.get(JUDGMENTS, JUDGMENTS)
     if not records[JUDGMENTS].any():
         raise UsageError(
-            f"no record has {theirs}, a list of judgements",
+            f"no record has {theirs}, a list of judgments",
             fix=f"read them from another field with --map {JUDGMENTS}=NAME: "
             f"{nearest(theirs, columns)}",
         )
@@ -284,17 +284,17 @@ def _keyed(records: pl.DataFrame, cluster: str | None) -> pl.DataFrame:
     )
 
 
-def _notices(judgements: pl.DataFrame, skipped: int, *, numbered: bool) -> Iterator[str]:
+def _notices(judgments: pl.DataFrame, skipped: int, *, numbered: bool) -> Iterator[str]:
     if numbered:
         yield "no record has an id: rows are numbered, each a task of its own"
-    if nameless := judgements[NAMELESS].sum():
+    if nameless := judgments[NAMELESS].sum():
         yield (
-            f"judgements without the name of their judge: {nameless:,}; "
+            f"judgments without the name of their judge: {nameless:,}; "
             "they are numbered by their place in the record"
         )
-    if repeated := judgements[REPEATED].sum():
+    if repeated := judgments[REPEATED].sum():
         yield (
-            f"judgements by a judge that has judged the record before: {repeated:,}; "
+            f"judgments by a judge that has judged the record before: {repeated:,}; "
             "each counts as a judge of its own, NAME #2"
         )
     if skipped:

@@ -2,7 +2,7 @@
 
 >>> read_judgments('[{"judge": "a", "weighted_score": 1.5}]')
 Traceback (most recent call last):
-calipers.records.fields.BadValue: judgement 1: weighted_score: 1.5 is outside [0, 1]
+calipers.records.fields.BadValue: judgment 1: weighted_score: 1.5 is outside [0, 1]
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ _SCORE = Field("weighted_score", Kind.NUMBER, low=0, high=1)
 
 
 def listed(judgments: Any) -> Sequence[Mapping[str, Any]]:
-    """The judgements in a list of them, or its JSON; BadValue says why it is none."""
+    """The judgments in a list of them, or its JSON; BadValue says why it is none."""
     try:
         found = json.loads(judgments) if isinstance(judgments, str) else judgments
     except (ValueError, RecursionError):  # Polars does not escape all it should
         raise BadValue("not JSON") from None
     if not isinstance(found, list | tuple):
-        raise BadValue("no list of judgements")
+        raise BadValue("no list of judgments")
     for place, each in enumerate(found, start=1):
         if not isinstance(each, Mapping):
-            raise BadValue(f"judgement {place} is not an object")
+            raise BadValue(f"judgment {place} is not an object")
     return found
 
 
@@ -56,7 +56,7 @@ def calls_of(judgment: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def who_judged(judgment: Mapping[str, Any]) -> tuple[str, str]:
-    """Who answers for a judgement, and the hash of the rubric.
+    """Who answers for a judgment, and the hash of the rubric.
 
     A cascade, a model with its settings, or a name; asked several times for each record it is
     another judge.
@@ -98,7 +98,7 @@ def record_hash(name: str | None, answer: str | None) -> str | None:
 
 
 def read_judgments(judgments: Any) -> Sequence[Mapping[str, Any]]:
-    """The judgements, all they hold checked; BadValue says what is wrong with which."""
+    """The judgments, all they hold checked; BadValue says what is wrong with which."""
     found = listed(judgments)
     for place, judgment in enumerate(found, start=1):
         try:
@@ -106,7 +106,7 @@ def read_judgments(judgments: Any) -> Sequence[Mapping[str, Any]]:
             score_of(judgment)
             calls_of(judgment)
         except BadValue as problem:
-            raise BadValue(f"judgement {place}: {problem}") from None
+            raise BadValue(f"judgment {place}: {problem}") from None
     return found
 
 
@@ -118,7 +118,7 @@ def _read(field: Field, judgment: Mapping[str, Any]) -> Any:
 
 
 def judgments_in(record: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The judgements that a record of ours holds."""
+    """The judgments that a record of ours holds."""
     found = record.get("judgments")
     return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
 

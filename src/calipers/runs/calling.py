@@ -196,7 +196,7 @@ class Calling:
             self._state.tally.forget_failed()
         states[number] = DONE if tried.fault is None else FAILED
         self._state.tally.add(record)
-        self._state.note_judgements(system, number, record)
+        self._state.note_judgments(system, number, record)
         self._course.take(system, number, record)
         cost = record.get("cost_usd")
         if tried.fault is not None and tried.fault.kind not in _MAY_COST:

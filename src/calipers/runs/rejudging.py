@@ -77,7 +77,7 @@ class Rejudging:
             self._budget.settle_judging(system, reserved, cost)
 
     async def _judged(self, record: Record) -> list[tuple[Record, Record]]:
-        """Each judgement with the one in its place, which is the same where it was good."""
+        """Each judgment with the one in its place, which is the same where it was good."""
         return list(
             await asyncio.gather(*(self._one(record, each) for each in judgments_in(record)))
         )

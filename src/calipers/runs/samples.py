@@ -235,11 +235,11 @@ def _judged(text: str | None) -> dict[str, str]:
         judges = [] if text is None else listed(text)
     except BadValue:
         return {}
-    lines = map(_judgement, judges[:_MOST_JUDGES])
+    lines = map(_judgment, judges[:_MOST_JUDGES])
     return {"judges": "\n".join(lines)} if judges else {}
 
 
-def _judgement(found: Mapping[str, Any]) -> str:
+def _judgment(found: Mapping[str, Any]) -> str:
     verdict = {"True": "passed", "False": "not passed"}.get(str(found.get("passed")))
     said = next((found[name] for name in REASONS if found.get(name)), None)
     told = [str(each) for each in (verdict, found.get("weighted_score"), said) if each is not None]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from calipers.judges.panels import FAILED as FAILED_JUDGEMENT
+from calipers.judges.panels import FAILED as FAILED_JUDGMENT
 from calipers.records.judgment_shape import judging_cost, judgments_in
 from calipers.records.rows import scalar_type
 from calipers.runs.plan import CallPlan, Key
@@ -55,11 +55,11 @@ class State:
             self._note_judges(system, record)
             if states[number] == DONE:
                 doubles = True
-                if (system, number) in self.unjudged:  # the later one has more judgements
+                if (system, number) in self.unjudged:  # the later one has more judgments
                     lines[system][number] = (start, end)
                     paid = self._judging.get((system, number), 0.0)
                     self.tally.judge(judging_cost(record) - paid)
-                    self.note_judgements(system, number, record)
+                    self.note_judgments(system, number, record)
                 continue
             if (before := failed.pop((system, number), None)) is not None:
                 doubles = True
@@ -71,7 +71,7 @@ class State:
                 self.dearest[system] = max(cost, self.dearest.get(system, 0.0))
             lines[system][number] = (start, end)
             states[number] = DONE
-            self.note_judgements(system, number, record)
+            self.note_judgments(system, number, record)
             if record.get("error") is not None:
                 states[number] = FAILED
                 failed[system, number] = record
@@ -89,11 +89,11 @@ class State:
         cost = judging_cost(record)
         self.dearest_judging[system] = max(cost, self.dearest_judging.get(system, 0.0))
 
-    def note_judgements(self, system: int, number: int, record: Mapping[str, Any]) -> None:
+    def note_judgments(self, system: int, number: int, record: Mapping[str, Any]) -> None:
         """Keep in mind what the judges of a call's record cost, and whether one failed."""
         if cost := judging_cost(record):
             self._judging[system, number] = cost
-        failed = any(each.get(FAILED_JUDGEMENT) for each in judgments_in(record))
+        failed = any(each.get(FAILED_JUDGMENT) for each in judgments_in(record))
         (self.unjudged.add if failed else self.unjudged.discard)((system, number))
 
     def _checked_place(self, record: dict[str, Any], journal: Journal) -> tuple[int, int]:

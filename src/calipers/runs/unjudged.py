@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from calipers.judges.models import Judgement
+from calipers.judges.models import Judgment
 from calipers.judges.panels import FAILED, add_judgments
 from calipers.judges.spec import JudgeSpec
 from calipers.systems.journal import Journal, encode_record
@@ -52,7 +52,7 @@ class Unjudged:
         moved = 0
         for _, _, record in self._file.lines():
             if not is_done(record):
-                owed = add_judgments(record, [Judgement(dict(each)) for each in self._owed])
+                owed = add_judgments(record, [Judgment(dict(each)) for each in self._owed])
                 journal.append(encode_record(owed).encode("utf-8", "replace"))
                 moved += 1
         self._file.close()

@@ -64,7 +64,7 @@ def three_judges() -> list[Row]:
 
 
 def scylla() -> list[Row]:
-    """A record per run, with the judgements of its judges."""
+    """A record per run, with the judgments of its judges."""
     runs: dict[tuple[Any, ...], Row] = {}
     for row in three_judges():
         key = (row["task"], row["tier"], row["subtest"], row["run"])

@@ -51,7 +51,7 @@ def test_the_table(tmp_path: Path) -> None:
     assert (result.exit_code, result.stderr) == (0, "")
     shown = "\n".join(line.rstrip() for line in result.stdout.splitlines())
     assert f"\n{shown}".startswith(TABLE)
-    assert "scores against" not in shown, "no judgement carries items"
+    assert "scores against" not in shown, "no judgment carries items"
     assert " kind – strict\n" in shown
 
 
@@ -142,7 +142,7 @@ def test_items_and_reasons_are_shown_everywhere(tmp_path: Path) -> None:
         assert "0 of 1" in shown
         assert "−0.7500" in shown
         assert f"items of a in q2 ({path}:2): item F1 has no max" in " ".join(shown.split())
-        assert "items_equal (b), items_difference (b): no judgement carries items" in shown
+        assert "items_equal (b), items_difference (b): no judgment carries items" in shown
 
 
 def test_columns_without_room_stand_below() -> None:

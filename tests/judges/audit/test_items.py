@@ -40,7 +40,7 @@ def test_scores_against_items(tmp_path: Path) -> None:
         ("q4", "item F1 has no max"),
         ("q5", "there are items, but no weighted_score"),
     ]
-    assert b.measures["items_equal"].reason == "no judgement carries items"
+    assert b.measures["items_equal"].reason == "no judgment carries items"
     assert audit.to_dict()["groups"][0]["items"] == {"checked": 4, "equal": 2}
     fewer = judge_named(cal.audit_judges(path, worst=1), "a").items
     assert ([each.id for each in fewer.worst], len(fewer.problems), fewer.unsummed) == (

@@ -13,7 +13,7 @@ def test_judges_without_a_name_are_numbered_by_their_place() -> None:
     audit = cal.audit_judges(rows)
     assert [judge.judge for judge in only(audit).judges] == ["b", "judge 1", "judge 3", "judge 4"]
     assert audit.notices == (
-        "judgements without the name of their judge: 3; they are numbered by their place in the record",
+        "judgments without the name of their judge: 3; they are numbered by their place in the record",
     )
 
 

@@ -79,7 +79,7 @@ def test_llmbars_published_accuracies() -> None:
 
 @needs_shared_data
 def test_projectscyllas_scores_against_the_share_of_points() -> None:
-    """The file has Σ achieved / Σ max of each judgement, above 1 in three, in place of the items."""
+    """The file has Σ achieved / Σ max of each judgment, above 1 in three, in place of the items."""
     figures: dict[str, list[tuple[float, float]]] = {}
     runs: dict[tuple[Any, ...], Row] = {}
     for row in three_judges():
@@ -107,7 +107,7 @@ def half_a_unit(score: float) -> float:
 
 @needs_shared_data
 def test_projectscyllas_items() -> None:
-    """Twelve judgements of a dry run: the items pooled, and by the weights of its rubric."""
+    """Twelve judgments of a dry run: the items pooled, and by the weights of its rubric."""
     rows = []
     for folder in sorted((FOLDER / "native_logs/scylla_dryrun").glob("T*/*/run_01/judge")):
         judgments = [

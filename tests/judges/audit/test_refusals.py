@@ -25,20 +25,20 @@ from tests.judges.audit.judged_at_hand import (
 @pytest.mark.parametrize(
     ("judgments", "problem"),
     [
-        (5, "5 is no list of judgements"),
+        (5, "5 is no list of judgments"),
         ("good", '"good" is not JSON'),
-        ({"j1": {"passed": True}}, "is no list of judgements"),
-        ([True], "judgement 1 is not an object"),
-        ([judgment(), None], "judgement 2 is not an object"),
-        ([judgment(score=1.5)], "judgement by j1: weighted_score: 1.5 is outside [0, 1]"),
-        ([judgment(score=-0.1)], "judgement by j1: weighted_score: -0.1 is outside [0, 1]"),
+        ({"j1": {"passed": True}}, "is no list of judgments"),
+        ([True], "judgment 1 is not an object"),
+        ([judgment(), None], "judgment 2 is not an object"),
+        ([judgment(score=1.5)], "judgment by j1: weighted_score: 1.5 is outside [0, 1]"),
+        ([judgment(score=-0.1)], "judgment by j1: weighted_score: -0.1 is outside [0, 1]"),
         ([{**judgment(), "weighted_score": "high"}], 'weighted_score: "high" is not a number'),
         ([{**judgment(), "weighted_score": True}], "weighted_score: true is not a number"),
         ([{**judgment(), "passed": "yes"}], 'passed: "yes" is not true or false'),
-        ([{**judgment(), "judge": ["j1"]}], 'judgement 1: judge: ["j1"] is a list, not a text'),
+        ([{**judgment(), "judge": ["j1"]}], 'judgment 1: judge: ["j1"] is a list, not a text'),
     ],
 )
-def test_bad_judgements_name_file_row_and_field(
+def test_bad_judgments_name_file_row_and_field(
     tmp_path: Path, judgments: Any, problem: str
 ) -> None:
     good = json.dumps(record("q1", judgment()))
@@ -63,9 +63,9 @@ def test_not_a_number_is_a_null_and_infinity_is_refused(tmp_path: Path) -> None:
     found = judge_named(cal.audit_judges(path), "a").measures
     assert (found["mean_score"].missing, found["mean_score"].reason) == (
         1,
-        "no judgement has a weighted_score",
+        "no judgment has a weighted_score",
     )
-    assert found["pass_rate"].reason == "no judgement says whether it passed"
+    assert found["pass_rate"].reason == "no judgment says whether it passed"
     path.write_text(path.read_text().replace("NaN", "1e999"))
     assert "1e999 is not a finite number" in refused("audit", path)
 
@@ -89,27 +89,27 @@ def test_an_empty_file_is_incomplete(tmp_path: Path) -> None:
     )
 
 
-def test_no_judgement_in_the_lists_is_incomplete(tmp_path: Path) -> None:
+def test_no_judgment_in_the_lists_is_incomplete(tmp_path: Path) -> None:
     path = write_lines(
         tmp_path / "judged.jsonl", [record("q1"), record("q2", judgment(), error="x")]
     )
     result = run("audit", path)
     assert result.exit_code == 3
-    assert "no judgements in" in result.stderr
+    assert "no judgments in" in result.stderr
     assert result.stdout.startswith(
         "0 of 2 records judged; 0 judgments by 0 judges; failed calls left out: 1"
     )
     [group] = json.loads(run("audit", path, "--format", "json").stdout)["groups"]
-    assert group["agreement"]["passed"]["fleiss_kappa"]["reason"] == "there are no judgements"
+    assert group["agreement"]["passed"]["fleiss_kappa"]["reason"] == "there are no judgments"
 
 
 def test_records_without_the_field_are_a_mistake(tmp_path: Path) -> None:
     """The file is not empty: the question does not fit it, as with a `--by` that nobody has."""
-    path = write_lines(tmp_path / "runs.jsonl", [{"id": "q1", "judgements": [judgment()]}])
+    path = write_lines(tmp_path / "runs.jsonl", [{"id": "q1", "judgments": [judgment()]}])
     said = refused("audit", path)
     assert "no record has judgments" in said
-    assert "--map judgments=NAME: did you mean judgements?" in said
-    assert run("audit", path, "--map", "judgments=judgements").exit_code == 0
+    assert "--map judgments=NAME: did you mean judgments?" in said
+    assert run("audit", path, "--map", "judgments=judgments").exit_code == 0
 
 
 def test_options_that_fit_no_record_are_mistakes(panel: Path, tmp_path: Path) -> None:

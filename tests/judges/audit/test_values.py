@@ -174,7 +174,7 @@ def test_groups() -> None:
     assert [judge.judge for judge in audit.groups[2].judges] == ["d"]
 
 
-def test_failed_calls_and_records_without_judgements_are_counted() -> None:
+def test_failed_calls_and_records_without_judgments_are_counted() -> None:
     rows = [*PANEL, record("q4", judgment("a"), error="timeout: 120 s"), {"id": "q5"}, record("q6")]
     group = only(cal.audit_judges(rows))
     assert (group.records, group.errors, group.judged, group.judgments) == (7, 1, 4, 11)
@@ -210,7 +210,7 @@ def test_judges_who_never_disagree() -> None:
     )
 
 
-def test_a_judge_with_one_judgement() -> None:
+def test_a_judge_with_one_judgment() -> None:
     rows = [
         record(f"q{n}", judgment("a", n / 10), *([judgment("b")] if n == 3 else []))
         for n in range(5)

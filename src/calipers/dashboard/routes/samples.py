@@ -37,7 +37,7 @@ _NUMBERS = (
 _MOST_NUMBERS = 5
 _PREVIEW = 120
 _MOST_FACETS, _MOST_VALUES = 8, 12
-_MOST_LISTED = 100  # of the names, tags or judgements in one record
+_MOST_LISTED = 100  # of the names, tags or judgments in one record
 _PICTURE_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
 router = APIRouter()

@@ -1,4 +1,4 @@
-"""Judgements in a record: what several judges of one run say together (DEFINITIONS, T).
+"""Judgments in a record: what several judges of one run say together (DEFINITIONS, T).
 
 Passed by the majority, a tie fails; the implementation rate is the median of the weighted scores.
 """
@@ -18,7 +18,7 @@ from calipers.records.judgment_shape import listed, score_of, vote_of
 def _from_judgments(
     combine: Callable[[Sequence[Mapping[str, Any]]], Any], dtype: pl.DataType
 ) -> Callable[[pl.Series], pl.Series]:
-    """A function over a column of JSON lists; rows without judgements cost nothing."""
+    """A function over a column of JSON lists; rows without judgments cost nothing."""
 
     def combined(texts: pl.Series) -> pl.Series:
         found: list[Any] = [None] * len(texts)

@@ -1,7 +1,7 @@
-"""What judges say of a review and of a plan (P, tier 2), from the judgements in the records.
+"""What judges say of a review and of a plan (P, tier 2), from the judgments in the records.
 
 Criteria are scored from 1 to 5, averaged over the judges, weighted and divided as P does, so that
-the result lies in [.2, 1]. A score outside 1 to 5 is a bad judgement: the row has no value then.
+the result lies in [.2, 1]. A score outside 1 to 5 is a bad judgment: the row has no value then.
 """
 
 from __future__ import annotations
