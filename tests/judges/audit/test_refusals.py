@@ -105,11 +105,11 @@ def test_no_judgment_in_the_lists_is_incomplete(tmp_path: Path) -> None:
 
 def test_records_without_the_field_are_a_mistake(tmp_path: Path) -> None:
     """The file is not empty: the question does not fit it, as with a `--by` that nobody has."""
-    path = write_lines(tmp_path / "runs.jsonl", [{"id": "q1", "judgments": [judgment()]}])
+    path = write_lines(tmp_path / "runs.jsonl", [{"id": "q1", "judgements": [judgment()]}])
     said = refused("audit", path)
     assert "no record has judgments" in said
-    assert "--map judgments=NAME: did you mean judgments?" in said
-    assert run("audit", path, "--map", "judgments=judgments").exit_code == 0
+    assert "--map judgments=NAME: did you mean judgements?" in said
+    assert run("audit", path, "--map", "judgments=judgements").exit_code == 0
 
 
 def test_options_that_fit_no_record_are_mistakes(panel: Path, tmp_path: Path) -> None:
