@@ -1228,3 +1228,28 @@ def test_a_group_whose_tasks_are_gone_is_named(tmp_path: Path) -> None:
     found = cal.gate(rows[:-3], policy={"baseline": {}}, by="model", against=base)
     assert found.exit_code == 3
     assert found.incomplete[0].startswith("2 of 20 tasks of the baseline are not in this run (b)")
+
+
+# --- Checks of a policy ---
+
+
+@pytest.mark.parametrize(
+    ("row", "check"),
+    [
+        ({"answer": None}, {"pii": ["email"]}),
+        ({"answer": "fine"}, {"max_latency_ms": 100}),
+        ({"answer": "fine"}, {"judge": "politeness"}),
+    ],
+)
+def test_a_forbidden_thing_that_cannot_be_checked_is_no_pass(row: Row, check: Row) -> None:
+    policy = {**blocking(pass_rate=50), "checks": [{"forbid": "harm", **check}]}
+    rows = [{"id": "a", "answer": "fine", "passed": True}, {"id": "b", **row, "passed": True}]
+    found = gate_of(rows, policy)
+    assert found.exit_code != 0
+    assert "undecided" in str(found.checks[0].reason)
+
+
+def test_what_a_check_of_the_policy_forbids_fails_whatever_is_recorded() -> None:
+    policy = {**blocking(pass_rate=100), "checks": [{"forbid": "leaks", "pii": ["email"]}]}
+    found = gate_of([{"id": "a", "answer": "joe@example.com", "passed": True}], policy)
+    assert (found.verdict, found.checks[0].value) == ("fail", 0)

@@ -281,8 +281,8 @@ def test_mistakes(options: list[str], told: str, wide: Path) -> None:
     ("record", "options", "told"),
     [
         ({"judgments": "none"}, [], 'r.jsonl:1: judgments: "none" is not JSON'),
-        ({"judgments": {"judge": "j"}}, [], 'judgments: {"judge": "j"} is no list of judgments'),
-        ({"judgments": [{"passed": True}]}, [], 'judgments: [{"passed": true}] is no list'),
+        ({"judgments": {"judge": "j"}}, [], 'judgments: {"judge": "j"} is not a list of judgments'),
+        ({"judgments": [{"passed": True}]}, [], 'judgments: [{"passed": true}] is not a list'),
         ({"judgments": [{"judge": "j", "scores": 3}]}, [], "judgments: [{"),
         (
             {"judgments": [{"judge": "j", "passed": True}]},

@@ -188,7 +188,7 @@ def _judgments(text: str | None) -> list[dict[str, Any]]:
         found = None
     if not isinstance(found, list) or not all(map(_is_judgment, found)):
         raise DataError(
-            f"{JUDGMENTS}: {str(text)[:_SHOWN]} is no list of judgments",
+            f"{JUDGMENTS}: {str(text)[:_SHOWN]} is not a list of judgments",
             fix='each is an object with a judge: [{"judge": "j1", "weighted_score": 0.8}]',
         )
     return found

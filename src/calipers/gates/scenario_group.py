@@ -161,7 +161,7 @@ class ScenarioGroup:
         return {name: runs[name] for name in spelled_alike(category, runs)}
 
     def failing(self, metric: str, threshold: Threshold, category: str | None = None) -> Ids:
-        """Return the scenarios with a run that misses what is demanded of the metric."""
+        """Return the scenarios with a run that misses what is required of the metric."""
         missed = _missed(metric_named(metric), threshold)
         if missed is None:
             return Ids()

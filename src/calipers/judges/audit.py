@@ -133,7 +133,7 @@ class AuditGroup:
 
     @property
     def items_checked(self) -> int:
-        """The judgments whose score was held against their own items."""
+        """Return how many judgments have a score that was compared with their own items."""
         return sum(judge.items.checked for judge in self.judges)
 
     @property

@@ -85,7 +85,7 @@ def read_judgments(
     if judges > MOST_JUDGES:
         raise DataError(
             f"{judges:,} different judges, more than {MOST_JUDGES}",
-            fix="give a judge the same name in all records; `judge` is no id of a judgment",
+            fix="give a judge the same name in all records: `judge` names the judge alone",
         )
     notices = tuple(_notices(judgments, reader.skipped, numbered=numbered))
     return JudgedRecords(records=records, judgments=judgments, notices=notices)
@@ -183,7 +183,7 @@ def _listed(text: str | None) -> Sequence[Mapping[str, Any]]:
     except ValueError:
         found = None
     if not isinstance(found, list):
-        raise BadValue(f"{shown(text)} is no list of judgments")
+        raise BadValue(f"{shown(text)} is not a list of judgments")
     for place, each in enumerate(found, start=1):
         if not isinstance(each, dict):
             raise BadValue(f"judgment {place} is not an object")

@@ -53,7 +53,10 @@ def draw_sample(tasks: Tasks, sample: SampleSpec) -> Tasks:
         lots = sorted(members, key=lambda at: _lot(sample.seed, tasks.tasks[at]))
         drawn += lots[:count]
     empty = [name for name, count in zip(groups, taken, strict=True) if not count]
-    notes = [f"sample: no task is drawn of {', '.join(empty)}"] if empty else []
+    notes = [
+        f"sample: {len(drawn):,} of {len(tasks):,} tasks are run; the verdict is on these alone"
+    ]
+    notes += [f"sample: no task is drawn of {', '.join(empty)}"] if empty else []
     return replace(
         tasks,
         tasks=[tasks.tasks[at] for at in sorted(drawn)],

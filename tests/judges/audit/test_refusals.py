@@ -25,9 +25,9 @@ from tests.judges.audit.judged_at_hand import (
 @pytest.mark.parametrize(
     ("judgments", "problem"),
     [
-        (5, "5 is no list of judgments"),
+        (5, "5 is not a list of judgments"),
         ("good", '"good" is not JSON'),
-        ({"j1": {"passed": True}}, "is no list of judgments"),
+        ({"j1": {"passed": True}}, "is not a list of judgments"),
         ([True], "judgment 1 is not an object"),
         ([judgment(), None], "judgment 2 is not an object"),
         ([judgment(score=1.5)], "judgment by j1: weighted_score: 1.5 is outside [0, 1]"),

@@ -209,7 +209,7 @@ def test_a_function_decides(tmp_path: Path) -> None:
         ({"expect": "a", "json_schema": {"pattern": "(?=x)"}}, "pattern"),
         ({"expect": "a", "pii": ["emial"]}, "emial is not a known sort"),
         ({"expect": "a", "language": False}, "not a language"),
-        ({"expect": "a", "similar": {"to": "x", "kind": "cos"}}, "no kind of similarity"),
+        ({"expect": "a", "similar": {"to": "x", "kind": "cos"}}, "not a kind of similarity"),
         ({"expect": "a", "max_tool_calls": 1.5}, "not a whole number"),
         ({"expect": "a", "max_cost_usd": -1}, "not a number from 0 on"),
         ({"expect": "a", "contains": "x", "turn": 0}, "no turn"),

@@ -274,7 +274,7 @@ class Metric:
     further: tuple[Influence, ...] = ()  # those of its parts, where its interval needs them
     not_resampled: str | None = None  # why the bootstrap gives it no interval
     weight: Callable[[Totals], pl.Expr] | None = None  # what `explain` sorts the rows by
-    quotes: Feature | None = None  # what `explain` quotes of the rows that weigh most
+    quotes: Feature | None = None  # what `explain` quotes of the most influential rows
     definition: Hashable = None  # of one's own: equal where two say the same
     others: str | None = None  # the total that counts values other than 0 and 1
     yes_or_no: Metric | None = None  # what it is where there are no such values

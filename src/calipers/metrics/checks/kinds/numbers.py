@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
@@ -159,8 +160,9 @@ class _Most(ReplyTest):
         del base
         return cls(read_number(value, fix=f"for example {cls.key}: {cls.example}"))
 
+    @abstractmethod
     def _took(self, replies: Replies) -> pl.Series:
-        raise NotImplementedError
+        """Return what each call took."""
 
     def hold(self, replies: Replies) -> pl.Series:
         """Compare with what the record says."""

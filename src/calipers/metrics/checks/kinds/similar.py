@@ -56,7 +56,7 @@ class Similar(ReplyTest):
         found = read_keys(value, ("to", "kind", "at_least"), ("to",), fix)
         way = found.get("kind", "cosine")
         if way not in _WAYS:
-            refuse(f"{way} is no kind of similarity", fix=", ".join(_WAYS), at=("kind",))
+            refuse(f"{way} is not a kind of similarity", fix=", ".join(_WAYS), at=("kind",))
         at_least = read_number(found.get("at_least", _AT_LEAST), fix=fix, at=("at_least",))
         if at_least > 1:
             refuse(f"at_least: {at_least} is above 1", fix=fix, at=("at_least",))
