@@ -59,8 +59,10 @@ class SuiteFolder:
         )
 
     def records(self) -> list[dict[str, Any]]:
+        """Return the records by task and run; the file has them as the calls ended."""
         text = (self.results / "records.jsonl").read_text(encoding="utf-8")
-        return [json.loads(line) for line in text.split("\n") if line]
+        records = [json.loads(line) for line in text.split("\n") if line]
+        return sorted(records, key=lambda each: (str(each.get("id")), each.get("run") or 0))
 
     def errors(self) -> dict[str, str | None]:
         return {record["id"]: record.get("error") for record in self.records()}
