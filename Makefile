@@ -43,7 +43,7 @@ $(STAMP): pyproject.toml
 	touch $@
 
 $(VENV)/.test: $(STAMP)
-	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[anthropic,google,prices,run,spark,tokenizers,view]' \
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[anthropic,delta,google,prices,run,spark,tokenizers,view]' \
 		'axe-playwright-python>=0.1.4,<1' 'hypothesis>=6.130,<7' 'jsonschema>=4.20,<5' 'networkx>=3.4,<4' \
 		'opentelemetry-sdk>=1.30,<2' 'playwright>=1.50,<2' 'pytest>=8.3,<10' \
 		'pytest-xdist>=3.6,<4' 'scikit-learn>=1.5,<2'

@@ -60,7 +60,7 @@ def run(sources: Sequence[Source], wanted: Wanted, plan: Plan, sinks: Sinks) -> 
             found = readings(rows, sources, wanted, sinks)
             good = rows.filter(F.col("_bad_problem").isNull())
             if kept:
-                _write_samples(good, kept, sinks)
+                _write_samples(good, kept, sinks, sum(each.rows for each in found))
             tallies = {feature.name: _tally(good, feature) for feature in plan.tallied}
             having = _having(good, plan)
             plan = plan.present([name for name, count in having.items() if count])
@@ -91,13 +91,22 @@ def _type_of(name: str, plan: Plan) -> pl.DataType:
     return plan.schema.get(name, pl.String())
 
 
-def _write_samples(rows: DataFrame, kept: dict[str, str], sinks: Sinks) -> None:
-    """Per-sample values, part by part."""
+def _write_samples(rows: DataFrame, kept: dict[str, str], sinks: Sinks, expected: int) -> None:
+    """Write per-sample values, part by part.
+
+    Raises:
+        DataError: Fewer or more rows arrived than were measured.
+    """
     columns = [F.col(own).alias(f"_out_{sample}") for sample, own in kept.items()]
     written = 0
     for frame in part_by_part(rows.select(*columns)):
         written += frame.height
         sinks.samples(numbered(frame.rename(lambda n: n.removeprefix("_out_")), written))
+    if written != expected:
+        raise DataError(
+            f"--per-sample: {written:,} rows arrived from the cluster, {expected:,} were measured",
+            fix="run it again; if it stays so, the file changes while it is read",
+        )
 
 
 def _per_task(good: DataFrame, plan: Plan, outcome: Outcome, sinks: Sinks) -> Outcome:

@@ -20,6 +20,7 @@ from calipers.records.columns import conformed
 from calipers.records.completing import inputs_of
 from calipers.records.csv_file import Csv
 from calipers.records.jsonl import JsonLines, JsonLinesChunk, MadeLines, PipedJsonLines
+from calipers.records.lakehouse import DeltaTable
 from calipers.records.sources import BadRow, Chunk, Source, Wanted
 from calipers.records.tables import Rows, SourceTable
 from calipers.support.errors import UsageError
@@ -70,7 +71,21 @@ def _table(spark: SparkSession, source: Source) -> DataFrame:
         return spark.read.csv(source.name, header=True, escape='"', multiLine=True)
     if isinstance(source, SourceTable) and source.name == "<table>":
         return spark.createDataFrame(source.frame().to_arrow())
+    if isinstance(source, DeltaTable):
+        return _delta(spark, source.name)
     return spark.read.parquet(source.name)
+
+
+def _delta(spark: SparkSession, folder: str) -> DataFrame:
+    try:
+        return spark.read.format("delta").load(folder)
+    except Exception as error:  # Java's error itself, or PySpark's, depending on the connection
+        if "DATA_SOURCE_NOT_FOUND" not in str(error):
+            raise
+        raise UsageError(
+            f"{folder}: this Spark session cannot read Delta tables",
+            fix="start it with Delta's package (spark.jars.packages), or use --engine polars",
+        ) from error
 
 
 def _lines_chunk(
