@@ -18,7 +18,6 @@ import narwhals as nw
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
-from scipy import sparse
 
 from calipers.engines.plan import FAILED, Plan
 from calipers.engines.spreads import beside_rows, effects, join_table
@@ -221,6 +220,8 @@ def _collected(frame: Frame, *keys: str) -> pl.DataFrame:
 
 
 def _keyed(rows: pl.DataFrame, aggregate: Aggregate, clusters: int) -> _Keyed:
+    from scipy import sparse  # noqa: PLC0415 (slow to load)
+
     table = _per_cluster(rows, aggregate)
     keys = table.select(aggregate.keys).unique().sort(aggregate.keys).with_row_index("_number")
     places = table.join(keys, on=list(aggregate.keys), maintain_order="left")
