@@ -15,7 +15,6 @@ import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from threading import Timer
-from time import monotonic
 from typing import Any
 
 import pytest
@@ -37,7 +36,7 @@ from tests.files import write_lines
 from tests.judges.test_judging import judge as judge_files
 from tests.judges.test_suites import judge_in
 from tests.runs.suites_at_hand import SuiteFolder, chat, suite_folder, sums
-from tests.runs.test_resuming import comes_true
+from tests.runs.test_resuming import comes_true, ends
 
 Row = dict[str, Any]
 
@@ -512,7 +511,7 @@ def answer(record):
         judge = judge_in(url, price={"input": 1, "output": 1})
         suite = suite_folder(tmp_path, sums(4), systems, judges=[judge], concurrency=4)
         process = suite.start()
-        assert comes_true(lambda: server.in_flight == 4, 60)
+        assert comes_true(lambda: server.in_flight == 4)
         time.sleep(0.5)
         process.send_signal(signal.SIGKILL)
         process.communicate()
@@ -651,17 +650,16 @@ def test_a_system_cannot_judge_itself(tmp_path: Path) -> None:
     assert "only the suite's judges" in suite.records()[0]["error"]
 
 
-@pytest.mark.parametrize("how", ["", "; exit 1", "; sleep 99"], ids=["good", "failed", "late"])
+@pytest.mark.parametrize("how", ["", "; exit 1", "; sleep 4711"], ids=["good", "failed", "late"])
 def test_a_command_leaves_no_process_behind(tmp_path: Path, how: str) -> None:
     script = f'sleep 4711 & echo $! > child; echo \'{{"answer": "2"}}\'{how}'
     system = {"name": "a", "command": ["sh", "-c", script]}
     tasks = [{"id": "t", "input": "1 + 1", "target": "2"}]
-    suite = suite_folder(tmp_path, tasks, [system], timeout_seconds=2, retries=0)
-    began = monotonic()
+    suite = suite_folder(
+        tmp_path, tasks, [system], timeout_seconds=2 if "sleep" in how else 60, retries=0
+    )
     assert suite.run().exit_code == (3 if how else 0)
-    assert monotonic() - began < 20
-    child = int((tmp_path / "child").read_text())
-    assert not Path(f"/proc/{child}").exists() or "Z" in Path(f"/proc/{child}/stat").read_text()
+    assert ends(int((tmp_path / "child").read_text()))
 
 
 def test_a_log_probability_that_is_no_number_is_no_certainty() -> None:

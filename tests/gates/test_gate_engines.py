@@ -58,7 +58,9 @@ def rounded(value: Any) -> Any:
 
 @needs_spark
 @pytest.mark.parametrize("by", [pytest.param((), marks=pytest.mark.long), ("model",)])
-def test_spark_gives_the_same_verdict_for_the_same_reasons(tmp_path: Path, by: tuple[str, ...]) -> None:
+def test_spark_gives_the_same_verdict_for_the_same_reasons(
+    tmp_path: Path, by: tuple[str, ...]
+) -> None:
     data = write_lines(tmp_path / "r.jsonl", records())
     here, there = (
         cal.gate(data, policy=POLICY, by=by, engine=engine) for engine in ("polars", "spark")
