@@ -467,12 +467,12 @@ def test_a_command_that_was_broken_since_does_not_pass_on_its_old_answers(tmp_pa
     program += "print(json.dumps({'answer': helper.sum_of(task['input'])}))\n"
     (tmp_path / "program.py").write_text(program)
     suite = suite.write(systems=[{"name": "agent", "command": ["python", "program.py"]}])
-    assert suite.run("--no-report").exit_code == 0
+    assert suite.run().exit_code == 0
     (tmp_path / "helper.py").write_text(WRONG)
-    refused = suite.run("--no-report")
+    refused = suite.run()
     assert refused.exit_code == 2
     assert "helper.py has changed" in refused.stderr
-    assert suite.run("--no-report", "--fresh").exit_code == 1
+    assert suite.run("--fresh").exit_code == 1
 
 
 def test_answers_that_are_used_again_are_counted(
@@ -488,10 +488,10 @@ def test_answers_that_are_used_again_are_counted(
 def test_a_verdict_does_not_outlive_the_answers_it_was_made_of(tmp_path: Path) -> None:
     """A run that cannot go on leaves no gate.json of an earlier state behind."""
     suite = agent_suite(tmp_path)
-    assert suite.run("--no-report").exit_code == 0
+    assert suite.run().exit_code == 0
     with (suite.results / "records.jsonl").open("ab") as journal:
         journal.write(b"damaged\n")
-    assert suite.run("--no-report").exit_code == 2
+    assert suite.run().exit_code == 2
     assert not (suite.results / "gate.json").exists()
 
 
@@ -517,7 +517,7 @@ def answer(record):
         process.communicate()
         assert log.stat().st_size == 4
         server.latency = 0
-        assert suite.run("--no-report").exit_code == 0
+        assert suite.run().exit_code == 0
     assert log.stat().st_size == 20
     assert all(each["judgments"][0]["scores"] for each in suite.records())
     assert len(suite.records()) == 20
@@ -526,7 +526,7 @@ def answer(record):
 def test_a_function_that_takes_a_text_gets_the_prompt(tmp_path: Path) -> None:
     suite = agent_suite(tmp_path, prompt="Add: {input}")
     (tmp_path / "agent.py").write_text("def answer(prompt: str) -> str:\n    return prompt\n")
-    assert suite.run("--no-report").exit_code == 1
+    assert suite.run().exit_code == 1
     assert suite.records()[0]["answer"] == "Add: 0 + 1"
 
 
@@ -534,7 +534,7 @@ def test_all_calls_failing_prints_the_most_frequent_error(tmp_path: Path) -> Non
     suite = agent_suite(tmp_path)
     agent = "def answer(record):\n    raise ValueError(max(record['id'], 't1'))\n"
     (tmp_path / "agent.py").write_text(agent)
-    result = suite.run("--no-report")
+    result = suite.run()
     assert result.exit_code == 3
     assert "all calls failed; most frequent error:" in result.stderr
     assert "4 × agent: exception: ValueError: t1" in result.stderr
@@ -717,7 +717,7 @@ def test_a_truncated_reply_is_counted_wherever_results_are_shown(tmp_path: Path)
     group = suite.json("score.json")["groups"][0]
     assert (group["truncated"], group["errors"]) == (1, 0)
     assert group["metrics"]["accuracy"]["value"] == 0.0  # it stays in the metrics
-    result = suite.run()
+    result = suite.run(report=True)
     assert "1 reply truncated" in result.stderr
     assert "truncated" in result.stdout
     assert "truncated" in (suite.results / "report.html").read_text(encoding="utf-8")

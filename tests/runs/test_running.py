@@ -27,6 +27,10 @@ def given(record):
     return {"seen": sorted(record), "prompt_seen": record.get("prompt"), "tier_seen": record.get("tier")}
 
 async def waits(record):
+    await asyncio.sleep(0)
+    return str(int(record["input"].split()[0]) + 1)
+
+async def waits_for_others(record):
     begun.append(record)
     while len(begun) < 8:
         await asyncio.sleep(0.01)
@@ -230,7 +234,7 @@ class TestPrograms:
 
     def test_async_functions_run_at_once(self, tmp_path: Path) -> None:
         """Each waits until all have begun."""
-        suite = python(tmp_path, "waits", tasks=sums(8), concurrency=8)
+        suite = python(tmp_path, "waits_for_others", tasks=sums(8), concurrency=8)
         assert suite.run().exit_code == 0
         assert suite.json("score.json")["groups"][0]["metrics"]["accuracy"]["value"] == 1
 
@@ -534,7 +538,7 @@ class TestEnding:
 
     def test_it_says_what_next(self, tmp_path: Path) -> None:
         suite = python(tmp_path, "waits", tasks=sums(3))
-        result = suite.run()
+        result = suite.run(report=True)
         assert f"calipers explain accuracy {suite.results / 'records.jsonl'}" in result.stderr
         assert f"Report: {suite.results / 'report.html'}" in result.stderr
         told = [line.partition(": calipers ")[2] for line in result.stderr.splitlines()]
