@@ -37,7 +37,7 @@ def make_dealer(config: pytest.Config, log: Any) -> Any:
     """Return a scheduler of pytest-xdist that deals out unit by unit, in the order of the tests."""
     from xdist.scheduler import LoadScopeScheduling  # noqa: PLC0415 (it may be missing)
 
-    class Dealer(LoadScopeScheduling):
+    class Dealer(LoadScopeScheduling):  # type: ignore[misc]
         def _split_scope(self, nodeid: str) -> str:
             return unit_of(nodeid)
 
