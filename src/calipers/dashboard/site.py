@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from math import isinf
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -187,27 +187,28 @@ class Site:
 
     def page(self, template: str, status: int = 200, /, **values: Any) -> HTMLResponse:
         """A page of a template."""
-        text = self.templates.get_template(template).render(**values)
+        name = self.catalog.root.name or str(self.catalog.root)
+        text = _templates().get_template(template).render(site_name=name, **values)
         return HTMLResponse(text, status)
 
-    @cached_property
-    def templates(self) -> Environment:
-        """The templates of the dashboard before those that all pages share."""
-        made = environment(PackageLoader("calipers.dashboard"))
-        made.globals |= {
-            "definition": lambda name: f"/metrics/{quote(name, safe='')}",
-            "asset": asset,
-            "version": __version__,
-            "operators": OPERATORS,
-            "site_name": self.catalog.root.name or str(self.catalog.root),
-        }
-        made.filters |= {
-            "long": partial(clipped, most=LONGEST),
-            "cell": cell,
-            "size": size,
-            "in_query": in_query,
-        }
-        return made
+
+@cache
+def _templates() -> Environment:
+    """Return the templates of the dashboard before those that all pages share."""
+    made = environment(PackageLoader("calipers.dashboard"))
+    made.globals |= {
+        "definition": lambda name: f"/metrics/{quote(name, safe='')}",
+        "asset": asset,
+        "version": __version__,
+        "operators": OPERATORS,
+    }
+    made.filters |= {
+        "long": partial(clipped, most=LONGEST),
+        "cell": cell,
+        "size": size,
+        "in_query": in_query,
+    }
+    return made
 
 
 def _figures(score: Score) -> dict[str, PageFigure]:

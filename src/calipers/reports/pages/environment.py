@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from jinja2 import BaseLoader, ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
@@ -31,6 +33,7 @@ from calipers.reports.table import Table
 from calipers.reports.tiers import tier_groups, tiers_table
 
 
+@cache  # a template is compiled once, however many pages are made
 def environment(*others: BaseLoader) -> Environment:
     """The templates of the pages, behind those of `others`; both may use our filters."""
     made = Environment(
