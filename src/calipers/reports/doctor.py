@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from calipers.records.foreign import map_options
@@ -114,26 +115,33 @@ def support_lines(support: Support) -> Iterator[str]:
         )
 
 
-def finding_blocks(diagnosis: Diagnosis) -> Iterator[Table | Line]:
-    """Yield the findings, worst first, or that there are none."""
+def finding_blocks(
+    diagnosis: Diagnosis, link: Callable[[str], str] | None = None
+) -> Iterator[Table | Line]:
+    """Yield the findings, worst first, or that there are none; `link` leads to a task's records."""
     if not diagnosis.findings:
         if diagnosis.records:
             yield Line(text="Nothing looks wrong.", tone="pass")
         return
+    named = any(each.system for each in diagnosis.findings)
     counts = ", ".join(counted(n, name) for name, n in diagnosis.counts().items() if n)
     yield Table(
         title=f"What looks wrong: {counts}",
-        columns=_COLUMNS,
-        rows=tuple(map(_row, diagnosis.findings)),
+        columns=tuple(
+            replace(each, where="data") if each.name == "system" and not named else each
+            for each in _COLUMNS
+        ),
+        rows=tuple(_row(each, link) for each in diagnosis.findings),
     )
 
 
-def _row(finding: Finding) -> Row:
+def _row(finding: Finding, link: Callable[[str], str] | None) -> Row:
     tone = _TONES[finding.severity]
+    shown = finding.examples[:1] if link is not None and finding.of_tasks else ()
     return Row(
         cells=(
             Cell(value=finding.severity, tone=tone),
-            finding.kind,
+            Cell(value=finding.kind, link="".join(link(task) for task in shown) if link else ""),
             Cell(value=finding.system, text=finding.system or ""),
             finding.count,
             finding.of,

@@ -119,7 +119,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """A line of a document: a heading, a verdict with its summary, a sentence, a note, a command."""
+    """A line of a document: a heading, a verdict with its summary, a sentence, a note, code."""
 
     text: str
     kind: Literal["heading", "verdict", "text", "note", "code"] = "text"

@@ -40,14 +40,18 @@ def next_commands(
             yield f"calipers score {asked} --by tier --profile tiers"
         if field is not None and support.common_tasks:
             many = len(support.systems) > _SEVERAL
-            yield f"calipers rank {asked} --by {field}" if many else (
-                f"calipers compare {asked} --between {field}"
+            yield (
+                f"calipers rank {asked} --by {field}"
+                if many
+                else (f"calipers compare {asked} --between {field}")
             )
     if "judgments" in present:
         yield f"calipers judge audit {named}"
     found = support.detectable
     if found is not None and (found.value is None or found.value > _SMALL) and len(given) == 1:
-        yield f"calipers power {asked} --delta {_SMALL:g}" + ("" if field is None else f" --by {field}")
+        yield f"calipers power {asked} --delta {_SMALL:g}" + (
+            "" if field is None else f" --by {field}"
+        )
 
 
 def _tells_systems_apart(support: Support, present: Collection[str]) -> str | None:

@@ -17,7 +17,7 @@ from calipers.comparisons.doctor.support import find_support
 from calipers.comparisons.doctor.unreadable import guess_contents
 from calipers.records.logs import log_notices
 from calipers.records.result_folder import RECORDS, result_folder
-from calipers.records.sources import Source, open_sources
+from calipers.records.sources import STDIN, Source, open_sources
 from calipers.records.unfinished import why_unfinished
 from calipers.support.errors import CalipersError
 
@@ -25,7 +25,12 @@ _SHOWN = 3  # systems with the same finding
 
 
 def examine(
-    data: Any, *, field_map: Mapping[str, str], strict: bool = False, most_rows: int = MOST_ROWS
+    data: Any,
+    *,
+    field_map: Mapping[str, str],
+    strict: bool = False,
+    most_rows: int = MOST_ROWS,
+    known_as: str = STDIN,
 ) -> Diagnosis:
     """Examine everything in `data`; a file that cannot be read is told, and the others are read.
 
@@ -34,8 +39,9 @@ def examine(
         field_map: The data's names of the record's fields.
         strict: Whether findings make the exit code 1.
         most_rows: How many records are held; of more, a sample of tasks is.
+        known_as: What commands call records that are not named by a path.
     """
-    given, parts = _parts(data)
+    given, parts = _parts(data, known_as)
     files: list[HeldFile] = []
     read: list[Census] = []
     facts = Collected(most_rows)
@@ -45,6 +51,7 @@ def examine(
                 files.append(HeldFile(path=source.name, format=""))  # until it has been read
                 census = Census(source, field_map)
                 census.read(facts, len(read))
+                census.refuse_nothing_readable()
                 read.append(census)
                 files[-1] = census.file()
         except CalipersError as error:
@@ -54,14 +61,7 @@ def examine(
             files.append(HeldFile(path=name, format="unreadable", unreadable=why, fix=fix))
     rows = facts.frame()
     if not rows.height:
-        bad = tuple(_all_problems(read))
-        return Diagnosis(
-            files=tuple(files),
-            support=None,
-            findings=tuple(_only_bad(bad)),
-            commands=(),
-            strict=strict,
-        )
+        return Diagnosis(files=tuple(files), support=None, findings=(), commands=(), strict=strict)
     found = Facts(
         rows=rows,
         files=tuple(each.source.name for each in read),
@@ -85,13 +85,13 @@ def examine(
     )
 
 
-def _parts(data: Any) -> tuple[list[str], list[Any]]:
+def _parts(data: Any, known_as: str) -> tuple[list[str], list[Any]]:
     """Return what was given one by one, with a name for each."""
     if isinstance(data, str | Path):
         data = [data]
     if isinstance(data, list | tuple) and data and all(isinstance(e, str | Path) for e in data):
         return [str(each) for each in data], [str(each) for each in data]
-    return ["-"], [data]
+    return [known_as], [data]
 
 
 def _sources(part: Any) -> Sequence[Source]:
@@ -110,12 +110,9 @@ def _few(findings: Sequence[Finding]) -> Iterator[Finding]:
     yield from worst[:_SHOWN]
     others = worst[_SHOWN:]
     names = ", ".join(str(each.system) for each in others[:_SHOWN])
-    yield replace(
-        others[0],
-        says=f"{len(others)} more systems have it, up to {share_of(others[0].count, others[0].of)}: "
-        f"{names}{', …' if others[_SHOWN:] else ''}",
-        system=None,
-    )
+    most = share_of(others[0].count, others[0].of)
+    says = f"{len(others)} more systems have it, up to {most}: {names}"
+    yield replace(others[0], says=says + (", …" if others[_SHOWN:] else ""), system=None)
 
 
 def _is_read(part: Any, files: Sequence[HeldFile]) -> bool:
@@ -125,19 +122,6 @@ def _is_read(part: Any, files: Sequence[HeldFile]) -> bool:
 def _all_problems(read: Sequence[Census]) -> Iterator[Problem]:
     for census in read:
         yield from census.problems()
-
-
-def _only_bad(bad: Sequence[Problem]) -> Iterator[Finding]:
-    for each in bad:
-        yield Finding(
-            kind="bad rows",
-            severity="problem",
-            says=f"no row can be read: {each.problem}",
-            fix="fix the rows, or read other fields: --map FIELD=NAME",
-            count=each.count,
-            of=each.count,
-            examples=each.examples,
-        )
 
 
 def _unfinished(read: Sequence[Census]) -> Iterator[tuple[str, str]]:

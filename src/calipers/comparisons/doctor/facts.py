@@ -15,8 +15,8 @@ from pathlib import Path
 
 import polars as pl
 
-from calipers.comparisons.doctor.leaks import mark_leaks
 from calipers.comparisons.doctor.judging import judge_scores
+from calipers.comparisons.doctor.leaks import mark_leaks
 from calipers.engines.plan import FAILED as PLAN_FAILED
 from calipers.engines.plan import TRUNCATED as PLAN_TRUNCATED
 from calipers.engines.plan import Plan
@@ -52,7 +52,9 @@ def facts_plan() -> Plan:
     return Plan(tuple(map(metric_named, _METRICS)), (), Settings())
 
 
-def narrow(records: pl.DataFrame, plan: Plan, *, file: int, first_row: int, name: str) -> pl.DataFrame:
+def narrow(
+    records: pl.DataFrame, plan: Plan, *, file: int, first_row: int, name: str
+) -> pl.DataFrame:
     """Return the facts of each record of a batch, which has the columns that the plan wants."""
     measured = plan.measured(records).with_columns(
         normalized_answer.expression(plan.settings).alias("_answer"),

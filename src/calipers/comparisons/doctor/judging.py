@@ -15,7 +15,9 @@ def judge_scores(judgments: pl.Series) -> pl.Series:
     """Return the mean score of each record's judgments, null where none has one."""
     if judgments.null_count() == len(judgments):
         return pl.Series([None], dtype=pl.Float64).new_from_index(0, len(judgments))
-    return pl.Series([None if each is None else _score(each) for each in judgments], dtype=pl.Float64)
+    return pl.Series(
+        [None if each is None else _score(each) for each in judgments], dtype=pl.Float64
+    )
 
 
 def _score(text: str) -> float | None:

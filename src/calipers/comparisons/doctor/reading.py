@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 
@@ -24,6 +23,7 @@ from calipers.records.jsonl import JsonLines, PipedJsonLines
 from calipers.records.logs import Log
 from calipers.records.sources import Source
 from calipers.records.tables import Rows
+from calipers.support.errors import DataError
 
 _FORMATS: tuple[tuple[type, str], ...] = (
     (WrappedRecords, "a JSON object around a list of records"),
@@ -95,13 +95,21 @@ class Census:
             if self.bad_counts[key] <= _EXAMPLES:
                 self.bad.append(each)
 
+    def refuse_nothing_readable(self) -> None:
+        """Raise DataError where there are rows and none can be read."""
+        if self.bad and not self.records:
+            raise DataError(
+                f"{self.source.name}: no row can be read, the first says: {self.bad[0].problem}",
+                fix="a record is a JSON object per line, or a row of a table",
+            )
+
     def problems(self) -> Iterator[Problem]:
         """Yield what is wrong with bad rows, a field at a time."""
         for key, count in self.bad_counts.items():
             own = [
                 each
                 for each in self.bad
-                if ((found := _PLACE.match(each.problem)) and found[1] or "row") == key
+                if (((found := _PLACE.match(each.problem)) and found[1]) or "row") == key
             ]
             places = tuple(f"{each.source}:{each.row}" for each in own)
             yield Problem(problem=own[0].problem, count=count, examples=places)
@@ -160,21 +168,17 @@ def _is_packed(name: str) -> bool:
 
 def _looks_like(values: pl.Series, name: str) -> bool:
     """Say whether a column's values could be those of a field."""
-    values = values.drop_nulls()
+    values, of = values.drop_nulls(), FIELDS[name]
     if not len(values):
         return False
-    of = FIELDS[name]
     if of.kind is Kind.BOOLEAN:
         return values.dtype == pl.Boolean
     if of.kind is Kind.NUMBER:
-        if not values.dtype.is_numeric():
-            return False
-        return not values.to_frame("v").select(of.outside(pl.col("v").cast(pl.Float64)).any()).item()
-    if of.kind in (Kind.NAMES, Kind.NESTED):
-        return values.dtype == pl.String and bool(values.str.starts_with("[").all())
+        outside = of.outside(pl.col("v").cast(pl.Float64)).any()
+        return values.dtype.is_numeric() and not values.to_frame("v").select(outside).item()
     texts = values.cast(pl.String)
-    if texts.str.contains(r"^\s*[\[{]").mean() > 0.5:  # type: ignore[operator]  # noqa: PLR2004
-        return False
-    if name in _VARIED and len(texts) >= _SEVERAL:
-        return texts.n_unique() >= max(2, _LEAST_VARIED * len(texts))
-    return True
+    nested = texts.str.contains(r"^\s*[\[{]").sum() * 2 > len(texts)
+    if of.kind in (Kind.NAMES, Kind.NESTED) or nested:
+        return of.kind in (Kind.NAMES, Kind.NESTED) and nested
+    is_told = name not in _VARIED or len(texts) < _SEVERAL
+    return is_told or texts.n_unique() >= max(2, _LEAST_VARIED * len(texts))

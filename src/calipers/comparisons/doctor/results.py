@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
@@ -13,6 +14,7 @@ from calipers.support.tabular import Tabular
 from calipers.support.version import __version__
 
 SCHEMA = "calipers.doctor/1"
+_PLACE = re.compile(r"^row \d+$|:\d+$")
 
 Severity = Literal["problem", "warning", "note"]
 SEVERITIES: tuple[Severity, ...] = ("problem", "warning", "note")
@@ -31,6 +33,11 @@ class Finding:
     of: int
     system: str | None = None  # None where it is about all records
     examples: tuple[str, ...] = ()  # ids of tasks, or places in files
+
+    @property
+    def of_tasks(self) -> bool:
+        """Say whether the examples are ids of tasks, not places in files."""
+        return not any(_PLACE.search(each) for each in self.examples)
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON of one finding."""

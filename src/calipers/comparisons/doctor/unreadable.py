@@ -16,7 +16,8 @@ _COLUMNS = 2
 
 def guess_contents(path: str, error: CalipersError) -> tuple[str, str]:
     """Return what is wrong with a file, and what to do by what is in it."""
-    found = next(_guesses(Path(path)), None) if "unknown format" in error.message else None
+    told = any(words in error.message for words in ("unknown format", "no row can be read"))
+    found = next(_guesses(Path(path)), None) if told else None
     if found is None:
         return error.message, error.fix
     what, fix = found

@@ -34,7 +34,7 @@ class Confidence(FindingKind):
                 fix = "check how the confidence is read out of the reply"
                 yield self._finding(facts, system, known, says, fix)
             elif (area := _reversed(known.drop_nulls(CORRECT))) is not None:
-                says = f"wrong answers are stated with more confidence than right ones (AUROC "
+                says = "wrong answers are stated with more confidence than right ones (AUROC "
                 says += f"{area:.2f}): is prob_correct the probability of an error?"
                 fix = "check its direction; 1 − value where it is the probability of an error"
                 yield self._finding(facts, system, known, says, fix)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import polars as pl
-
 from calipers.comparisons.doctor.facts import ERROR, FAILED, SYSTEM, Facts
 from calipers.comparisons.doctor.findings.kind import FindingKind, share_of
 from calipers.comparisons.doctor.results import Finding

@@ -19,7 +19,7 @@ _FIX = "raise max_tokens, and call the truncated replies again"
 
 
 class Truncated(FindingKind):
-    """Replies whose finish_reason is length, or that end mid-sentence at one and the same length."""
+    """Replies whose finish_reason is length, or that end mid-sentence at one same length."""
 
     name = "truncated replies"
 
@@ -60,7 +60,9 @@ class Truncated(FindingKind):
         )
 
 
-def _cut_at_the_longest(rows: pl.DataFrame, length: str, mid_word: str | None) -> pl.DataFrame | None:
+def _cut_at_the_longest(
+    rows: pl.DataFrame, length: str, mid_word: str | None
+) -> pl.DataFrame | None:
     """Return the replies of the greatest length, where they are many, differ, and end mid-word."""
     known = rows.drop_nulls(length)
     longest = known[length].max()

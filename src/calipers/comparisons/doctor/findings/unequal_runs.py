@@ -33,8 +33,8 @@ class UnequalRuns(FindingKind):
             yield Finding(
                 kind=self.name,
                 severity="note",
-                says=f"{share_of(odd.height, tasks.height)} tasks do not have {usual} "
-                f"{'record' if usual == 1 else 'records'} as most have, but from {fewest} to {most}",
+                says=f"{share_of(odd.height, tasks.height)} tasks do not have {usual} records "
+                f"as most have; they have from {fewest} to {most}",
                 fix="finish the run; score weighs records: --weight task makes tasks count alike",
                 count=odd.height,
                 of=tasks.height,
