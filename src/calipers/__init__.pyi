@@ -3,6 +3,9 @@ from .comparisons.agree import Agreement as Agreement
 from .comparisons.api import agree as agree
 from .comparisons.api import compare as compare
 from .comparisons.api import power as power
+from .comparisons.doctor.api import doctor as doctor
+from .comparisons.doctor.results import Diagnosis as Diagnosis
+from .comparisons.doctor.results import Finding as Finding
 from .comparisons.power import PowerAnalysis as PowerAnalysis
 from .comparisons.results import Compared as Compared
 from .gates.api import gate as gate

@@ -11,6 +11,7 @@ import click
 from calipers.cli.agree import agree
 from calipers.cli.compare import compare
 from calipers.cli.convert import convert
+from calipers.cli.doctor import doctor
 from calipers.cli.explain import explain
 from calipers.cli.gate import gate
 from calipers.cli.init import init
@@ -77,12 +78,12 @@ def app() -> None:
 
 
 _COMMANDS = (
-    *(score, run, gate, compare, report, view, power, explain, agree, judge),
+    *(score, run, gate, compare, report, view, power, explain, agree, judge, doctor),
     *(list_metrics, convert, init, schema),
 )
 for command in _COMMANDS:
     app.add_command(command)
-for command in (score, run, gate, compare, report, view, explain, list_metrics, convert):
+for command in (score, run, gate, compare, report, view, explain, list_metrics, convert, doctor):
     add_plugin_option(command)
 
 

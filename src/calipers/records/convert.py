@@ -111,7 +111,7 @@ def batches(source: Source, field_map: Mapping[str, str]) -> Iterator[tuple[Batc
     wanted = Wanted(all_fields(source, field_map), field_map)
     exact = _READ_AS_STRUCT in wanted.fields or not wanted.fields  # so that bad rows are named
     for chunk in source.chunks(wanted):
-        yield (chunk.exact() if exact else _read(chunk)), chunk.done
+        yield (chunk.exact() if exact else read_chunk(chunk)), chunk.done
 
 
 def all_fields(source: Source, field_map: Mapping[str, str]) -> tuple[str, ...]:
@@ -123,8 +123,8 @@ def all_fields(source: Source, field_map: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*field_map, *known, *others)))
 
 
-def _read(chunk: Chunk) -> Batch:
-    """The fast way where its checks hold, else row by row."""
+def read_chunk(chunk: Chunk) -> Batch:
+    """Read a chunk the fast way where its checks hold, else row by row."""
     try:
         records = chunk.lazy().collect(engine="in-memory")
     except (pl.exceptions.PolarsError, UnusualRows, BadValue):

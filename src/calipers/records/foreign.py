@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from shlex import quote
 from typing import Any
 
 from calipers.records.fields import FIELDS
@@ -100,7 +101,8 @@ _SYNONYMS = {
     "completion_tokens": "outputtokens tokensout completiontokencount",
     "cost_usd": "cost totalcost price",
     "category": "topic subject tasktype domain",
-    "id": "taskid questionid exampleid sampleid uid customid traceid runid requestid",
+    "id": "taskid questionid exampleid sampleid uid customid traceid runid requestid task qid "
+    "instanceid problemid itemid",
 }
 
 
@@ -122,26 +124,37 @@ def tool_of(columns: Collection[str]) -> str | None:
     return next((each.what for each in _ROWS if each.fits(columns)), None)
 
 
-def suggested_maps(columns: Sequence[str]) -> list[str]:
-    """Return `--map` options for columns that are called like a field of the record, or nearly."""
+def suggest_fields(columns: Sequence[str], *, close: float = _CLOSE) -> dict[str, str]:
+    """Return the record's fields that columns are called like, or nearly, each with its column.
+
+    `close` says how nearly, from 0 to 1.
+
+    >>> suggest_fields(["question", "output", "Model"])
+    {'answer': 'output', 'input': 'question', 'model': 'Model'}
+    """
     by_name = {name: field for field, names in _SYNONYMS.items() for name in names.split()}
     found: dict[str, str] = {}
     for column in columns:
         name = re.sub(r"[^a-z0-9]", "", column.lower())
         field = by_name.get(name) or next(
-            iter(get_close_matches(column.lower(), FIELDS, n=1, cutoff=_CLOSE)), None
+            iter(get_close_matches(column.lower(), FIELDS, n=1, cutoff=close)), None
         )
-        if field is not None and column not in FIELDS:
+        if field is not None and column not in FIELDS and field not in columns:
             found.setdefault(field, column)
     order = [*_SYNONYMS, *FIELDS]
-    ordered = sorted(found.items(), key=lambda each: order.index(each[0]))
-    return [f"--map {field}={_quoted(column)}" for field, column in ordered[:_SUGGESTED]]
+    return dict(sorted(found.items(), key=lambda each: order.index(each[0])))
+
+
+def suggested_maps(columns: Sequence[str]) -> list[str]:
+    """Return `--map` options for columns that are called like a field of the record, or nearly."""
+    return map_options(suggest_fields(columns))[:_SUGGESTED]
+
+
+def map_options(fields: Mapping[str, str]) -> list[str]:
+    """Return the `--map` options, as a shell takes them, that read fields from other columns."""
+    return [f"--map {quote(f'{field}={column}')}" for field, column in fields.items()]
 
 
 def _first_object(value: Any) -> Mapping[str, Any]:
     first = value[0] if isinstance(value, list) and value else None
     return first if isinstance(first, Mapping) else {}
-
-
-def _quoted(name: str) -> str:
-    return name if re.fullmatch(r"[\w.-]+", name) else f"'{name}'"

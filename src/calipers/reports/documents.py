@@ -18,6 +18,7 @@ _BUILDERS = {
     "Agreement": ("agreement", "agreement_document"),
     "Audit": ("audit", "audit_document"),
     "Calibrations": ("calibration", "calibration_document"),
+    "Diagnosis": ("doctor", "diagnosis_document"),
     "Explanation": ("catalogue", "explanation_document"),
 }
 """The module and function for each class of results: only what is needed is loaded."""

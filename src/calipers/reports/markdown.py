@@ -25,6 +25,8 @@ def _line(line: Line, before: list[str]) -> Iterator[str]:
         yield from (f"### {SIGNS[line.tone]} gate: {line.tone}", "", text, "")
     elif line.kind == "heading":
         yield from ("", f"### {text}", "")
+    elif line.kind == "code":
+        yield from ("", f"    {printable(line.text)}", "")
     elif line.kind == "note":
         if before and not before[-1].startswith("- "):
             yield ""

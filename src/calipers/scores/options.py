@@ -53,7 +53,7 @@ class Options:
         "Read the record's FIELD from the data's NAME (repeatable).",
         group="input",
         metavar="FIELD=NAME",
-        commands=(*MEASURING, "audit", "convert", "read", "judge", "view"),
+        commands=(*MEASURING, "audit", "convert", "doctor", "read", "judge", "view"),
     )
     profile: str | None = option(
         None,
