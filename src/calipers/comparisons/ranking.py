@@ -14,7 +14,7 @@ from calipers.comparisons.ranked_systems import Systems, choose_metrics, open_se
 from calipers.comparisons.rankings import Estimate, MetricRanking, RankedPair, Ranking
 from calipers.comparisons.resampled_systems import resample_systems
 from calipers.comparisons.sides import TOO_LARGE, too_large
-from calipers.comparisons.task_matrix import CommonTasks, TaskMatrix, make_matrix, note_runs
+from calipers.comparisons.task_matrix import TaskMatrix, make_matrix, note_runs
 from calipers.comparisons.task_parts import break_down, field_of_tasks
 from calipers.comparisons.task_wins import strengths_of_wins
 from calipers.metrics import Metric
@@ -88,10 +88,10 @@ def _rank_metric(
     if too_large(matrix.values):
         raise UsageError(f"{metric.name}: {TOO_LARGE}", fix="rank by another metric")
     notices = [*common.notices, *note_runs(matrix, metric)]
-    estimates = estimate_means(matrix, metric, common, systems, options)
+    names = [systems.names[text] for text in common.systems]
+    estimates = estimate_means(matrix, metric, names, options)
     ranked = rank_estimates(systems, metric, common, estimates, options)
     further: dict[str, Any] = {each.name: {} for each in ranked.systems}
-    names = [systems.names[text] for text in common.systems]
     if asked.bradley_terry:
         strengths = strengths_of_wins(
             matrix, names, options, higher_is_better=metric.better == "higher"
@@ -111,7 +111,7 @@ def _rank_metric(
 
 
 def estimate_means(
-    matrix: TaskMatrix, metric: Metric, common: CommonTasks, systems: Systems, options: Options
+    matrix: TaskMatrix, metric: Metric, names: Sequence[str], options: Options
 ) -> Estimates:
     """Return the mean of each system and the difference of each pair, with the adjusted evidence.
 
@@ -134,7 +134,6 @@ def estimate_means(
         Estimate(value=float(row.mean()), low=each.low, high=each.high, reason=each.reason)
         for row, each in zip(matrix.values, around, strict=True)
     ]
-    names = [systems.names[text] for text in common.systems]
     return Estimates(
         values=values,
         pairs=_compare_pairs(matrix, metric, names, covariance, options),

@@ -19,7 +19,13 @@ from calipers.reports.figures import (
 from calipers.reports.table import EMPTY, Cell, Column, Document, Line, Row, Table, Tone
 
 if TYPE_CHECKING:
-    from calipers.comparisons.rankings import MetricRanking, RankedPair, RankedSystem, Ranking
+    from calipers.comparisons.rankings import (
+        MetricRanking,
+        RankedPair,
+        RankedSystem,
+        Ranking,
+        TaskPart,
+    )
 
 _BRADLEY_TERRY = "bradley_terry"
 _LISTED = 4  # systems whose pairs are listed one by one
@@ -43,18 +49,20 @@ def ranking_document(ranking: Ranking) -> Document:
 def headline(ranked: MetricRanking) -> str:
     """Say which system is best, and which cannot be told apart from it."""
     first, *others = ranked.best
-    of = f"by {ranked.metric}, {_value(first, ranked)}"
-    count = len(ranked.systems)
+    rest = len(ranked.systems) - 1
+    said = f"best {_name(ranked)}: {printable(first.name)}, {_value(first, ranked)}"
     if not others:
-        return f"{printable(first.name)} is the best of {count} systems {of}"
-    if len(others) == count - 1:
-        return f"no system can be called the best: {printable(first.name)} leads {of}, " + (
-            "but the other cannot be told apart from it"
-            if count == 2  # noqa: PLR2004
-            else f"but none of the other {count - 1} can be told apart from it"
-        )
+        than = "the other system" if rest == 1 else f"each of the other {rest} systems"
+        return f"{said}, significantly better than {than}"
+    if len(others) == rest:
+        these = "the other system" if rest == 1 else f"any of the other {rest} systems"
+        return f"{said}, but it cannot be told apart from {these}"
     named = some([printable(each.name) for each in others], _NAMED)
-    return f"{printable(first.name)} leads {of}; not told apart from it: {named}"
+    return f"{said}; it cannot be told apart from {named}"
+
+
+def _name(ranked: MetricRanking) -> str:
+    return "Bradley-Terry strength" if ranked.metric == _BRADLEY_TERRY else ranked.metric
 
 
 def _value(system: RankedSystem, ranked: MetricRanking) -> str:
@@ -110,7 +118,7 @@ def systems_table(
         for each in ranked.systems
     )
     return Table(
-        title=f"{ranked.metric}, {ranked.better} is better",
+        title=f"{_name(ranked)}, {ranked.better} is better",
         lead=_lead(ranked),
         columns=columns,
         rows=rows,
@@ -167,12 +175,14 @@ def tasks_table(ranked: MetricRanking) -> Table:
         Column(name="system", kind="key", where="people"),
         *(Column(name=name, note=counted(counts[name], "task"), where="people") for name in parts),
     )
+    every = [part for each in ranked.systems for part in each.tasks.values()]
+    form = Form(decimals=_decimals(every))
     rows = []
     for each in ranked.systems:
         cells = (
             Cell(
                 value=part.value,
-                form=Form(decimals=_decimals(part.value, part.low, part.high)),
+                form=form,
                 note=figure(part.value, part.low, part.high),
             )
             for part in each.tasks.values()
@@ -188,8 +198,10 @@ def tasks_table(ranked: MetricRanking) -> Table:
     )
 
 
-def _decimals(value: float | None, low: float | None, high: float | None) -> int:
-    return 2 if value is None else min(3, decimals_of(value, low, high))
+def _decimals(parts: Sequence[TaskPart]) -> int:
+    """Return the decimals of values on few tasks, the same in all columns."""
+    found = sorted(decimals_of(each.value, each.low, each.high) for each in parts if each.value)
+    return min(3, found[len(found) // 2]) if found else 2
 
 
 def pairs_table(ranked: MetricRanking) -> Table:
