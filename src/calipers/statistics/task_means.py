@@ -12,9 +12,9 @@ from calipers.statistics.clusters import Clusters
 from calipers.statistics.intervals import (
     Interval,
     bounded_interval,
+    partial_wilson,
     positive_interval,
     unbounded_interval,
-    wilson,
 )
 
 Floats: TypeAlias = NDArray[np.float64]
@@ -34,15 +34,17 @@ def mean_interval(
     Args:
         values: one per task, at least one.
         ends: what values can be; infinite where they have no end.
-        is_share: whether a task is right or wrong: Wilson's interval where all values are 0 or 1.
+        is_share: whether a task is right or wrong: where all values are 0 or 1, Wilson's interval
+            with Student's t. The normal quantile would do at 95 %, but not at the higher levels at
+            which several intervals hold together: four of 40 tasks did so in 93 % of simulations.
         confidence: of the interval.
         clusters: a label per task; tasks that share one depend on each other.
     """
     mean, n = float(values.mean()), values.size
     spread = float(np.square(_totals(values - mean, clusters)).sum()) / n**2
-    sizes = n if clusters is None else _sizes(clusters)
+    sizes = Clusters.of(n) if clusters is None else _sizes(clusters)
     if is_share and bool(np.isin(values, (0.0, 1.0)).all()):
-        return wilson(mean, n, spread, sizes, confidence)
+        return partial_wilson(mean, n, spread, sizes, confidence)
     if all(map(isfinite, ends)):
         return bounded_interval(mean, spread, sizes, confidence, ends=ends)
     if ends[0] == 0:
