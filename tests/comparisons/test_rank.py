@@ -91,8 +91,10 @@ def test_systems_that_are_all_right_or_all_alike() -> None:
     first, second, last = found.systems
     assert (first.rank, second.rank, last.rank) == (1, 1, 3)
     assert (first.group, second.group, last.group) == ("a", "a", "b")
-    assert first.low is not None and first.low < 1 == first.high
-    assert last.high is not None and last.high > 0 == last.low
+    assert first.low is not None
+    assert first.low < 1 == first.high
+    assert last.high is not None
+    assert last.high > 0 == last.low
     assert [each.name for each in found.metrics[0].best] == ["a", "b"]
 
 
@@ -124,7 +126,9 @@ def test_a_metric_without_a_value_per_task(metric: str) -> None:
     found = cal.rank(noisy(SKILLS, tasks=40), metrics=metric, resamples=1000)
     assert found.systems[-1].name == "a"
     for each in found.systems:
-        assert each.low is not None and each.value is not None and each.high is not None
+        assert each.low is not None
+        assert each.value is not None
+        assert each.high is not None
         assert each.low < each.value < each.high
     assert found.pairs[0].test == "t on a paired bootstrap"
 
@@ -135,8 +139,10 @@ def test_tasks_that_a_system_lacks_are_said() -> None:
     found = cal.rank(lacking)
     assert found.metrics[0].n_tasks == 50
     assert found.notices == (
-        "accuracy: ranked on the 50 tasks that all systems have; 10 of 60 are left out "
-        "(b lacks 10)",
+        (
+            "accuracy: ranked on the 50 tasks that all systems have; 10 of 60 are left out "
+            "(b lacks 10)"
+        ),
     )
     kept = [row for row in rows if row["id"] >= "t010"]
     assert found.systems == cal.rank(kept).systems
@@ -175,6 +181,22 @@ def test_what_tells_systems_apart(tmp_path: Path) -> None:
     ]
     lists = cal.rank(right("++++----"), right("+++++---"))
     assert [each.name for each in lists.systems] == ["<records> 2", "<records> 1"]
+
+
+def test_files_with_the_same_models(tmp_path: Path) -> None:
+    """They are runs of the same systems, which is said, or systems of their own."""
+    files = [
+        write_lines(tmp_path / f"{seed}.jsonl", noisy({"a": 0.5, "b": 0.7}, seed=seed))
+        for seed in (1, 2)
+    ]
+    pooled = cal.rank(*files)
+    assert {each.name for each in pooled.systems} == {"a", "b"}
+    assert pooled.notices == (
+        "up to 2 files of a task count as its runs; --by model --by file keeps them apart",
+    )
+    apart = cal.rank(*files, by=["model", "file"])
+    assert len(apart.systems) == 4
+    assert not apart.notices
 
 
 def test_a_nested_field_tells_systems_apart() -> None:
@@ -237,9 +259,7 @@ def test_pairwise_judgments(tmp_path: Path) -> None:
     found = cal.rank(JUDGED)
     assert found.metrics[0].metric == "bradley_terry"
     assert [each.name for each in found.systems] == ["x", "z", "y"]
-    assert found.notices == (
-        "5 judgments without a winner or without two systems are left out",
-    )
+    assert found.notices == ("5 judgments without a winner or without two systems are left out",)
     strength = found.systems[0].strength
     assert strength is not None
     assert strength.win_rate == pytest.approx((9 + 4.5 + 5) / (9 + 9 + 5 + 5))
@@ -280,7 +300,8 @@ def test_every_format(tmp_path: Path) -> None:
     assert {"low", "high", "rank_low", "rank_high", "group", "n_tasks"} <= rows[0].keys()
     for form in ("markdown", "latex", "table"):
         text = run(file, "--format", form).stdout
-        assert "accuracy" in text and "Pairs" in text
+        assert "accuracy" in text
+        assert "Pairs" in text
     found = cal.rank(file, bradley_terry=True, tasks=True)
     assert found.to_polars().height == 4
     assert {"strength_value", "even_value"} <= {*found.to_pandas().columns}
@@ -295,7 +316,7 @@ def test_many_systems_on_one_page() -> None:
     assert max(map(len, text.splitlines())) <= 120
 
 
-def test_names_from_outside_cannot_harm(tmp_path: Path) -> None:
+def test_names_from_outside_cannot_harm() -> None:
     rows = systems({"<script>\x1b[31m|a": 40, "$b_%": 80})
     found = cal.rank(rows)
     assert "<script>" not in found._repr_html_()

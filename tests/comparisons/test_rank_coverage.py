@@ -162,7 +162,7 @@ def test_intervals_and_ranks_hold_together(shape: Shape) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("shape", (*QUICK, *LONG), ids=lambda shape: shape.name)
+@pytest.mark.parametrize("shape", [*QUICK, *LONG], ids=lambda shape: shape.name)
 def test_intervals_and_ranks_hold_together_on_further_shapes(shape: Shape) -> None:
     check(coverage(shape, 400), 400)
 

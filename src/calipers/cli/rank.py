@@ -51,8 +51,9 @@ def rank(
     """Rank systems: value, rank and significance group of each, adjusted for all comparisons.
 
     Systems are told apart by --by; without it by model and tier, whichever has several values;
-    otherwise each file is one. They are compared on the tasks that all of them have. Files of
-    pairwise judgments (model_a, model_b, winner) are ranked by Bradley-Terry strengths.
+    otherwise, and with --by file, each file is one. They are compared on the tasks that all of
+    them have. Files of pairwise judgments (model_a, model_b, winner) are ranked by Bradley-Terry
+    strengths.
     """
     from calipers.comparisons.api import rank as rank_systems  # noqa: PLC0415 (loads Polars)
 

@@ -122,7 +122,8 @@ def rank(
     """Rank systems: values, ranks and pairs, with intervals that hold for all at once.
 
     Systems are told apart by `by`; without it by model and tier, whichever has several values;
-    otherwise each data set is one. They are compared on the tasks that all of them have.
+    otherwise, and with `by="file"`, each data set is one. They are compared on the tasks that all
+    of them have.
 
     Args:
         data: Records, as `score` takes them, of all systems or of one each; or pairwise judgments,

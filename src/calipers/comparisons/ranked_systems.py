@@ -21,7 +21,7 @@ from calipers.scores.score import check_fields
 from calipers.scores.tasks import SOURCE, TELL_SYSTEMS_APART, TaskRows, read_tasks, settle_metric
 from calipers.support.errors import EmptyError, UsageError, nearest
 
-FILE = "file"  # what systems are told apart by where no field does
+FILE = "file"  # what tells systems apart where no field does, or where it is asked for
 _FIRST = ("accuracy", "pass_rate", "composite_score", "agent_composite", "final_score")
 _FEWEST = 2
 
@@ -61,7 +61,8 @@ def read_systems(
 ) -> Systems:
     """Read all records, and tell the systems in them apart.
 
-    By the fields asked for; else by model and tier, whichever has several values; else by data set.
+    By the fields asked for, of which `file` is the data set where records have no such field; else
+    by model and tier, whichever has several values; else by data set.
 
     Raises:
         EmptyError: There is no record.
@@ -75,6 +76,8 @@ def read_systems(
         keep=tuple(dict.fromkeys((*TELL_SYSTEMS_APART, *options.by, *keep))),
         labels=labels,
     )
+    if FILE not in whole.rows.columns or whole.rows[FILE].is_null().all():
+        whole = replace(whole, rows=whole.rows.with_columns(pl.col(SOURCE).alias(FILE)))
     if not whole.records:
         raise EmptyError(f"no records in {whole.name}", fix="check the file")
     check_fields(whole.present, whole.plan, sources, options.map)
@@ -129,8 +132,6 @@ def _telling(whole: TaskRows, labels: Sequence[str]) -> tuple[str, ...]:
 
 def _grouped(whole: TaskRows, by: tuple[str, ...], sources: Sequence[Source]) -> Systems:
     rows = whole.rows
-    if by == (FILE,):
-        rows = rows.with_columns(pl.col(SOURCE).alias(FILE))
     known = rows.filter(pl.any_horizontal(pl.col(name).is_not_null() for name in by))
     known = known.with_columns(group_text(by).alias(GROUP))
     keys = sorted_keys(known[GROUP].unique(), by)
@@ -156,14 +157,14 @@ def _notices(found: Systems, lost: int, sources: Sequence[Source]) -> Iterator[s
     failed = whole.rows.filter(FAILED).group_by(GROUP).len()
     for text, count in sorted(failed.iter_rows()):
         yield f"{found.names[text]}: {count} failed calls are in no metric"
-    others = [name for name in TELL_SYSTEMS_APART if name not in found.by]
+    others = [name for name in (*TELL_SYSTEMS_APART, FILE) if name not in found.by]
     pooled = whole.rows.group_by(GROUP, TASK).agg(pl.col(others).drop_nulls().n_unique())
     for name in others:
         most = int(pooled[name].max() or 0)  # type: ignore[arg-type]
         if most >= _FEWEST:
             yield (
                 f"up to {most} {name}s of a task count as its runs; "
-                f"--by {','.join((*found.by, name)).replace(',', ' --by ')} keeps them apart"
+                f"{' '.join(f'--by {each}' for each in (*found.by, name))} keeps them apart"
             )
 
 

@@ -97,7 +97,7 @@ def resampled(
         ]
         if (quick := linearised(found, effects, options.confidence)) is not None:
             return quick
-    ours, theirs = _in_parcels(ours), _in_parcels(theirs)
+    ours, theirs = put_in_parcels(ours), put_in_parcels(theirs)
     sides = _Weighted.of(ours, theirs, metric, units=min(units, MANY))
     return _bootstrapped(found, sides, options, rounding)
 
@@ -148,7 +148,7 @@ def add_codes(rows: pl.DataFrame, codes: pl.DataFrame) -> pl.DataFrame:
     return coded if among.all() else coded.filter(among)
 
 
-def _in_parcels(rows: pl.DataFrame) -> pl.DataFrame:
+def put_in_parcels(rows: pl.DataFrame) -> pl.DataFrame:
     """Resample many units in `MANY` parcels; their numbers follow hashes, which is by chance."""
     return rows.with_columns(pl.col(CODE) % MANY)
 
