@@ -76,10 +76,10 @@ def read_systems(
         keep=tuple(dict.fromkeys((*TELL_SYSTEMS_APART, *options.by, *keep))),
         labels=labels,
     )
-    if FILE not in whole.rows.columns or whole.rows[FILE].is_null().all():
-        whole = replace(whole, rows=whole.rows.with_columns(pl.col(SOURCE).alias(FILE)))
     if not whole.records:
         raise EmptyError(f"no records in {whole.name}", fix="check the file")
+    if FILE not in whole.rows.columns or whole.rows[FILE].is_null().all():
+        whole = replace(whole, rows=whole.rows.with_columns(pl.col(SOURCE).alias(FILE)))
     check_fields(whole.present, whole.plan, sources, options.map)
     if options.metrics and whole.records > whole.errors:
         refuse_absent(whole.plan.metrics, whole.present, sources, options.map)
