@@ -6,7 +6,9 @@ from .comparisons.api import power as power
 from .comparisons.doctor.api import doctor as doctor
 from .comparisons.doctor.results import Diagnosis as Diagnosis
 from .comparisons.doctor.results import Finding as Finding
+from .comparisons.api import rank as rank
 from .comparisons.power import PowerAnalysis as PowerAnalysis
+from .comparisons.rankings import Ranking as Ranking
 from .comparisons.results import Compared as Compared
 from .gates.api import gate as gate
 from .gates.result import GateResult as GateResult

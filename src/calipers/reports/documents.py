@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 _BUILDERS = {
     "Score": ("scores", "score_document"),
     "Compared": ("comparison", "comparison_document"),
+    "Ranking": ("ranking", "ranking_document"),
     "GateResult": ("gate", "gate_document"),
     "PowerAnalysis": ("power", "power_document"),
     "Agreement": ("agreement", "agreement_document"),
