@@ -71,11 +71,12 @@ def reason(
         said.append(missed_text(estimate.value, threshold))
     if thin or verdict == "inconclusive":
         kind = "inconclusive: " if verdict == "inconclusive" else ""
-        said.append(f"{kind}{_doubt(further, thin=thin, confidence=confidence)}")
+        said.append(f"{kind}{doubt(further, thin=thin, confidence=confidence)}")
     return "; ".join(said) or None
 
 
-def _doubt(further: Range | None, *, thin: bool, confidence: float) -> str:
+def doubt(further: Range | None, *, thin: bool, confidence: float, of: str = "scenarios") -> str:
+    """Return why a value decides nothing, and how many more scenarios, or runs, would."""
     if not thin:
         return "no interval can be computed from these records"
     inside = f"the {_HUNDRED * confidence:g} % interval includes the threshold"
@@ -83,9 +84,9 @@ def _doubt(further: Range | None, *, thin: bool, confidence: float) -> str:
         return inside
     fewest, most = (None if count is None else _rounded(count) for count in further)
     if most is None:
-        return f"{inside}; at least {fewest:,} more scenarios would decide it"
+        return f"{inside}; at least {fewest:,} more {of} would decide it"
     about = f"{fewest:,}" if fewest == most else f"{fewest:,} to {most:,}"
-    return f"{inside}; about {about} more scenarios would decide it"
+    return f"{inside}; about {about} more {of} would decide it"
 
 
 def _rounded(count: int) -> int:

@@ -12,8 +12,6 @@ from typing import Any
 from calipers.records.fields import FIELDS
 from calipers.support.errors import DataError
 
-_DEEPEVAL = "--map answer={answer} --map target={target} --map passed=success"
-_AS_LINES = "write a line per test case, jq -c '.{key}[]' FILE > records.jsonl, and score it with "
 _SUGGESTED = 6  # fields to map at most
 _CLOSE = 0.8
 
@@ -38,20 +36,6 @@ def _foreign(what: str, has: str, fix: str, any_of: str = "") -> Foreign:
 
 # One JSON document, or a row that holds another tool's trace: no rows of records as they are.
 _DOCUMENTS = (
-    _foreign(
-        "results of DeepEval",
-        "testCases",
-        _AS_LINES.format(key="testCases")
-        + _DEEPEVAL.format(answer="actualOutput", target="expectedOutput"),
-        "testFile testPassed testFailed metricsScores conversationalTestCases runDuration",
-    ),
-    _foreign(
-        "results of DeepEval",
-        "test_results",
-        _AS_LINES.format(key="test_results")
-        + _DEEPEVAL.format(answer="actual_output", target="expected_output"),
-        "confident_link test_run_id",
-    ),
     _foreign(
         "traces of MLflow",
         "spans",
@@ -116,7 +100,7 @@ def refuse_foreign(first: Any, where: str) -> None:
     if _TABLE.fits(found.keys()) and isinstance(data, list) and isinstance(found["columns"], list):
         raise DataError(f"{where}: {_TABLE.what}, which is not read as it is", fix=_TABLE.fix)
     if isinstance(found.get("info"), Mapping) and isinstance(data, Mapping) and "spans" in data:
-        raise DataError(f"{where}: a trace of MLflow, which is not read", fix=_DOCUMENTS[2].fix)
+        raise DataError(f"{where}: a trace of MLflow, which is not read", fix=_DOCUMENTS[0].fix)
 
 
 def tool_of(columns: Collection[str]) -> str | None:

@@ -43,6 +43,14 @@ def choose_folder(
         return Folder(folder), (f"a new run, {folder}: since {newest.name}, {'; '.join(changes)}",)
 
 
+def start_folder(suite: Suite) -> Path:
+    """Make and return a new folder for a run of a suite, whatever others there are."""
+    root = Path(_ROOT) / _folder_name(suite)
+    while not _made(folder := root / new_stamp(newest_run(root))):
+        pass  # another run has begun this very moment
+    return folder
+
+
 def _changes_since(folder: Folder, now: Mapping[str, Any], base: Path) -> list[str]:
     """Return what makes the answers of a folder stale; nothing where it has none."""
     try:

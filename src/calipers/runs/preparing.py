@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +82,20 @@ def prepare_suite(
         checks=RecordChecks(suite, tasks, base),
         notices=(*tasks.notices, *price_notices(suite, prices)),
         functions=functions or {},
+    )
+
+
+def choose_tasks(ready: Prepared, ids: Collection[str]) -> Prepared:
+    """Return a suite with some of its tasks, and without its policy, which is about all of them."""
+    suite = ready.suite.model_copy(update={"policy": None})
+    every = ready.plan.tasks
+    tasks = replace(every, tasks=[task for task in every.tasks if str(task["id"]) in ids])
+    tools = describe_tools(ready.base / suite.tools) if suite.tools else ()
+    return replace(
+        ready,
+        suite=suite,
+        plan=CallPlan(suite, tasks, tools),
+        checks=RecordChecks(suite, tasks, ready.base),
     )
 
 
