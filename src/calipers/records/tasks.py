@@ -28,7 +28,7 @@ FOUND_OUT = (
     *("cost_usd", "latency_ms", "duration_seconds", "correct", "passed", "impl_rate"),
     *("observed_behaviors", "violations", "predicted", "finish_reason", "reasoning_tokens"),
     *("usage", "start_time", "end_time", "input_tokens", "output_tokens", "tool_calls"),
-    *("agent_interactions", "agent_tasks"),
+    *("agent_interactions", "agent_tasks", "simulated_user"),
 )
 
 

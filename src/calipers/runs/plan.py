@@ -12,6 +12,7 @@ from typing import Any
 
 from calipers.records.tasks import Task, Tasks
 from calipers.runs.suite import Suite, Tier
+from calipers.runs.users import role_of, user_texts
 from calipers.support.errors import UsageError, nearest
 from calipers.support.templates import Template, escape_braces
 from calipers.systems.answers import ASK
@@ -103,7 +104,10 @@ class CallPlan:
         task = self.tasks.tasks[place.task]
         record = {**task, **self.identity(system, place)}
         messages, turns = self._said(task)
-        prompt = "\n".join((*_texts(messages), *turns)) or self.prompt(place)
+        user = role_of(self.suite, task, place.run)
+        prompt = "\n".join((*_texts(messages), *turns))
+        if not prompt and not (user is not None and self._user_begins(place.tier)):
+            prompt = self.prompt(place)
         if prompt and self._shows_prompt:
             record.setdefault("prompt", prompt)
         return Call(
@@ -114,7 +118,13 @@ class CallPlan:
             messages=messages,
             turns=turns,
             tools=self._tools if self.suite.systems[system].model else (),
+            user=user,
         )
+
+    def _user_begins(self, tier: int) -> bool:
+        """Say whether a simulated user speaks first: nobody has written a prompt."""
+        own = self.tiers[tier]
+        return self.suite.user is not None and not (self.suite.prompt or (own and own.prompt))
 
     def _said(self, task: Task) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
         """Return a task's conversation, which replaces the suite's, and the user's turns."""
@@ -143,6 +153,7 @@ class CallPlan:
         written = [self.suite.system, *(tier.system for tier in self.suite.tiers)]
         written += [system.system for system in self.suite.systems]
         texts = [text for each in self.suite.messages for text in _content_texts(each.content)]
+        texts += user_texts(self.suite)
         fields = {
             name for text in (*filter(None, written), *texts) for name in Template(text).fields
         }
@@ -154,6 +165,7 @@ class CallPlan:
                         fix=f"{nearest(name, task)} ({{{{{name}}}}} stands for itself)",
                     )
             _check_talk(task)
+            role_of(self.suite, task)
 
     def _check_prompts(self) -> None:
         """Refuse a prompt with a field that a task lacks, before anything is paid for.
@@ -168,9 +180,11 @@ class CallPlan:
             ):
                 self._prompts = [Template("") for _ in self.tiers]
             return
-        for prompt in self._prompts:
+        for tier, prompt in enumerate(self._prompts):
+            begins = self._user_begins(tier)
             for task in self.tasks.tasks:
                 is_talk = task.get("turns") or task.get("messages") or self.suite.messages
+                is_talk = is_talk or begins
                 for name in () if is_talk else prompt.fields:
                     if task.get(name) is None:
                         raise UsageError(
