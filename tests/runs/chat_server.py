@@ -34,9 +34,10 @@ class _Handler(BaseHTTPRequestHandler):
         usage = {"prompt_tokens": 10, "completion_tokens": 2}
         message = {"role": "assistant", **self.server.reply(body)}
         ended = "tool_calls" if message.get("tool_calls") else "stop"
-        content = json.dumps(
-            {"choices": [{"message": message, "finish_reason": ended}], "usage": usage}
-        ).encode()
+        usage["total_tokens"] = 12
+        choice = {"index": 0, "message": message, "finish_reason": ended}
+        about = {"id": "c", "object": "chat.completion", "created": 1, "model": body["model"]}
+        content = json.dumps({**about, "choices": [choice], "usage": usage}).encode()
         self.send_response(200)
         self.send_header("Content-Length", str(len(content)))
         self.end_headers()
@@ -50,7 +51,7 @@ class _Handler(BaseHTTPRequestHandler):
 def serve_chat(reply: Replies) -> Iterator[ChatServer]:
     """Serve until the end of the block."""
     server = ChatServer(reply)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     try:
         yield server
     finally:

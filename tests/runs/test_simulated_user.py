@@ -30,12 +30,15 @@ def _person(messages: list[dict[str, Any]]) -> str:
     instructions, heard = messages[0]["content"], messages[-1]["content"]
     assert messages[0]["role"] == "system"
     assert messages[-1]["role"] == "user"
-    if "says nothing" in instructions:
-        return " <think>hm</think> "
-    if "tells its key" in instructions:
-        return f"my key is {KEY}" if "begins" in heard else "GIVE UP"
-    if "ends at once" in instructions:
-        return "GOAL MET"
+    at_once = {
+        "says nothing": " <think>hm</think> ",
+        "ends at once": "GOAL MET",
+        "tells its key": f"my key is {KEY}" if "begins" in heard else "GIVE UP",
+    }
+    if (
+        said := next((at_once[each] for each in at_once if each in instructions), None)
+    ) is not None:
+        return said
     if "cancelled" in heard:
         return "Thank you!\n\n**GOAL MET**"
     if "gives up" in instructions and "which" in heard:

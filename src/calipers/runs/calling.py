@@ -19,6 +19,7 @@ from calipers.runs.tracing import Tracing
 from calipers.runs.unjudged import Unjudged
 from calipers.systems.budget import Budget
 from calipers.systems.calls import Call, Fault, System, time_fields
+from calipers.systems.images import image_parts
 from calipers.systems.journal import Journal, encode_record
 from calipers.systems.masking import Mask
 from calipers.systems.own_loop import had_not_begun
@@ -94,7 +95,7 @@ class Calling:
             call = self._plan.call(system, place)
             reserved = await self._budget.reserve(
                 system,
-                None if call.is_open_ended else self._prices[system],
+                self._prices[system] if _is_bounded(call) else None,
                 call.prompt,
                 call.settings,
             )
@@ -236,6 +237,11 @@ class Calling:
         if tried.attempts > 1:
             record["attempts"] = tried.attempts
         return self._mask.values({**record, **tried.fields})  # type: ignore[no-any-return]
+
+
+def _is_bounded(call: Call) -> bool:
+    """Say whether the prompt and the settings tell the most that a call may cost."""
+    return not call.is_open_ended and not any(image_parts(call.messages))
 
 
 def _line(record: Mapping[str, Any]) -> bytes:

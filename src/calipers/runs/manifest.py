@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
 from importlib import metadata
 from pathlib import Path
@@ -36,10 +36,11 @@ def new_manifest(
     prices: Sequence[Pricing | None],
     rubrics: Sequence[Rubric],
     checks: str | None = None,
+    images: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
     """Return the manifest of a run that begins now, masked.
 
-    `base` is the suite's folder, `checks` a hash of its checks.
+    `base` is the suite's folder, `checks` a hash of its checks, `images` has one of each file.
     """
     known = [(system.name, each) for system, each in zip(suite.systems, prices, strict=True)]
     seeds = {system.name: system.settings.get("seed") for system in suite.systems}
@@ -58,7 +59,7 @@ def new_manifest(
             "tasks": len(tasks),
             **({} if tasks.drawn_from is None else {"drawn_from": tasks.drawn_from}),
         },
-        "files": {**hash_code(suite, base), **_hash_policy(suite, base)},
+        "files": {**hash_code(suite, base), **_hash_policy(suite, base), **(images or {})},
         "versions": dict(_versions()),
         "seed": seeds,
         "prices": {name: each.to_dict() for name, each in known if each is not None},

@@ -48,6 +48,8 @@ class Cached:
         asked: list[Any] = [] if call.system is None else [call.system]
         if call.messages or call.turns or call.tools:
             asked += [call.messages, call.turns, call.tools]
+        if call.images:
+            asked.append({name: image.sha256 for name, image in call.images.items()})
         if call.user is not None:
             asked.append(asdict(call.user))
         return key_of(self._of, call.prompt, call.settings, call.record.get("run"), *asked)

@@ -24,6 +24,19 @@ _HELD = 1 << 16  # characters of a message until it is masked
 _MICROSECOND = 6  # decimals of a second
 
 
+class Image(Protocol):
+    """An image that a message names by its path."""
+
+    @property
+    def sha256(self) -> str:
+        """Of its content."""
+        ...
+
+    def to_url(self) -> str:
+        """Return it as a data URL."""
+        ...
+
+
 SUMMED = (
     *("prompt_tokens", "completion_tokens", "cache_read_tokens", "cache_write_tokens"),
     *("reasoning_tokens", "cost_usd"),
@@ -51,6 +64,7 @@ class Call:
     messages: Sequence[Mapping[str, Any]] = ()  # a conversation so far, instead of the prompt
     turns: tuple[str, ...] = ()  # what the user says after these
     tools: Sequence[Mapping[str, Any]] = ()  # that a model may call: name, description, parameters
+    images: Mapping[str, Image] = field(default_factory=dict)  # by what the messages call them
     user: UserRole | None = None  # somebody who goes on after these, played by a model
 
     @property

@@ -18,7 +18,7 @@ from typing import Any
 
 from calipers.records.completing import TRACE, TRACE_PARTS, complete_row
 from calipers.support.functions import Function
-from calipers.systems.calls import Call, Fault, Reply, System, ToolCall, add_usage
+from calipers.systems.calls import Call, Fault, Reply, System, ToolCall, add_usage, time_fields
 from calipers.systems.simulated_user import SIMULATED_USER, SimulatedUser, UserPart
 
 MAX_TURNS = "max_turns"  # the finish_reason where a model was not done by then
@@ -91,7 +91,7 @@ class Conversation:
         """
         if not (call.messages or self._tools or call.is_open_ended):
             return await self._system(call)
-        told = _Told(_opening(call))
+        told, began = _Told(_opening(call)), perf_counter()
         part = None if call.user is None or self._user is None else UserPart(self._user, call.user)
         try:
             reply = await self._played(call, told, part)
@@ -105,7 +105,8 @@ class Conversation:
         if self._tools:
             fields[TRACE] = {"tool_calls": told.calls}
         if part is not None:
-            fields[SIMULATED_USER] = part.to_dict()
+            seconds = perf_counter() - began - part.seconds
+            fields = {**time_fields(seconds), **fields, SIMULATED_USER: part.to_dict()}
         return replace(reply, fields=fields, messages=tuple(told.messages))
 
     async def _played(self, call: Call, told: _Told, part: UserPart | None) -> Reply:

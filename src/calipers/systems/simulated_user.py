@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from time import perf_counter
 from typing import Any
 
 from pydantic import Field
@@ -98,6 +99,7 @@ class UserPart:
     turns: int = 0
     ended: str = OUT_OF_TURNS
     closing: str | None = None
+    seconds: float = 0.0  # that the system waited for it
     sums: dict[str, float] = field(default_factory=dict)
     _is_priced: bool = True
 
@@ -126,12 +128,14 @@ class UserPart:
         instructions = _INSTRUCTIONS.format(persona=persona, goal=self.role.goal)
         heard = [{"role": "system", "content": instructions}, *_as_heard(messages)]
         call = Call(record={}, prompt="", messages=heard, settings=self.role.settings)
+        began = perf_counter()
         try:
             reply = await self.user.model(call)
         except Fault as fault:
             if fault.usage:
                 self._count(fault.usage)
             raise _fault(fault) from fault
+        self.seconds += perf_counter() - began
         self._count(reply.fields)
         return reply.text or ""
 
