@@ -136,6 +136,20 @@ def test_tools_are_called_and_traced(tmp_path: Path, server: ChatServer) -> None
     assert [each["function"]["name"] for each in offered] == ["look_up", "clock"]
 
 
+def test_a_task_says_which_tools_are_best(tmp_path: Path, server: ChatServer) -> None:
+    tasks = [
+        {"id": "a", "input": "order 17", "optimal_tools": {"order": "look_up"}},
+        {"id": "b", "input": "order 18", "optimal_tools": {"*": "clock"}},
+        {"id": "c", "input": "order 19"},
+    ]
+    suite = folder(tmp_path, server, tasks, tools="tools.yaml")
+    assert suite.run("--no-report").exit_code == 0
+    metrics = suite.json("score.json")["groups"][0]["metrics"]
+    found = metrics["tool_selection_accuracy"]
+    assert (found["value"], found["n"], found["missing"]) == (0.5, 2, 1)
+    assert "path_convergence" in metrics
+
+
 def test_by_way_of_pydantic_ai(
     tmp_path: Path, server: ChatServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -226,6 +240,8 @@ def test_a_function_is_talked_with(tmp_path: Path) -> None:
             "either prompt or messages",
         ),
         ({"input": "x"}, {"tools": "none.yaml"}, "none.yaml"),
+        ({"input": "x", "optimal_tools": "look_up"}, {}, "optimal_tools: "),
+        ({"input": "x", "optimal_tools": {"*": 3}}, {}, "*: 3 is not the name of a tool"),
     ],
 )
 def test_mistakes(
