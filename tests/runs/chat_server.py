@@ -20,6 +20,7 @@ class ChatServer(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.reply = reply
         self.seen: list[dict[str, Any]] = []
+        self.status = 200
 
     @property
     def url(self) -> str:
@@ -38,7 +39,10 @@ class _Handler(BaseHTTPRequestHandler):
         choice = {"index": 0, "message": message, "finish_reason": ended}
         about = {"id": "c", "object": "chat.completion", "created": 1, "model": body["model"]}
         content = json.dumps({**about, "choices": [choice], "usage": usage}).encode()
-        self.send_response(200)
+        if self.server.status != 200:
+            content = json.dumps({"error": {"message": "not now"}}).encode()
+        self.send_response(self.server.status)
+        self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(content)))
         self.end_headers()
         self.wfile.write(content)

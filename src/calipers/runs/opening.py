@@ -6,12 +6,13 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from calipers.runs.suite import Suite
 from calipers.runs.tools import open_tools
 from calipers.support.cache import Say
-from calipers.support.functions import Function, load_function
+from calipers.support.functions import Function, load_object
+from calipers.systems.agents.system import AgentSystem, is_agent, not_a_system
 from calipers.systems.asking import Asking
 from calipers.systems.cache import Cached
 from calipers.systems.callables import PythonFunction
@@ -27,6 +28,7 @@ from calipers.systems.registered import SYSTEMS
 from calipers.systems.secrets import key_of, mask_for
 from calipers.systems.servers import hash_servers
 from calipers.systems.simulated_user import SimulatedUser, SpokenText
+from calipers.systems.spans import open_collector
 from calipers.systems.spec import SystemSpec
 from calipers.systems.wire import open_session
 
@@ -118,9 +120,23 @@ def _cached(
     return Cached(system, folder / suite.cache, asked, say, reads=not fresh)
 
 
-def _function(reference: str, folder: Path) -> Function:
-    """Return the function that FILE.py:FUNCTION names, or that a plug-in registered by name."""
-    return load_function(reference, folder) if ":" in reference else SYSTEMS.get(reference).function
+def _open_python(system: SystemSpec, folder: Path, loop: OwnLoop, say: Say, at_hand: Any) -> System:
+    """Return a function or an agent: at hand, in FILE.py:NAME, or registered by a plug-in.
+
+    Raises:
+        UsageError: It is neither.
+    """
+    reference = system.python or ""
+    found = at_hand
+    if found is None:
+        is_file = ":" in reference
+        found = load_object(reference, folder) if is_file else SYSTEMS.get(reference).function
+    spans = open_collector() if system.otel else None
+    if is_agent(found):
+        return AgentSystem(found, loop, spans)
+    if not callable(found):
+        raise not_a_system(reference, found)
+    return PythonFunction(found, loop, say, spans)
 
 
 def _opened(
@@ -133,8 +149,7 @@ def _opened(
 ) -> System:
     if system.python is not None:
         assert shared.loop is not None
-        function = functions.get(system.name) or _function(system.python, folder)
-        return PythonFunction(function, shared.loop, say)
+        return _open_python(system, folder, shared.loop, say, functions.get(system.name))
     if system.command is not None:
         assert shared.leash is not None
         return Command(system.command, folder, shared.leash)

@@ -65,6 +65,7 @@ class Call:
     turns: tuple[str, ...] = ()  # what the user says after these
     tools: Sequence[Mapping[str, Any]] = ()  # that a model may call: name, description, parameters
     images: Mapping[str, Image] = field(default_factory=dict)  # by what the messages call them
+    state: Any = None  # what the reply before left, for an agent to go on with
     user: UserRole | None = None  # somebody who goes on after these, played by a model
 
     @property
@@ -91,7 +92,8 @@ class Reply:
     reasoning: str | None = None  # what the provider itself calls so
     logprobs: Sequence[tuple[str, float]] = ()  # of each token of the text
     tool_calls: Sequence[ToolCall] = ()
-    messages: Sequence[Mapping[str, Any]] = ()  # the conversation, where there was one
+    messages: Sequence[Mapping[str, Any]] = ()  # the conversation, or an agent's part of it
+    state: Any = None  # what an agent needs to go on; it is in no record
 
 
 def add_usage(sums: dict[str, float], fields: Mapping[str, Any]) -> None:

@@ -58,8 +58,11 @@ class _Told:
     sums: dict[str, float] = field(default_factory=dict)
     calls: list[dict[str, Any]] = field(default_factory=list)
     fields: dict[str, Any] = field(default_factory=dict)  # of all turns: traces, behaviors
+    state: Any = None  # of an agent
 
     def add(self, reply: Reply) -> None:
+        self.messages += map(dict, reply.messages or [_assistant(reply)])
+        self.state = reply.state
         add_usage(self.sums, reply.fields)
         if (trace := _trace_in(reply.fields)) is not None:
             self.fields[TRACE] = _joined(self.fields.get(TRACE, {}), trace)
@@ -90,7 +93,9 @@ class Conversation:
             Fault: The system or the simulated user failed; `usage` has what was billed until then.
         """
         if not (call.messages or self._tools or call.is_open_ended):
-            return await self._system(call)
+            reply = await self._system(call)
+            opening = _opening(call) if reply.messages else ()
+            return replace(reply, messages=(*opening, *reply.messages))
         told, began = _Told(_opening(call)), perf_counter()
         part = None if call.user is None or self._user is None else UserPart(self._user, call.user)
         try:
@@ -133,12 +138,12 @@ class Conversation:
                 prompt=_last_text(now),
                 messages=now,
                 turns=(),
+                state=told.state,
                 record={**call.record, "prompt": _last_text(now), "messages": now},
             )
             reply = await self._system(asked)
             left -= 1
             told.add(reply)
-            told.messages.append(_assistant(reply))
             if not reply.tool_calls:
                 return reply, left
             for each in reply.tool_calls:
