@@ -14,6 +14,7 @@ from calipers.records.fields import FIELDS, BadValue, Kind, Number, field_named
 from calipers.records.jsonl import JsonLines, load_row, numbered_rows
 from calipers.records.logs import log_notices
 from calipers.records.parquet_folder import parquet_parts
+from calipers.records.rows import check_field
 from calipers.records.scenario_files import list_scenarios, read_scenario
 from calipers.records.sources import BadRow, Source, Wanted, holds_records, open_sources
 from calipers.records.tables import SourceTable
@@ -28,7 +29,7 @@ FOUND_OUT = (
     *("cost_usd", "latency_ms", "duration_seconds", "correct", "passed", "impl_rate"),
     *("observed_behaviors", "violations", "predicted", "finish_reason", "reasoning_tokens"),
     *("usage", "start_time", "end_time", "input_tokens", "output_tokens", "tool_calls"),
-    *("agent_interactions", "agent_tasks"),
+    *("agent_interactions", "agent_tasks", "simulated_user"),
 )
 
 
@@ -176,8 +177,10 @@ def _checked(row: Any, number: int | None, path: str) -> Task:
     task = {}
     for name, value in row.items():
         try:
-            if name in FIELDS:
+            if name in FOUND_OUT and name in FIELDS:
                 FIELDS[name].read(value)
+            else:
+                check_field(name, value)
         except BadValue as problem:
             raise DataError(f"{place}: {name}: {problem}", fix="fix it, or remove it") from None
         if value is not None:

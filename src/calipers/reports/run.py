@@ -165,6 +165,8 @@ def run_summary(result: RunResult) -> str:
         said += f", {dollars(result.cost_usd)}"
     if result.judging_usd:
         said += f" and {dollars(result.judging_usd)} for judges"
+    if result.user_usd:
+        said += f" and {dollars(result.user_usd)} for the simulated user"
     return f"{printable(result.folder)}: {said}"
 
 

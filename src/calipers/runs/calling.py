@@ -19,11 +19,13 @@ from calipers.runs.tracing import Tracing
 from calipers.runs.unjudged import Unjudged
 from calipers.systems.budget import Budget
 from calipers.systems.calls import Call, Fault, System, time_fields
+from calipers.systems.images import image_parts
 from calipers.systems.journal import Journal, encode_record
 from calipers.systems.masking import Mask
 from calipers.systems.own_loop import had_not_begun
 from calipers.systems.pace import LONGEST_WAIT, Lane
 from calipers.systems.pricing import Pricing
+from calipers.systems.simulated_user import user_cost
 
 _MAY_COST = ("timeout", "bad_response", "content_filter")  # the provider may well charge for these
 Judged = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
@@ -38,6 +40,7 @@ class Attempted:
     attempts: int
     seconds: float
     fault: Fault | None = None
+    billed_usd: float = 0.0  # by what failed, as far as it is known
 
 
 class Calling:
@@ -91,7 +94,10 @@ class Calling:
             place = self._plan.place(number)
             call = self._plan.call(system, place)
             reserved = await self._budget.reserve(
-                system, self._prices[system], call.prompt, call.settings
+                system,
+                self._prices[system] if _is_bounded(call) else None,
+                call.prompt,
+                call.settings,
             )
             if reserved is None:
                 return
@@ -110,6 +116,7 @@ class Calling:
         lane = self._lanes[system]
         attempt = 0
         first: float | None = None  # when its first attempt began
+        billed = 0.0  # by attempts that failed
         while True:
             async with AsyncExitStack() as place_in_flight:
                 async with lane.slot():
@@ -123,6 +130,7 @@ class Calling:
                     first = began if first is None else first
                     tried = await self._attempted(system, call, attempt + 1)
                     took = monotonic() - first
+                    billed += tried.billed_usd
                     fault = tried.fault
                     if fault is None:
                         lane.succeeded()
@@ -130,7 +138,7 @@ class Calling:
                         lane.throttled(began, fault)
                     if fault is not None and self._is_last(attempt, fault):
                         record = self._record(system, place, tried)
-                        self._write(system, number, call, reserved, tried, record, took)
+                        self._write(system, number, call, reserved, tried, record, took, billed)
                         lane.failed(fault)
                         return
                 if fault is None:
@@ -138,7 +146,7 @@ class Calling:
                     if self._unjudged is not None:
                         self._unjudged.append(_line(record))
                         record = await self._checked(await self._judged(record))
-                    self._write(system, number, call, reserved, tried, record, took)
+                    self._write(system, number, call, reserved, tried, record, took, billed)
                     return
             await asyncio.sleep(lane.backoff(attempt, fault))
             attempt += 1
@@ -169,7 +177,14 @@ class Calling:
             fault = Fault("timeout", f"no reply in {limit:g} s", again=again, outage=again)
         except Exception as error:  # noqa: BLE001 (a system may fail in any way, the run must not)
             fault = Fault("exception", f"{type(error).__name__}: {error}")
-        return Attempted({}, attempts, perf_counter() - began, fault)
+        return Attempted(
+            {}, attempts, perf_counter() - began, fault, self._billed(system, fault.usage)
+        )
+
+    def _billed(self, system: int, usage: Mapping[str, Any]) -> float:
+        """Return what a conversation cost until it failed, as far as that is known."""
+        cost = self._completed(system, dict(usage)).get("cost_usd") or 0.0
+        return float(cost) + user_cost(usage)
 
     def _completed(self, system: int, fields: dict[str, Any]) -> dict[str, Any]:
         """The fields with their cost, where the system has not said it."""
@@ -188,6 +203,7 @@ class Calling:
         tried: Attempted,
         record: dict[str, Any],
         took: float = 0.0,
+        billed: float = 0.0,
     ) -> None:
         """The record goes into the journal, then into the sums."""
         self._journal.append(_line(record))
@@ -202,7 +218,9 @@ class Calling:
         if tried.fault is not None and tried.fault.kind not in _MAY_COST:
             cost = 0.0
         if cost is not None:
-            cost += judging_cost(record)
+            cost += judging_cost(record) + user_cost(record) + billed
+        elif billed:
+            cost = max(reserved, billed)
         prompt_tokens = record.get("prompt_tokens")
         self._budget.settle(
             system, reserved, cost, call.prompt, prompt_tokens, judging=judging_cost(record)
@@ -219,6 +237,11 @@ class Calling:
         if tried.attempts > 1:
             record["attempts"] = tried.attempts
         return self._mask.values({**record, **tried.fields})  # type: ignore[no-any-return]
+
+
+def _is_bounded(call: Call) -> bool:
+    """Say whether the prompt and the settings tell the most that a call may cost."""
+    return not call.is_open_ended and not any(image_parts(call.messages))
 
 
 def _line(record: Mapping[str, Any]) -> bytes:

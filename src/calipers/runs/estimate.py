@@ -18,7 +18,18 @@ def estimate_suite(plan: CallPlan, prices: Sequence[Pricing | None]) -> SuiteEst
         else SystemEstimate(name=system.name, calls=plan.per_system)
         for at, system in enumerate(plan.suite.systems)
     )
-    return SuiteEstimate(systems=(*found, *_of_judges(plan)))
+    return SuiteEstimate(systems=(*found, *_of_user(plan), *_of_judges(plan)))
+
+
+def _of_user(plan: CallPlan) -> Iterator[SystemEstimate]:
+    """Yield the calls of the simulated user, at most: its turns, and whether its goal is met."""
+    if (spec := plan.suite.user) is not None:
+        pricing = pricing_of(spec)
+        yield SystemEstimate(
+            name="simulated user, at most",
+            calls=plan.calls * (spec.max_turns + 1),
+            price=None if pricing is None else pricing.source,
+        )
 
 
 def _of_judges(plan: CallPlan) -> Iterator[SystemEstimate]:

@@ -14,6 +14,7 @@ from calipers.metrics.checks.checks import Checks, read_checks
 from calipers.records.tasks import read_tasks
 from calipers.runs.checking import RecordChecks
 from calipers.runs.finish import gate_fields
+from calipers.runs.images import ImageFiles
 from calipers.runs.metric_settings import suite_options
 from calipers.runs.plan import CallPlan
 from calipers.runs.prices import find_prices, price_notices
@@ -76,7 +77,12 @@ def prepare_suite(
     return Prepared(
         suite=suite,
         base=base,
-        plan=CallPlan(suite, tasks, describe_tools(base / suite.tools) if suite.tools else ()),
+        plan=CallPlan(
+            suite,
+            tasks,
+            describe_tools(base / suite.tools) if suite.tools else (),
+            ImageFiles(_image_folders(suite, base if functions is None else Path.cwd())),
+        ),
         prices=prices,
         rubrics=rubrics,
         checks=RecordChecks(suite, tasks, base),
@@ -94,9 +100,17 @@ def choose_tasks(ready: Prepared, ids: Collection[str]) -> Prepared:
     return replace(
         ready,
         suite=suite,
-        plan=CallPlan(suite, tasks, tools),
+        plan=CallPlan(suite, tasks, tools, ready.plan.images),
         checks=RecordChecks(suite, tasks, ready.base),
     )
+
+
+def _image_folders(suite: Suite, base: Path) -> list[Path]:
+    """Return where the paths of images begin: the folder of the data, then that of the suite."""
+    if "://" in suite.data:
+        return [base]
+    data = base / suite.data
+    return [data if data.is_dir() else data.parent, base]
 
 
 def deciding_course(suite: Prepared, seed: int) -> UntilDecided:

@@ -78,6 +78,7 @@ def run_suite(
         suite.prices,
         suite.rubrics,
         suite.checks.digest(),
+        suite.plan.images.hashes(suite.base),
     )
     now[FRESH] = fresh
     if output is None:

@@ -272,7 +272,7 @@ def _as_json(record: Mapping[str, Any]) -> str:
 
 def _unpacked(record: Mapping[str, Any]) -> dict[str, Any]:
     """The record with what is nested as it was, not as text."""
-    nested = (*_NAMES, "judgments", "trace", "usage", "tags", "messages", "checks")
+    nested = (*_NAMES, "judgments", "trace", "usage", "tags", "messages", "checks", "optimal_tools")
     return {
         name: _parsed(value) if name in nested and _parsed(value) is not None else value
         for name, value in record.items()
