@@ -16,7 +16,8 @@ _DIGITS_OF_PERCENT = 2  # of a percentage near 0 or 100
 _HUNDRED = 100
 _NEGLIGIBLE = 1e-9  # below it: rounding
 
-Range = tuple[int, int | None]
+Further = tuple[int, int, int | None]
+"""How many more scenarios would decide it: the fewest, the likely number, the most if known."""
 
 
 def value_text(value: float, scale: Scale, threshold: Threshold | None = None) -> str:
@@ -57,15 +58,12 @@ def reason(
     threshold: Threshold,
     estimate: MeasuredValue,
     verdict: Verdict,
-    further: Range | None,
+    further: Further | None,
     *,
     thin: bool,
     confidence: float,
 ) -> str | None:
-    """Return what explains a verdict, or None for one that passed clearly.
-
-    `further` is how many more scenarios would decide it: the fewest and, if known, the most.
-    """
+    """Return what explains a verdict, or None for one that passed clearly."""
     said = []
     if verdict == "fail":
         said.append(missed_text(estimate.value, threshold))
@@ -75,18 +73,19 @@ def reason(
     return "; ".join(said) or None
 
 
-def doubt(further: Range | None, *, thin: bool, confidence: float, of: str = "scenarios") -> str:
+def doubt(further: Further | None, *, thin: bool, confidence: float, of: str = "scenario") -> str:
     """Return why a value decides nothing, and how many more scenarios, or runs, would."""
     if not thin:
         return "no interval can be computed from these records"
     inside = f"the {_HUNDRED * confidence:g} % interval includes the threshold"
     if further is None:
         return inside
-    fewest, most = (None if count is None else _rounded(count) for count in further)
-    if most is None:
-        return f"{inside}; at least {fewest:,} more {of} would decide it"
-    about = f"{fewest:,}" if fewest == most else f"{fewest:,} to {most:,}"
-    return f"{inside}; about {about} more {of} would decide it"
+    few, about, many = (None if count is None else f"{_rounded(count):,}" for count in further)
+    more = f"about {about} more {of}{'' if about == '1' else 's'} would decide it"
+    if few == about == many:
+        return f"{inside}; {more}"
+    between = f"{few} or more" if many is None else f"{few} to {many}"
+    return f"{inside}; {more} if the value stays the same ({between} within its error)"
 
 
 def _rounded(count: int) -> int:

@@ -19,6 +19,7 @@ from calipers.metrics.declare.means import mean, sums
 from calipers.records.judgment_shape import listed
 
 LOWEST, HIGHEST = 1, 5
+_TWO_OF_FOUR = 0.5  # steps from 1 to 5 that a judge's mean over the criteria may move by
 _BAD = "bad"
 
 
@@ -159,6 +160,7 @@ def _metric(rubric: JudgedRubric) -> Metric:
             ),
         ),
         optional="unless asked for",
+        step=_TWO_OF_FOUR,
     )
 
 

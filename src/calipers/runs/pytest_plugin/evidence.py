@@ -43,4 +43,6 @@ def _said(check: Check) -> str:
     said = f"{value} [{', '.join(bounds)}], required {check.threshold}; {verdict}"
     if not check.thin:
         return said
-    return f"{said}; {doubt(check.further_range, thin=True, confidence=0.95, of='runs')}"
+    between, likely = check.further_range, check.further_scenarios
+    further = None if between is None or likely is None else (between[0], likely, between[1])
+    return f"{said}; {doubt(further, thin=True, confidence=0.95, of='run')}"
