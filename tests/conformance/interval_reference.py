@@ -272,7 +272,8 @@ def _logit_t(rows: list[Row], asked: Asked) -> Bounds:
             of_unseen = unseen * distance / (1 + (spread / 0.02) ** 2)
         ends.append(min(1.0, max(0.0, mean + sign * math.hypot(of_spread, of_unseen))))
     steepness = max(1.0, 0.25 / max(possible, 1e-12))
-    return Bounds(ends[0], ends[1], stderr, _slack(values) * min(steepness, 1e4))
+    low, high = max(0.0, ends[0]), min(1.0, ends[1])
+    return Bounds(low, high, stderr, _slack(values) * min(steepness, 1e4))
 
 
 def _wilson(rows: list[Row], asked: Asked) -> Bounds:

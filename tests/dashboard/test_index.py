@@ -290,7 +290,7 @@ def test_what_is_there_is_shown_while_the_rest_is_indexed(tmp_path: Path, cache:
     indexes = Indexes()
     with pytest.raises(NotYet, match="is being indexed"):
         indexes.open(entry, wait=0)
-    whole = indexes.open(entry, wait=60)
+    whole = indexes.open(entry, wait=300)
     assert whole.complete
     assert whole.index.rows == 30_000
 

@@ -47,7 +47,9 @@ def score_data(
     plan = plan_for(sources, options)
     if options.weight == "task":
         plan = replace(plan, metrics=weigh_all(plan.metrics))
-    plan = replace(plan, seen=_seen(sources, options) if options.per_sample else None)
+    if options.per_sample:
+        filled = plan.settings.checks.filled if plan.settings.checks else ()
+        plan = replace(plan, seen=_seen(sources, options).union(filled))
     if watch is not None:
         plan = replace(plan, kept=watch.kept, sampled=watch.columns)
     with open_task_file(options.per_task) as tasks:

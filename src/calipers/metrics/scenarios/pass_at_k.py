@@ -42,9 +42,8 @@ def _chances(tasks: Frame, k: int) -> Frame:
 
 
 def _share(part: nw.Expr, whole: nw.Expr) -> nw.Expr:
-    """Nothing left to draw is a chance of 0."""
-    some = (part > 0) & (whole > 0)
-    return nw.when(some).then(part / nw.when(some).then(whole).otherwise(1)).otherwise(0.0)
+    """Nothing left to draw is a chance of 0; no part is larger than its whole."""
+    return part.clip(0) / whole.clip(1)
 
 
 _tries = Aggregate(
