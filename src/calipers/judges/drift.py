@@ -79,8 +79,8 @@ def _judgments(data: Any, options: Options) -> dict[tuple[str, str], dict[Key, _
         return found
     for record in read_records(data):
         seen = record | {name: record.get(theirs) for name, theirs in options.map.items()}
-        for judge, on, key, said in _of_record(seen):
-            found.setdefault((judge, on), {})[key] = said
+        for judge, on, answer, said in _of_record(seen):
+            found.setdefault((judge, on), {})[answer] = said
     return found
 
 

@@ -52,7 +52,8 @@ def compare_by(rubric: Rubric) -> Rubric:
         )
     [answer] = answers
     others = [each for each in rubric.reads if each is not answer]
-    of_items = (f"{each.name}: {each.says}" for each in (*rubric.criteria, *rubric.items))
+    of_items = [f"{each.name}: {each.says}" for each in rubric.criteria]
+    of_items += (f"{each.name}: {each.says}" for each in rubric.items)
     aspects = "" if rubric is _DEFAULT else f" Consider {'; '.join(of_items)}."
     return Rubric(
         name=rubric.name,

@@ -34,7 +34,8 @@ _OF_JUDGES = ("pass_rate", "mean_score", "bias", "pass_bias")
 
 def audit_document(audit: Audit, link: Callable[[str], str] | None = None) -> Document:
     """Return the tables of each group; `link` gives the address of a record's page."""
-    fields = tuple(each for group in (*audit.groups, *audit.preferences)[:1] for each in group.by)
+    keys = [*(each.by for each in audit.groups), *(each.by for each in audit.preferences)]
+    fields = tuple(keys[0] if keys else ())
     blocks: list[Table | Line] = [] if audit.records else [Line(text="No records.")]
     for group in audit.groups:
         if group.by:
