@@ -219,6 +219,11 @@ def test_judges(tmp_path: Path, serving: Serving) -> None:
     assert bias is not None
     assert f"{bias:.3f}" in page
     assert "percent_agreement" in page
+    pairs = [
+        {"id": f"t{n}", "a": "x", "b": "y", "judge": "j", "winner": "ab"[n % 2]} for n in range(20)
+    ]
+    write_lines(tmp_path / "pairs.jsonl", pairs)
+    assert "Judges of pairs" in site.get(f"/runs/{site.ids()['pairs.jsonl']}/judges").text
     assert "No judgments" in site.get(f"/runs/{site.ids()['plain.jsonl']}/judges").text
 
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from calipers.judges.journal import JudgeJournal, Place
 from calipers.judges.judging import Work, check_places, has_answer, journal_path
 from calipers.judges.models import Judgment, asks_confidence
-from calipers.judges.panels import rubrics_of
 from calipers.judges.request import NothingToJudge, request
 from calipers.judges.rubrics import Rubric
 from calipers.judges.spec import JudgeSpec
@@ -21,7 +19,7 @@ from calipers.systems.pricing import pricing_of
 
 def estimate_judging(work: Work) -> SuiteEstimate:
     """Count what the output lacks; nothing is called, and nothing written."""
-    rubrics = rubrics_of(work.judges, Path())
+    rubrics = work.rubrics()
     check_places(work)
     done = _done(work, rubrics)
     asked: dict[str, list[int]] = {judge.name: [] for judge in work.judges}

@@ -61,6 +61,22 @@ class Work:
                 seen[digest] += 1
                 yield f"{digest}:{seen[digest]}", record
 
+    @property
+    def notices(self) -> Iterable[str]:
+        """What the user should know about the files, once they have been read."""
+        return ()
+
+    def rubrics(self) -> list[Rubric]:
+        """The rubric of each judge."""
+        return rubrics_of(self.judges, Path())
+
+    def lines(
+        self, rows: Iterable[tuple[dict[str, Any], Sequence[Judgment]]]
+    ) -> Iterator[dict[str, Any]]:
+        """Yield what is written of the records and their judgments."""
+        for record, found in rows:
+            yield add_judgments(record, found) if found else record
+
     def renamed(self, record: dict[str, Any]) -> dict[str, Any]:
         """The record as the judges read it."""
         return record | {name: record.get(theirs) for name, theirs in self.map.items()}
@@ -74,7 +90,7 @@ class Work:
 
 def judge_files(work: Work, watch: Watch) -> JudgedFiles:
     """Judge what is not judged yet, then write the output."""
-    rubrics = rubrics_of(work.judges, Path())
+    rubrics = work.rubrics()
     check_places(work)
     if work.budget_usd is not None:
         check_prices(work.judges)
@@ -129,7 +145,7 @@ class _Judging:
             bad_rows=self._bad,
             interrupted=interrupted,
             spent=self._is_spent,
-            notices=tuple(self._notices),
+            notices=(*self._work.notices, *self._notices),
         )
 
     def _is_open(self, place: Place) -> bool:
@@ -217,9 +233,9 @@ class _Judging:
             whole(self._work.output, private=True) as beside,
             beside.open("w", encoding="utf-8", errors="replace") as file,
         ):
-            for key, record in self._records():
-                found = self._found(key)
-                file.write(encode_record(add_judgments(record, found) if found else record))
+            rows = ((record, self._found(key)) for key, record in self._records())
+            for line in self._work.lines(rows):
+                file.write(encode_record(line))
             file.flush()
             os.fsync(file.fileno())
 

@@ -57,6 +57,7 @@ _TABLE = _foreign(
 )
 # Rows that --map can make records of.
 _ROWS = (
+    _foreign("answers compared in pairs", "a b winner", ""),
     _foreign("a table of MLflow", "inputs outputs", "", "targets ground_truth predictions"),
     _foreign("a table of MLflow", "inputs predictions", ""),
     _foreign("runs of LangSmith", "inputs outputs run_type", ""),

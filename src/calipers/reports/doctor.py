@@ -92,13 +92,14 @@ def support_lines(support: Support) -> Iterator[str]:
     systems = ", ".join(support.systems[:_NAMED]) + (", …" if support.systems[_NAMED:] else "")
     fewest, most = support.runs
     runs = counted(most, "record") if fewest == most else f"{fewest:,} to {most:,} records"
+    about = "about " if support.share < 1 else ""
     yield (
-        f"{counted(support.tasks, 'task')}, {runs} of each by a system; "
+        f"{about}{counted(support.tasks, 'task')}, {runs} of each by a system; "
         f"{counted(len(support.systems), 'system')}: {systems}"
     )
     if support.pairs:
         yield (
-            f"{counted(support.common_tasks, 'task')} common to all systems, "
+            f"{about}{counted(support.common_tasks, 'task')} common to all systems, "
             f"{counted(support.pairs, 'pair')} of systems to compare task by task"
         )
     yield f"metrics: {', '.join(support.metrics) or 'none, no metric finds its fields'}"

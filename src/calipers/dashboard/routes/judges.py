@@ -21,7 +21,7 @@ def judges(site: SiteHere, request: Request, id_: str) -> Response:
     """How far judges agree, and which way each leans."""
     found, query = site.run(id_), query_of(request)
     opened = site.indexes.open(found.entry)
-    judged = "judgments" in opened.index.summary.fields
+    judged = any(map(opened.index.summary.fields.__contains__, ("judgments", "winner")))
     return site.page(
         "judges.html",
         **nav(found, query, "judges"),

@@ -27,6 +27,7 @@ from calipers.reports.pages.cards import card_groups
 from calipers.reports.pages.families import family_title
 from calipers.reports.pages.texts import clipped, shown
 from calipers.reports.pages.vega import page_json
+from calipers.reports.preferences import preference_tables
 from calipers.reports.remarks import failures_table, flaky_table
 from calipers.reports.scores import is_wide, score_table
 from calipers.reports.table import Table
@@ -56,7 +57,14 @@ def environment(*others: BaseLoader) -> Environment:
         "shown": shown,
     }
     tables = (
-        *(audit_tables, calibration_table, checks_table, failures_table, flaky_table),
+        *(
+            audit_tables,
+            preference_tables,
+            calibration_table,
+            checks_table,
+            failures_table,
+            flaky_table,
+        ),
         *(pair_table, score_table, tiers_table),
     )
     made.globals |= {table.__name__: table for table in tables}
