@@ -46,9 +46,24 @@ def rank_data(data: Sequence[Any], options: Options, asked: RankOptions) -> Rank
         return rank_judged_pairs(sources, options)
     fields = field_of_tasks(sources, asked=asked.tasks)
     systems = read_systems(sets, options, keep=fields)
+    return rank_systems(systems, choose_metrics(systems, options), options, asked, fields)
+
+
+def rank_systems(
+    systems: Systems,
+    metrics: Sequence[Metric],
+    options: Options,
+    asked: RankOptions,
+    fields: Sequence[str] = (),
+) -> Ranking:
+    """Rank systems that have been read by each of the metrics.
+
+    Raises:
+        UsageError: A metric has values of fewer than two systems, or no task is common to all.
+    """
     notices = [*options.notices, *systems.notices]
     ranked = []
-    for metric in choose_metrics(systems, options):
+    for metric in metrics:
         if metric.better is None and asked.better is None:
             notices.append(
                 f"{metric.name} does not say what is better: higher values are ranked first "

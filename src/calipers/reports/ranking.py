@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from calipers.metrics.cost.tiers import TIER
 from calipers.reports.figures import (
     NOTHING,
     Form,
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
         Ranking,
         TaskPart,
     )
+    from calipers.scores.results import Score
 
 _BRADLEY_TERRY = "bradley_terry"
 _LISTED = 4  # systems whose pairs are listed one by one
@@ -51,6 +54,10 @@ def headline(ranked: MetricRanking) -> str:
     first, *others = ranked.best
     rest = len(ranked.systems) - 1
     said = f"best {_name(ranked)}: {printable(first.name)}, {_value(first, ranked)}"
+    if rest == 1:
+        [pair] = ranked.pairs
+        said += f" (difference {figure(pair.difference, pair.low, pair.high, Form(signed=True))}, "
+        said += f"p {_p(pair.p_value)})"
     if not others:
         than = "the other system" if rest == 1 else f"each of the other {rest} systems"
         return f"{said}, significantly better than {than}"
@@ -59,6 +66,26 @@ def headline(ranked: MetricRanking) -> str:
         return f"{said}, but it cannot be told apart from {these}"
     named = some([printable(each.name) for each in others], _NAMED)
     return f"{said}; it cannot be told apart from {named}"
+
+
+def _p(p_value: float | None) -> str:
+    text = p_text(p_value)
+    return text if text.startswith("<") else f"= {text}"
+
+
+def sentence(text: str) -> str:
+    """Return a text as a sentence of its own."""
+    return f"{text[:1].upper()}{text[1:]}."
+
+
+def order_groups(score: Score, ranking: Ranking | None) -> Score:
+    """Return a score with its groups from the best down; tiers stay in their own order."""
+    if ranking is None or TIER in ranking.by:
+        return score
+    place = {tuple(each.by.items()): number for number, each in enumerate(ranking.systems)}
+    last = len(place)
+    groups = sorted(score.groups, key=lambda group: place.get(tuple(group.by.items()), last))
+    return replace(score, groups=tuple(groups))
 
 
 def _name(ranked: MetricRanking) -> str:

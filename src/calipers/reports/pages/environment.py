@@ -27,6 +27,7 @@ from calipers.reports.pages.cards import card_groups
 from calipers.reports.pages.families import family_title
 from calipers.reports.pages.texts import clipped, shown
 from calipers.reports.pages.vega import page_json
+from calipers.reports.ranking import pairs_table, systems_table
 from calipers.reports.remarks import failures_table, flaky_table
 from calipers.reports.scores import is_wide, score_table
 from calipers.reports.table import Table
@@ -57,7 +58,7 @@ def environment(*others: BaseLoader) -> Environment:
     }
     tables = (
         *(audit_tables, calibration_table, checks_table, failures_table, flaky_table),
-        *(pair_table, score_table, tiers_table),
+        *(pair_table, pairs_table, score_table, systems_table, tiers_table),
     )
     made.globals |= {table.__name__: table for table in tables}
     made.globals |= {
