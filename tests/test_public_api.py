@@ -19,9 +19,9 @@ ROWS = [
 POLICY = {"thresholds": {"blocking": {"accuracy": 50}}}
 EXPORTED = """
     Agreement Audit Calibrations CalipersError CaseWeights Compared Converted DataError EmptyError
-    Explanation GateResult Group Measured MissingExtraError PowerAnalysis Report RunResult Score Timed
+    Explanation GateResult Group Measured MissingExtraError PowerAnalysis Ranking Report RunResult Score Timed
     UsageError __version__ agree audit_judges calibrate_judges compare convert explain gate
-    judge_records limit_reading power read report run score timed trace_svg
+    judge_records limit_reading power rank read report run score timed trace_svg
 """
 
 
@@ -43,6 +43,7 @@ def results(folder: Path) -> dict[str, Any]:
         "GateResult": cal.gate(ROWS, policy=POLICY),
         "Agreement": cal.agree([{"x": n % 2, "y": n % 3 % 2} for n in range(9)], raters=["x", "y"]),
         "PowerAnalysis": cal.power(ROWS),
+        "Ranking": cal.rank(ROWS, ROWS, by="file"),
         "Audit": cal.audit_judges(judged),
         "Explanation": cal.explain("accuracy", ROWS),
         "Converted": cal.convert(ROWS, folder / "records.parquet"),

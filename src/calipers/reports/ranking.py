@@ -55,17 +55,23 @@ def headline(ranked: MetricRanking) -> str:
     rest = len(ranked.systems) - 1
     said = f"best {_name(ranked)}: {printable(first.name)}, {_value(first, ranked)}"
     if rest == 1:
-        [pair] = ranked.pairs
-        said += f" (difference {figure(pair.difference, pair.low, pair.high, Form(signed=True))}, "
-        said += f"p {_p(pair.p_value)})"
+        return f"{said}, {_against_the_other(ranked)}"
     if not others:
-        than = "the other system" if rest == 1 else f"each of the other {rest} systems"
-        return f"{said}, significantly better than {than}"
+        return f"{said}, significantly better than each of the other {rest} systems"
     if len(others) == rest:
-        these = "the other system" if rest == 1 else f"any of the other {rest} systems"
-        return f"{said}, but it cannot be told apart from {these}"
+        return f"{said}, but it cannot be told apart from any of the other {rest} systems"
     named = some([printable(each.name) for each in others], _NAMED)
     return f"{said}; it cannot be told apart from {named}"
+
+
+def _against_the_other(ranked: MetricRanking) -> str:
+    """Say of two systems whether the first is better, by how much, and how sure that is."""
+    [pair] = ranked.pairs
+    difference = figure(pair.difference, pair.low, pair.high, Form(signed=True))
+    by = f"{printable(pair.b)} (difference {difference}, p {_p(pair.p_value)})"
+    if ranked.is_apart(pair):
+        return f"significantly better than {by}"
+    return f"but it cannot be told apart from {by}"
 
 
 def _p(p_value: float | None) -> str:
