@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import Any, Literal
-
-import numpy as np
 
 from calipers.comparisons.judged_pairs import has_judged_pairs, rank_judged_pairs
 from calipers.comparisons.ranked_estimates import Estimates, rank_estimates
@@ -163,7 +162,7 @@ def _compare_pairs(
     together = MaxT.of_pairs(covariance, seed=options.seed)
     level, scale = together.level(options.confidence), pair_scale(metric)
     found = {}
-    for one, other in zip(*np.triu_indices(len(names), 1), strict=True):
+    for one, other in combinations(range(len(names)), 2):
         each = compare_tasks(
             matrix.pair(one, other),
             scale,
@@ -173,7 +172,7 @@ def _compare_pairs(
             resamples=1,  # more signs are flipped only where all of them are
             clusters=matrix.clusters,
         )
-        found[int(one), int(other)] = RankedPair(
+        found[one, other] = RankedPair(
             a=names[one],
             b=names[other],
             difference=each.difference,
