@@ -27,7 +27,8 @@ from calipers.reports.pages.cards import card_groups
 from calipers.reports.pages.families import family_title
 from calipers.reports.pages.texts import clipped, shown
 from calipers.reports.pages.vega import page_json
-from calipers.reports.ranking import pairs_table, systems_table
+from calipers.reports.ranked_pairs import pairs_table
+from calipers.reports.ranking import systems_table
 from calipers.reports.remarks import failures_table, flaky_table
 from calipers.reports.scores import is_wide, score_table
 from calipers.reports.table import Table
