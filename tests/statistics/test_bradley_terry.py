@@ -65,7 +65,8 @@ def test_comparisons_of_one_task_count_once() -> None:
     ten = [each for each in once for _ in range(10)]
     tasks = [number for number in range(60) for _ in range(10)]
     alone = fit_strengths(Comparisons(*zip(*once, strict=True)), 4)
-    again = fit_strengths(Comparisons(*zip(*ten, strict=True), clusters=tasks), 4)
+    first, second, result = zip(*ten, strict=True)
+    again = fit_strengths(Comparisons(first, second, result, tasks), 4)
     assert again.values == pytest.approx(alone.values)
     assert again.covariance == pytest.approx(alone.covariance)
     assert again.clusters == alone.clusters == 60

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from calipers.reports.figures import NOTHING, Form, decimals_of, p_text, some
@@ -58,11 +58,15 @@ def _matrix(ranked: MetricRanking) -> Table:
     pairs = {(pair.a, pair.b): pair for pair in ranked.pairs}
     numbers = [Column(name=str(place), where="people") for place in range(1, len(names) + 1)]
     full = len(names) <= _FIGURES
+    form = Form(signed=True, decimals=_decimals(ranked.pairs))
     rows = tuple(
         Row(
             cells=(
                 f"{place} {name}",
-                *(_against(ranked, pairs, name, other, full=full) for other in names),
+                *(
+                    _against(ranked, pairs, (name, other), form if full else None)
+                    for other in names
+                ),
             )
         )
         for place, name in enumerate(names, 1)
@@ -81,34 +85,34 @@ def _matrix(ranked: MetricRanking) -> Table:
     )
 
 
+def _decimals(pairs: Sequence[RankedPair]) -> int:
+    """Return the decimals that most of the differences have."""
+    known = (pair for pair in pairs if pair.difference is not None)
+    found = sorted(decimals_of(pair.difference or 0.0, pair.low, pair.high) for pair in known)
+    return found[len(found) // 2] if found else 2
+
+
 def _against(
     ranked: MetricRanking,
     pairs: Mapping[tuple[str, str], RankedPair],
-    name: str,
-    other: str,
-    *,
-    full: bool,
+    key: tuple[str, str],
+    form: Form | None,
 ) -> Cell:
-    """Return the cell of a system against another: the difference, or only its sign."""
-    if name == other:
+    """Return the cell of a system against another: the difference, or without a form its sign."""
+    if key[0] == key[1]:
         return EMPTY
-    turned = (name, other) not in pairs
-    pair = pairs[(other, name) if turned else (name, other)]
+    turned = key not in pairs
+    pair = pairs[key[::-1] if turned else key]
     tone = _tone(ranked, pair)
     if turned and tone:
         tone = "loss" if tone == "gain" else "gain"
-    note = f"p adjusted {p_text(pair.p_adjusted)}"
-    if not full:
+    note = pair.reason or f"p adjusted {p_text(pair.p_adjusted)}"
+    if form is None:
         return Cell(text={"gain": "+", "loss": "−"}.get(tone, "·"), tone=tone, note=note)
     if pair.difference is None:
-        return Cell(text=NOTHING, note=pair.reason or "")
-    low, high = pair.low, pair.high
-    places = decimals_of(pair.difference, low, high)
+        return Cell(text=NOTHING, note=note)
     value = -pair.difference if turned else pair.difference
-    mark = "*" if tone else ""
-    return Cell(
-        value=value, form=Form(signed=True, decimals=places), mark=mark, tone=tone, note=note
-    )
+    return Cell(value=value, form=form, mark="*" if tone else "", tone=tone, note=note)
 
 
 def _tone(ranked: MetricRanking, pair: RankedPair) -> Tone:
