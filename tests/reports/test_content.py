@@ -196,6 +196,10 @@ def test_why_systems_are_not_ranked_is_said() -> None:
     assert told.ranking is None
     assert any("no task is common to all systems" in notice for notice in told.notices)
     assert "no task is common to all systems" in told.to_html()
+    few = [row for row in graded({"a": 10, "b": 50}) if row["model"] == "a" or int(row["id"]) < 20]
+    assert cal.report(few).notices == (
+        "the systems are not ranked: all of them have only 20 of 60 tasks (calipers rank)",
+    )
     one = cal.report([{"id": "1", "model": "a", "correct": True}])
     assert one.ranking is None
     assert not one.notices

@@ -124,7 +124,7 @@ def _tone(ranked: MetricRanking, pair: RankedPair) -> Tone:
 
 def _tests(ranked: MetricRanking) -> Iterator[str]:
     tests = dict.fromkeys(pair.test for pair in ranked.pairs if pair.p_value is not None)
-    named = ", ".join(test for test in tests if test)
+    named = "; ".join(test for test in tests if test)
     count = len(ranked.pairs)
     if named and count > 1:
         yield f"{named}; p adjusted for all {count:,} pairs (max-t)"

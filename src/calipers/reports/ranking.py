@@ -96,7 +96,8 @@ def _name(ranked: MetricRanking) -> str:
 
 def _value(system: RankedSystem, ranked: MetricRanking) -> str:
     unit = f" {ranked.unit}" if ranked.unit else ""
-    return f"{figure(system.value, system.low, system.high)}{unit}"
+    form = shared_form(ranked.systems)
+    return f"{figure(system.value, system.low, system.high, form)}{unit}"
 
 
 def systems_table(ranked: MetricRanking, by: Sequence[str]) -> Table:

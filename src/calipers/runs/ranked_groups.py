@@ -8,7 +8,7 @@ from calipers.comparisons.ranked_systems import MAIN_METRICS, Systems
 from calipers.comparisons.ranking import RankOptions, rank_systems
 from calipers.comparisons.rankings import Ranking
 from calipers.metrics import metric_named
-from calipers.metrics.declare.declaration import GROUP
+from calipers.metrics.declare.declaration import GROUP, TASK
 from calipers.scores.keys import sorted_keys
 from calipers.scores.options import Options
 from calipers.scores.read_once import ReadRecords
@@ -25,8 +25,8 @@ def rank_groups(
 ) -> tuple[Ranking | None, tuple[str, ...]]:
     """Return the groups of a score, ranked, and what to say of it; None if nothing can be ranked.
 
-    That is so for fewer than two groups and for more than 100, for records without ids, without a
-    common task, or with no main metric that is a mean over tasks.
+    That is so for fewer than two groups and for more than 100, for records without ids, where less
+    than half of the tasks are common to all, and with no main metric that is a mean over tasks.
     """
     if not _FEWEST <= len(score.groups) <= _MOST:
         return None, ()
@@ -44,6 +44,10 @@ def rank_groups(
         ranking = rank_systems(systems, settled, replace(options, notices=()), RankOptions())
     except UsageError as error:
         return None, (f"the systems are not ranked: {error.message}",)
+    common, every = ranking.metrics[0].n_tasks, rows.rows[TASK].n_unique()
+    if common < _FEWEST or 2 * common < every:
+        few = f"all of them have only {common:,} of {every:,} tasks (calipers rank)"
+        return None, (f"the systems are not ranked: {few}",)
     return ranking, ranking.notices
 
 
