@@ -104,6 +104,8 @@ def pages(site: Dashboard) -> dict[str, str]:
         "compare": f"/compare?{sides}",
         "task": f"/compare/task?{sides}&task=t3",
         "choose": "/compare",
+        "rank": f"/rank?of={two}",
+        "rank_choose": "/rank",
         "metrics": "/metrics",
         "metric": "/metrics/accuracy",
         "missing": f"/runs/{two}/samples?nothing=1",
@@ -144,7 +146,7 @@ def test_every_page_in_the_dark_and_on_a_phone(
     site = serving(results)
     watched.dark()
     watched.phone()
-    for name in ("runs", "run", "samples", "sample", "compare", "judges", "doctor"):
+    for name in ("runs", "run", "samples", "sample", "compare", "rank", "judges", "doctor"):
         answer = watched.page.goto(site.url + pages(site)[name])
         assert answer is not None
         assert answer.status == 200, name
@@ -336,6 +338,7 @@ def test_hostile_records_stay_text(tmp_path: Path, serving: Serving, watched: Wa
         f"/runs/{run}/judges",
         f"/runs/{run}/doctor",
         f"/compare?{sides}",
+        f"/rank?of={run}",
         f"/compare/task?{sides}&task={quote(HOSTILE[0] + '0')}",
         f"/runs/{run}/samples?{quote('<script>')}=1",
         *(f"/runs/{run}/samples/{row}" for row in range(len(HOSTILE))),

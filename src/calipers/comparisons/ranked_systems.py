@@ -22,7 +22,7 @@ from calipers.scores.tasks import SOURCE, TELL_SYSTEMS_APART, TaskRows, read_tas
 from calipers.support.errors import EmptyError, UsageError, nearest
 
 FILE = "file"  # what tells systems apart where no field does, or where it is asked for
-_FIRST = ("accuracy", "pass_rate", "composite_score", "agent_composite", "final_score")
+MAIN_METRICS = ("accuracy", "pass_rate", "composite_score", "agent_composite", "final_score")
 _FEWEST = 2
 
 
@@ -178,7 +178,7 @@ def choose_metrics(systems: Systems, options: Options) -> list[Metric]:
     if options.metrics:
         return [settle_metric(metric, [whole]) for metric in whole.plan.metrics]
     measured = {metric.name: metric for metric in whole.plan.metrics if whole.measures(metric)}
-    main = [measured[name] for name in _FIRST if name in measured]
+    main = [measured[name] for name in MAIN_METRICS if name in measured]
     directed = [metric for metric in measured.values() if metric.better is not None]
     means = [metric for metric in directed if metric.averaged is not None]
     if not (chosen := (*main, *means, *directed)):

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import Any, Literal
-
-import numpy as np
 
 from calipers.comparisons.judged_pairs import has_judged_pairs, rank_judged_pairs
 from calipers.comparisons.ranked_estimates import Estimates, rank_estimates
@@ -46,9 +45,24 @@ def rank_data(data: Sequence[Any], options: Options, asked: RankOptions) -> Rank
         return rank_judged_pairs(sources, options)
     fields = field_of_tasks(sources, asked=asked.tasks)
     systems = read_systems(sets, options, keep=fields)
+    return rank_systems(systems, choose_metrics(systems, options), options, asked, fields)
+
+
+def rank_systems(
+    systems: Systems,
+    metrics: Sequence[Metric],
+    options: Options,
+    asked: RankOptions,
+    fields: Sequence[str] = (),
+) -> Ranking:
+    """Rank systems that have been read by each of the metrics.
+
+    Raises:
+        UsageError: A metric has values of fewer than two systems, or no task is common to all.
+    """
     notices = [*options.notices, *systems.notices]
     ranked = []
-    for metric in choose_metrics(systems, options):
+    for metric in metrics:
         if metric.better is None and asked.better is None:
             notices.append(
                 f"{metric.name} does not say what is better: higher values are ranked first "
@@ -148,7 +162,7 @@ def _compare_pairs(
     together = MaxT.of_pairs(covariance, seed=options.seed)
     level, scale = together.level(options.confidence), pair_scale(metric)
     found = {}
-    for one, other in zip(*np.triu_indices(len(names), 1), strict=True):
+    for one, other in combinations(range(len(names)), 2):
         each = compare_tasks(
             matrix.pair(one, other),
             scale,
@@ -158,7 +172,7 @@ def _compare_pairs(
             resamples=1,  # more signs are flipped only where all of them are
             clusters=matrix.clusters,
         )
-        found[int(one), int(other)] = RankedPair(
+        found[one, other] = RankedPair(
             a=names[one],
             b=names[other],
             difference=each.difference,

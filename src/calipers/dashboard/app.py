@@ -17,6 +17,7 @@ from calipers.dashboard.routes import (
     doctor,
     downloads,
     judges,
+    rank,
     runs,
     samples,
 )
@@ -38,7 +39,7 @@ def create_app(
         title="Calipers", version=__version__, docs_url=None, redoc_url=None, openapi_url=None
     )
     app.state.site = Site(root, field_map)
-    for routes in (runs, samples, compare, judges, doctor, definitions, downloads):
+    for routes in (runs, samples, compare, rank, judges, doctor, definitions, downloads):
         app.include_router(routes.router)
     app.add_exception_handler(CalipersError, _told)
     app.add_exception_handler(HTTPException, _not_found)

@@ -25,6 +25,7 @@ from calipers.records.result_folder import (
     why_incomplete,
 )
 from calipers.records.sinks import Watch
+from calipers.runs.ranked_groups import rank_groups
 from calipers.runs.report_data import SAMPLES, Report
 from calipers.runs.samples import FIELDS, OUTCOMES, SampleTable
 from calipers.scores.calibration import Calibration, read_all
@@ -120,17 +121,19 @@ class ReportPage:
         score = read.score(options)
         stale = tuple(_stale(gate, score))
         gate = None if stale else gate
+        ranking, said = rank_groups(read, score, options)
         return Report(
             title=self._asked.title or _title(score, manifest),
             facts=dict(_facts(score, self._table, manifest, records)),
             score=score,
             gate=gate,
             incomplete=None if gate is not None or manifest is None else _lacking(manifest, score),
+            ranking=ranking,
             breakdowns=dict(_breakdowns(read, score, self._table.several(), options)),
             failures=tuple(self._table.failures()),
             samples=self._table.samples(),
             kinds=self._table.kinds(),
-            notices=(*stale, *score.notices),
+            notices=(*stale, *score.notices, *said),
         )
 
 

@@ -84,8 +84,8 @@ def read_tasks(
     empty = {**dict.fromkeys(keep, pl.Null()), **plan.schema, "id": pl.String()}
     frames = [pl.DataFrame(schema=empty)]
     skipped = 0
-    for number, source in enumerate(sources):
-        label = [pl.lit(labels[number]).alias(SOURCE)] if labels else []
+    for place, source in enumerate(sources):
+        label = [pl.lit(labels[place]).alias(SOURCE)] if labels else []
         for batch in measured_batches(source.chunks(wanted), plan, columns=columns):
             if batch.bad and options.on_bad == "stop":
                 raise batch.bad[0].error()

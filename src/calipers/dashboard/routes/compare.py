@@ -69,7 +69,7 @@ class Side:
 def compare(site: SiteHere, base: str = "", candidate: str = "", flips: str = "") -> Response:
     """Choose two views, or see them compared."""
     if not (base and candidate):
-        choices = _choices(site)
+        choices = choices_of(site)
         base = base or (choices[0][0] if choices else "")
         candidate = candidate or _another(base, [each for each, _ in choices])
         return site.page("compare_choose.html", choices=choices, base=base, candidate=candidate)
@@ -88,7 +88,7 @@ def compare(site: SiteHere, base: str = "", candidate: str = "", flips: str = ""
         counts=found.result.flips,
         which=flips,
         link=_link(base, candidate),
-        choices=_choices(site),
+        choices=choices_of(site),
     )
 
 
@@ -145,7 +145,7 @@ def _names(metrics: Any) -> list[str]:
     return [*first, *(name for name in known if name not in first)]
 
 
-def _choices(site: Site) -> list[tuple[str, str]]:
+def choices_of(site: Site) -> list[tuple[str, str]]:
     """Every run, and each system of a run that has several, as a side to choose."""
     found = []
     for entry in site.catalog.entries():

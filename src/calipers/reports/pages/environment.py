@@ -28,6 +28,8 @@ from calipers.reports.pages.families import family_title
 from calipers.reports.pages.texts import clipped, shown
 from calipers.reports.pages.vega import page_json
 from calipers.reports.preferences import preference_tables
+from calipers.reports.ranked_pairs import pairs_table
+from calipers.reports.ranking import systems_table
 from calipers.reports.remarks import failures_table, flaky_table
 from calipers.reports.scores import is_wide, score_table
 from calipers.reports.table import Table
@@ -57,15 +59,8 @@ def environment(*others: BaseLoader) -> Environment:
         "shown": shown,
     }
     tables = (
-        *(
-            audit_tables,
-            preference_tables,
-            calibration_table,
-            checks_table,
-            failures_table,
-            flaky_table,
-        ),
-        *(pair_table, score_table, tiers_table),
+        *(audit_tables, preference_tables, calibration_table, checks_table, failures_table),
+        *(flaky_table, pair_table, pairs_table, score_table, systems_table, tiers_table),
     )
     made.globals |= {table.__name__: table for table in tables}
     made.globals |= {

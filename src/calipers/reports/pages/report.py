@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
 from calipers.metrics import metric_named
 from calipers.reports.charts import charts_of, metric_by_group
+from calipers.reports.charts.ranking import ranked_systems
 from calipers.reports.charts.style import styled
 from calipers.reports.figures import figure, group_name
 from calipers.reports.gate import gate_further, gate_summary
@@ -18,6 +19,7 @@ from calipers.reports.pages.environment import environment
 from calipers.reports.pages.families import families_of
 from calipers.reports.pages.inlining import content_policy, static
 from calipers.reports.pages.vega import PageFigure, page_figure
+from calipers.reports.ranking import headline, order_groups, sentence
 from calipers.reports.remarks import frontier_lines, remarks
 from calipers.reports.report import undecided
 from calipers.reports.scores import matrix_tables
@@ -56,9 +58,11 @@ class Breakdown:
 def report_html(report: Report) -> str:
     """The page; its scripts and its style are inside it, and allowed by their hashes alone."""
     theme, style = static("theme.js"), static("style.css")
-    figures = list(_figures(report.score))
+    ranked = None if report.ranking is None else report.ranking.metrics[0]
+    report = replace(report, score=order_groups(report.score, report.ranking))
+    figures = list(_figures(report.score, ranked=ranked is not None))
     breakdowns = [_breakdown(field, score) for field, score in report.breakdowns.items()]
-    drawn = figures or any(each.figure for each in breakdowns)
+    drawn = figures or ranked is not None or any(each.figure for each in breakdowns)
     scripts = [drawing_script(), static("figures.js")] if drawn else []
     names = _names(report.score)
     page: str = (
@@ -74,6 +78,11 @@ def report_html(report: Report) -> str:
             verdict=_verdict(report),
             summary=_summary(report),
             why=list(_why(report)),
+            ranked=ranked,
+            ranked_by=() if report.ranking is None else report.ranking.by,
+            ranked_figure=None
+            if ranked is None
+            else page_figure("ranking", styled(ranked_systems(ranked))),
             families=list(families_of(_on_cards(report.score, names))),
             names=names,
             beside=list(remarks(report.score)),
@@ -130,8 +139,10 @@ def _summary(report: Report) -> str:
 
 def _why(report: Report) -> Iterator[str]:
     """Why the gate decided so, what blocks first; without a gate, the main numbers."""
+    if report.ranking is not None:
+        yield sentence(headline(report.ranking.metrics[0]))
     if report.gate is None:
-        yield from _main_numbers(report.score)
+        yield from _main_numbers(report.score, ranked=report.ranking is not None)
         return
     yield from gate_further(report.gate)
     for verdict in ("fail", "inconclusive", "warn"):
@@ -141,9 +152,9 @@ def _why(report: Report) -> Iterator[str]:
                 yield f"{check.name}{of}: {check.reason}"
 
 
-def _main_numbers(score: Score) -> Iterator[str]:
+def _main_numbers(score: Score, *, ranked: bool) -> Iterator[str]:
     names = [name for name in (*_MAIN, *_ELSE) if _any_value(score, name)][:2]
-    for name in names:
+    for name in names[1:] if ranked else names:
         yield f"{name}: {'; '.join(_told(score, name))}"
     errors = sum(group.errors for group in score.groups)
     if errors:
@@ -174,12 +185,12 @@ def _value(group: Group, name: str) -> str:
     return f"{figure(found.value, found.low, found.high)}{f' {unit}' if unit else ''}"
 
 
-def _figures(score: Score) -> Iterator[PageFigure]:
-    """The figures that tell more than the cards do."""
+def _figures(score: Score, *, ranked: bool) -> Iterator[PageFigure]:
+    """The figures that tell more than the cards do, or than the ranking."""
     charts, _ = charts_of(score)
     if len(score.groups) == 1:
         charts.pop("cost_pass_rate", None)
-    if len(score.groups) > _ON_CARDS:
+    if len(score.groups) > _ON_CARDS and not ranked:
         main = next((name for name in _MAIN if name in charts), None)
         if main is not None:
             yield page_figure(main, charts[main])
