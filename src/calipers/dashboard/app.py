@@ -23,6 +23,7 @@ from calipers.dashboard.routes import (
 )
 from calipers.dashboard.safety import LOOPBACK, Guard
 from calipers.dashboard.site import Site, site_of
+from calipers.metrics.checks.checks import Checks
 from calipers.support.errors import CalipersError
 from calipers.support.version import __version__
 
@@ -33,12 +34,13 @@ def create_app(
     hosts: Iterable[str] | None = LOOPBACK,
     token: str | None = None,
     field_map: Mapping[str, str] | None = None,
+    checks: Checks | None = None,
 ) -> Guard:
     """The dashboard over a folder, as something that a server can run."""
     app = FastAPI(
         title="Calipers", version=__version__, docs_url=None, redoc_url=None, openapi_url=None
     )
-    app.state.site = Site(root, field_map)
+    app.state.site = Site(root, field_map, checks)
     for routes in (runs, samples, compare, rank, judges, doctor, definitions, downloads):
         app.include_router(routes.router)
     app.add_exception_handler(CalipersError, _told)

@@ -33,11 +33,15 @@ def index_folder(
     files: Iterable[Path],
     field_map: Mapping[str, str] | None = None,
     settings: Settings | None = None,
+    only_now: str = "",
 ) -> Path:
-    """Where the index of a source belongs, whose content is in these files, read in this way."""
+    """Where the index of a source belongs, whose content is in these files, read in this way.
+
+    What `only_now` holds keeps an index from being found by others.
+    """
     mapped = (f"{name}={theirs}" for name, theirs in (field_map or {}).items())
     measured = () if settings in (None, Settings()) else (repr(settings),)
-    state = [FORMAT, __version__, *mapped, *measured]
+    state = [FORMAT, __version__, *mapped, *measured, *([only_now] if only_now else [])]
     for file in files:
         found = file.stat()
         state.append(f"{file} {found.st_size} {found.st_mtime_ns}")
