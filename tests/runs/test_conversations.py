@@ -137,7 +137,7 @@ def test_tools_are_called_and_traced(tmp_path: Path, server: ChatServer) -> None
 
 
 def test_a_task_says_which_tools_are_best(tmp_path: Path, server: ChatServer) -> None:
-    tasks = [
+    tasks: list[dict[str, Any]] = [
         {"id": "a", "input": "order 17", "optimal_tools": {"order": "look_up"}},
         {"id": "b", "input": "order 18", "optimal_tools": {"*": "clock"}},
         {"id": "c", "input": "order 19"},

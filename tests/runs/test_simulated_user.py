@@ -126,7 +126,10 @@ def test_it_ends_without_the_goal(
 
 
 def test_a_prompt_opens_the_dialogue(tmp_path: Path, server: ChatServer) -> None:
-    tasks = [{"id": "a", "input": "help me"}, {"id": "b", "input": "-", "turns": ["17"]}]
+    tasks: list[dict[str, Any]] = [
+        {"id": "a", "input": "help me"},
+        {"id": "b", "input": "-", "turns": ["17"]},
+    ]
     suite = folder(tmp_path, server, tasks, person(server, goal="g"), prompt="{input}")
     assert suite.run("--no-report").exit_code == 0
     played, written = suite.records()
@@ -183,7 +186,7 @@ def test_a_server_that_is_not_there_fails_the_record(tmp_path: Path, server: Cha
     user = {**person(server, goal="g"), "base_url": "http://127.0.0.1:9/v1"}
     suite = folder(tmp_path, server, [{"id": "a"}], user, retries=0)
     assert suite.run("--no-report").exit_code == 3
-    assert suite.errors()["a"].startswith("connection: the simulated user: ")
+    assert str(suite.errors()["a"]).startswith("connection: the simulated user: ")
 
 
 def test_what_failed_dialogues_cost_counts_for_the_budget(
@@ -278,4 +281,4 @@ def test_a_system_cannot_say_it_for_the_user(tmp_path: Path) -> None:
     )
     suite = suite_folder(tmp_path, [{"id": "a"}], [{"name": "f", "python": "agent.py:answer"}])
     assert suite.run("--no-report").exit_code == 3
-    assert "only the suite's user gives it" in suite.errors()["a"]
+    assert "only the suite's user gives it" in str(suite.errors()["a"])
