@@ -9,6 +9,7 @@ from calipers.metrics.declare.declaration import Rank, Totals
 from calipers.statistics.clusters import Clusters
 from calipers.statistics.intervals import (
     ONE_ROW,
+    TIGHT,
     Interval,
     bounded_interval,
     normal_quantile,
@@ -71,12 +72,15 @@ class Bounded:
     spread: str
     ends: tuple[float, float] = (0.0, 1.0)
     unit: str = "row"
+    tight: float = TIGHT
     name: str = "logit t"
 
     def interval(self, value: float, totals: Totals, confidence: float) -> Interval:
         """The value ± t standard errors on the scale of the log odds, and what is unseen."""
         spread, clusters = spread_of(self.spread, totals)
-        around = bounded_interval(value, spread, clusters, confidence, ends=self.ends)
+        around = bounded_interval(
+            value, spread, clusters, confidence, ends=self.ends, tight=self.tight
+        )
         return _said(around, self.spread, totals, self.unit)
 
 
