@@ -10,7 +10,7 @@ from typing import Any, Literal
 from calipers.comparisons.judged_pairs import has_judged_pairs, rank_judged_pairs
 from calipers.comparisons.ranked_estimates import Estimates, rank_estimates
 from calipers.comparisons.ranked_systems import Systems, choose_metrics, open_sets, read_systems
-from calipers.comparisons.rankings import Estimate, MetricRanking, RankedPair, Ranking
+from calipers.comparisons.rankings import MetricRanking, RankedPair, RankedValue, Ranking
 from calipers.comparisons.resampled_systems import resample_systems
 from calipers.comparisons.sides import TOO_LARGE, too_large
 from calipers.comparisons.task_matrix import TaskMatrix, make_matrix, note_runs
@@ -145,7 +145,7 @@ def estimate_means(
         for row in matrix.values
     ]
     values = [
-        Estimate(value=float(row.mean()), low=each.low, high=each.high, reason=each.reason)
+        RankedValue(value=float(row.mean()), low=each.low, high=each.high, reason=each.reason)
         for row, each in zip(matrix.values, around, strict=True)
     ]
     return Estimates(

@@ -15,7 +15,7 @@ SCHEMA = "calipers.rank/1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Estimate:
+class RankedValue:
     """A value with its interval; a bound that the data cannot give is null, with the reason."""
 
     value: float | None
@@ -25,21 +25,21 @@ class Estimate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Strength(Estimate):
+class Strength(RankedValue):
     """A system's strength by Bradley and Terry, in log odds, and how often it won."""
 
     win_rate: float  # of all its comparisons, a tie counted as half a win
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TaskPart(Estimate):
+class TaskPart(RankedValue):
     """A system's value on some of the tasks; its interval holds for this one alone."""
 
     n_tasks: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RankedSystem(Estimate):
+class RankedSystem(RankedValue):
     """A system's value and rank, both with intervals that hold for all systems at once."""
 
     by: Mapping[str, Any]
