@@ -36,6 +36,10 @@ class RankOptions:
     tasks: str | bool = False  # a column per value of this field; True: per category, or per task
     bradley_terry: bool = False
 
+    def __post_init__(self) -> None:
+        if self.better not in (None, "higher", "lower"):
+            raise UsageError(f"--better {self.better}: no such choice", fix="higher or lower")
+
 
 def rank_data(data: Sequence[Any], options: Options, asked: RankOptions) -> Ranking:
     """Rank the systems in the data by each metric, or by pairwise judgments."""

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
+from calipers.scores.results import need_figures
 from calipers.support.printing import Printed
 from calipers.support.strict_json import finite_json, strict_json
 from calipers.support.tabular import Tabular, plain
 from calipers.support.version import __version__
 
 SCHEMA = "calipers.rank/1"
+_UNSAFE = re.compile(r"[^\w.-]+")  # in the name of a file
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,6 +200,23 @@ class Ranking(Printed, Tabular):
     def to_json(self, *, indent: int | None = 1) -> str:
         """Strict JSON, the same bytes for the same input and seed."""
         return strict_json(self.to_dict(), indent=indent)
+
+    def charts(self) -> dict[str, Any]:
+        """The ranked systems with their intervals as Altair charts, `rank_METRIC` each."""
+        need_figures("charts")
+        from calipers.reports.charts.ranking import ranked_systems  # noqa: PLC0415 (loads Altair)
+        from calipers.reports.charts.style import styled  # noqa: PLC0415
+
+        return {
+            f"rank_{_UNSAFE.sub('_', each.metric).strip('_')}": styled(ranked_systems(each))
+            for each in self.metrics
+        }
+
+    def save_figures(self, folder: str | Path) -> None:
+        """Write each chart as SVG and PNG."""
+        from calipers.reports.charts.saving import save_charts  # noqa: PLC0415 (loads Altair)
+
+        save_charts(self.charts(), Path(folder))
 
     def _repr_html_(self) -> str:
         from calipers.reports.notebook import ranking_figures  # noqa: PLC0415 (only notebooks)
