@@ -10,7 +10,7 @@ from typing import Any, Literal
 from calipers.comparisons.judged_pairs import has_judged_pairs, rank_judged_pairs
 from calipers.comparisons.ranked_estimates import Estimates, rank_estimates
 from calipers.comparisons.ranked_systems import Systems, choose_metrics, open_sets, read_systems
-from calipers.comparisons.rankings import Estimate, MetricRanking, RankedPair, Ranking
+from calipers.comparisons.rankings import MetricRanking, RankedPair, RankedValue, Ranking
 from calipers.comparisons.resampled_systems import resample_systems
 from calipers.comparisons.sides import TOO_LARGE, too_large
 from calipers.comparisons.task_matrix import TaskMatrix, make_matrix, note_runs
@@ -35,6 +35,10 @@ class RankOptions:
     better: Better | None = None  # of metrics that do not say themselves
     tasks: str | bool = False  # a column per value of this field; True: per category, or per task
     bradley_terry: bool = False
+
+    def __post_init__(self) -> None:
+        if self.better not in (None, "higher", "lower"):
+            raise UsageError(f"--better {self.better}: no such choice", fix="higher or lower")
 
 
 def rank_data(data: Sequence[Any], options: Options, asked: RankOptions) -> Ranking:
@@ -145,7 +149,7 @@ def estimate_means(
         for row in matrix.values
     ]
     values = [
-        Estimate(value=float(row.mean()), low=each.low, high=each.high, reason=each.reason)
+        RankedValue(value=float(row.mean()), low=each.low, high=each.high, reason=each.reason)
         for row, each in zip(matrix.values, around, strict=True)
     ]
     return Estimates(

@@ -40,10 +40,7 @@ def ranking_figures(ranking: Ranking) -> str:
     """The same of a ranking, a figure per metric."""
     if not _can_draw():
         return ""
-    from calipers.reports.charts.ranking import ranked_systems  # noqa: PLC0415 (loads Altair)
-    from calipers.reports.charts.style import styled  # noqa: PLC0415
-
-    return _as_html({each.metric: styled(ranked_systems(each)) for each in ranking.metrics})
+    return _as_html(ranking.charts())
 
 
 def _can_draw() -> bool:

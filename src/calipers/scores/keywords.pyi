@@ -89,6 +89,7 @@ class RankKeywords(MetricKeywords, total=False):
     cluster: str | None
     resamples: int
     seed: int
+    figures: str | Path | None
 
 class ReportKeywords(MetricKeywords, total=False):
     by: str | Sequence[str]
