@@ -51,6 +51,7 @@ class SuiteRun:
         self._key = sha256(str(path.resolve()).encode()).hexdigest()[:16]
         self._found: dict[str, Any] | None = None
         self._error: CalipersError | None = None
+        self.has_told = False  # its notices, by one of its tests
 
     @property
     def scenarios(self) -> Iterator[Scenario]:
@@ -108,6 +109,7 @@ class SuiteRun:
             "policy": None if result.gate is None else _verdict(result.gate),
             "folder": str(folder),
             "stopped": result.stopped,
+            "notices": list(result.notices),
         }
 
 
