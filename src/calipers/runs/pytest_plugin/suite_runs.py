@@ -62,7 +62,7 @@ class SuiteRun:
             keywords = tuple(str(each) for each in labels if each is not None)
             for system in suite.systems:
                 for tier in self._ready.plan.tiers:
-                    names = (system.name, tier and tier.name)
+                    names = (system.name, None if tier is None else tier.name)
                     yield Scenario(
                         _name(task["id"], *names, self._ready), str(task["id"]), keywords
                     )
