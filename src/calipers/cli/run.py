@@ -15,6 +15,7 @@ from calipers.records.result_folder import RECORDS, REPORT
 from calipers.support.errors import EXIT_INCOMPLETE
 
 if TYPE_CHECKING:
+    from calipers.gates.result import GateResult
     from calipers.runs.finish import RunResult
     from calipers.scores.results import Score
 
@@ -110,7 +111,7 @@ def run(
     _show(result)
     _say_how_to_go_on(result, again, _again(suite, output, checks))
     if result.score is not None:
-        _say_what_next(result.folder, _first_known(result.score))
+        _say_what_next(result.folder, _metric_to_explain(result.score, result.gate))
     sys.exit(result.exit_code)
 
 
@@ -156,17 +157,17 @@ def _say_how_to_go_on(result: RunResult, again: str, all_calls: str) -> None:
     click.echo(f"  Continue with: {again}", err=True)
 
 
-def _first_known(score: Score) -> str | None:
-    """A metric that has a value."""
-    return next(
-        (
-            name
-            for group in score.groups
-            for name, measured in group.metrics.items()
-            if measured.value is not None
-        ),
-        None,
-    )
+def _metric_to_explain(score: Score, gate: GateResult | None) -> str | None:
+    """Return a metric that has a value: one that failed, one that the gate checks, or the first."""
+    known = [
+        name
+        for group in score.groups
+        for name, measured in group.metrics.items()
+        if measured.value is not None
+    ]
+    checks = () if gate is None else sorted(gate.checks, key=lambda check: not check.blocks)
+    asked = (check.name for check in checks if check.name in known)
+    return next(iter([*asked, *known]), None)
 
 
 def _say_what_next(folder: Path, metric: str | None) -> None:

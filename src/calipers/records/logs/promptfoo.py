@@ -126,7 +126,7 @@ def _record(row: Mapping[str, Any], *, several: bool) -> Record:
         "error": error,
         "score": number(row.get("score")),
         "reason": text(grading.get("reason")),
-        **score_fields(mapping(row.get("namedScores"))),
+        **score_fields({"total": number(row.get("score")), **mapping(row.get("namedScores"))}),
     }
 
 
