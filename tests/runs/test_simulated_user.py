@@ -275,6 +275,29 @@ def test_mistakes(
     assert not server.seen
 
 
+def test_tools_use_up_the_turns_of_the_system(tmp_path: Path, server: ChatServer) -> None:
+    def reply(body: dict[str, Any]) -> dict[str, Any]:
+        if body["model"] == "person":
+            return {"content": "go on"}
+        if body["messages"][-1]["role"] == "tool":
+            return {"content": "well"}
+        call = {"name": "clock", "arguments": "{}"}
+        return {"tool_calls": [{"id": "c", "type": "function", "function": call}]}
+
+    server.reply = reply
+    (tmp_path / "tools.yaml").write_text("- {name: clock, reply: noon}\n")
+    user = person(server, goal="g", max_turns=4)
+    suite = folder(tmp_path, server, [{"id": "a"}], user, tools="tools.yaml", max_turns=4)
+    assert suite.run("--no-report").exit_code == 0
+    [record] = suite.records()
+    assert record["finish_reason"] == "max_turns"
+    assert (record["simulated_user"]["turns"], record["simulated_user"]["ended"]) == (
+        2,
+        "max_turns",
+    )
+    assert len(record["trace"]["tool_calls"]) == 2
+
+
 def test_a_system_cannot_say_it_for_the_user(tmp_path: Path) -> None:
     (tmp_path / "agent.py").write_text(
         "def answer(record):\n    return {'answer': 'x', 'simulated_user': {'goal_met': True}}\n"
