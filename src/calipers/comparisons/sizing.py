@@ -14,6 +14,7 @@ import polars as pl
 from calipers.metrics import Metric
 from calipers.metrics.declare.declaration import RUNS, TASK, Feature
 from calipers.metrics.declare.intervals import Wilson
+from calipers.metrics.declare.pairs import pair_scale
 from calipers.scores.tasks import VALUE
 from calipers.statistics.power import (
     CORRELATION,
@@ -206,7 +207,7 @@ def sized(metric: Metric, sides: Sequence[pl.DataFrame | None], aim: Aim) -> Met
         plans=() if isinstance(plans, str) else plans,
         detectable=None if isinstance(seen, str) else seen,
         components=components(spreads[0], _share(values[0])),
-        width_plans=_width_plans(spreads[0], aim, whole=whole),
+        width_plans=_width_plans(metric, spreads[0], aim, whole=whole),
         reasons={name: why for name, why in found.items() if isinstance(why, str)},
         notes=()
         if isinstance(plans, str)
@@ -219,13 +220,21 @@ def _share(side: pl.DataFrame) -> float:
     return float(np.mean(1 / side[TASK].unique_counts().to_numpy()))
 
 
-def _width_plans(spread: Spread, aim: Aim, *, whole: int | None) -> tuple[PowerPlan, ...]:
-    """Return the tasks for an interval as narrow as asked for, at each number of runs."""
-    if aim.width is None:
+def _width_plans(
+    metric: Metric, spread: Spread, aim: Aim, *, whole: int | None
+) -> tuple[PowerPlan, ...]:
+    """Return the tasks for an interval as narrow as asked for, at each number of runs.
+
+    None where values without bounds are all alike: then they have no interval.
+    """
+    reach = pair_scale(metric).reach
+    if aim.width is None or (reach is None and not spread.per_task(1)):
         return ()
     found = []
     for runs in (1,) if spread.within is None else sorted(set(aim.runs)):
-        tasks = tasks_for_width(aim.width, spread, runs=runs, confidence=aim.confidence)
+        tasks = tasks_for_width(
+            aim.width, spread, runs=runs, confidence=aim.confidence, reach=reach
+        )
         calls = runs if whole is None else whole
         found.append(PowerPlan(runs=calls, tasks=tasks, calls=calls * tasks))
     return tuple(found)

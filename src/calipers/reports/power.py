@@ -113,7 +113,8 @@ def _words(analysis: PowerAnalysis, group: PowerGroup) -> list[str]:
     planned = ((name, found) for name, found in group.metrics.items() if found.plans)
     name, found = next(planned, ("", None))
     if found is None:
-        return []
+        wide = (each for each in group.metrics.items() if each[1].width_plans)
+        return next((_width_words(analysis, *each) for each in wide), [])
     first, last = found.plans[0], found.plans[-1]
     needed = (
         f"To see a difference of {_asked(found.delta)} in {name} with power {analysis.aim.power:g} "

@@ -14,6 +14,8 @@ class MetricKeywords(TypedDict, total=False):
     answer_regex: str | None
     bins: int
     tokenizer: str
+    step_pattern: str | None
+    correction_phrases: str | Sequence[str]
     pass_weight: float
     impl_weight: float
     prices: str | Path | None

@@ -109,7 +109,10 @@ def task(site: SiteHere, base: str, candidate: str, task: str, run: str | None =
         urls=[ours.url(rows[0]), theirs.url(rows[1])],
         measured=[values for _, values in found],
         differences=_differences(*records),
-        cots=[marked(each["cot"]) if each.get("cot") else None for each in records],
+        cots=[
+            marked(each["cot"], side.opened.settings) if each.get("cot") else None
+            for side, each in zip((ours, theirs), records, strict=True)
+        ],
         link=_link(base, candidate),
         neighbours=_neighbours(site, ours, theirs, task, run),
     )

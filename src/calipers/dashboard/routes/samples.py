@@ -95,7 +95,7 @@ def sample(site: SiteHere, request: Request, id_: str, row: int) -> Response:
         selected=selected,
         before=before,
         behind=behind,
-        cot=marked(record["cot"]) if record.get("cot") else None,
+        cot=marked(record["cot"], opened.settings) if record.get("cot") else None,
         against=_against(record),
         judgments=_listed(record.get("judgments")),
         checks=_listed(record.get("checks")),
