@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,7 @@ class Systems:
     keys: Mapping[str, Mapping[str, Any]]  # by the text in `GROUP`
     notices: tuple[str, ...] = ()
 
-    @property
+    @cached_property
     def names(self) -> dict[str, str]:
         """What people call each system, no two alike."""
         found: dict[str, str] = {}
