@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any, Literal
@@ -86,21 +86,18 @@ def rank_systems(
 
 
 def _rank_metric(
-    systems: Systems,
-    metric: Metric,
-    options: Options,
-    asked: RankOptions,
-    fields: Sequence[str],
+    systems: Systems, metric: Metric, options: Options, asked: RankOptions, fields: Sequence[str]
 ) -> tuple[MetricRanking, list[str]]:
+    """Return the ranking by a metric, and what to say of it."""
     made = make_matrix(systems, metric, options)
     if made is None:
-        estimates, common = resample_systems(systems, metric, options)
         if asked.bradley_terry or fields:
             raise UsageError(
                 f"{metric.name}: no single task has a value of it, which --tasks and "
                 "--bradley-terry need",
                 fix="leave them out, or name a metric that is a mean: --metric accuracy",
             )
+        estimates, common = resample_systems(systems, metric, options)
         return rank_estimates(systems, metric, common, estimates, options), [*common.notices]
     matrix, common = made
     if too_large(matrix.values):
@@ -109,23 +106,22 @@ def _rank_metric(
     names = [systems.names[text] for text in common.systems]
     estimates = estimate_means(matrix, metric, names, options)
     ranked = rank_estimates(systems, metric, common, estimates, options)
-    further: dict[str, Any] = {each.name: {} for each in ranked.systems}
     if asked.bradley_terry:
-        strengths = strengths_of_wins(
-            matrix, names, options, higher_is_better=metric.better == "higher"
-        )
-        for name, strength in strengths.items():
-            further[name]["strength"] = strength
+        higher = metric.better == "higher"
+        strengths = strengths_of_wins(matrix, names, options, higher_is_better=higher)
+        ranked = _with_each(ranked, "strength", strengths)
     if fields:
         parts, said = break_down(systems, matrix, common, metric, fields[0], options)
+        ranked = _with_each(ranked, "tasks", dict(zip(names, parts, strict=True)))
+        ranked = replace(ranked, tasks_by=fields[0])
         notices += said
-        for name, part in zip(names, parts, strict=True):
-            further[name]["tasks"] = part
-    return replace(
-        ranked,
-        systems=tuple(replace(each, **further[each.name]) for each in ranked.systems),
-        tasks_by=fields[0] if fields else None,
-    ), notices
+    return ranked, notices
+
+
+def _with_each(ranked: MetricRanking, field: str, values: Mapping[str, Any]) -> MetricRanking:
+    """Return the ranking with a further value of each system, by name."""
+    systems = (replace(each, **{field: values[each.name]}) for each in ranked.systems)
+    return replace(ranked, systems=tuple(systems))
 
 
 def estimate_means(
