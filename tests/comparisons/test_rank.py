@@ -268,6 +268,12 @@ def test_pairwise_judgments(tmp_path: Path) -> None:
     assert "leave --metric and --by out" in refused(file, "--metric", "accuracy")
 
 
+def test_a_side_goes_before_a_name() -> None:
+    """As a judge of pairs writes it, whatever the systems are called."""
+    judged = [{"id": str(n), "a": "b", "b": "a", "winner": "ab"[n % 4 == 0]} for n in range(40)]
+    assert [each.name for each in cal.rank(judged).systems] == ["b", "a"]
+
+
 def test_judgments_that_cannot_be_ranked() -> None:
     with pytest.raises(cal.DataError, match="neither x nor y"):
         cal.rank([{"model_a": "x", "model_b": "y", "winner": "left"}])

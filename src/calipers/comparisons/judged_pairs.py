@@ -105,15 +105,18 @@ def rank_judged_pairs(sources: Sequence[Source], options: Options) -> Ranking:
 
 
 def _result(first: str, second: str, winner: str) -> float:
-    """Return 1 where the first system won, 0 where the second did, ½ for a tie."""
+    """Return 1 where the first system won, 0 where the second did, ½ for a tie.
+
+    A side goes before a name: a system may be called b and stand on side a.
+    """
     if first == second:
         raise DataError(
             f"a judgment compares {first[:_SHOWN]} with itself", fix="name two systems per record"
         )
-    if winner in (first, second):
-        return float(winner == first)
     said = winner.strip().lower()
     known = dict.fromkeys(_FIRST, 1.0) | dict.fromkeys(_SECOND, 0.0) | dict.fromkeys(_TIES, 0.5)
+    if said not in known and winner in (first, second):
+        return float(winner == first)
     if said not in known:
         raise DataError(
             f"{WINNER}: {winner[:_SHOWN]} is neither {first[:_SHOWN]} nor {second[:_SHOWN]}",
