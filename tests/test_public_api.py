@@ -102,7 +102,7 @@ def test_a_score_is_indexed_by_metric_and_group() -> None:
     [
         lambda: cal.score(5),
         lambda: cal.gate(ROWS, policy=7),  # type: ignore[arg-type]
-        lambda: cal.run(5),  # type: ignore[arg-type]
+        lambda: cal.run(5),
         lambda: cal.run(answer),
         lambda: cal.run(answer, tasks=["x"], policy=3),  # type: ignore[arg-type]
         lambda: cal.run("suite.yaml", tasks=[]),
