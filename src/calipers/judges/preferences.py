@@ -24,7 +24,8 @@ from calipers.scores.results import Measured
 from calipers.statistics.influence import Floats, Sampling
 from calipers.support.errors import DataError
 
-_PAIR = frozenset(("a", "b", "winner"))
+_SIDES = (("a", "b"), ("model_a", "model_b"))  # ours, and as arenas write them
+_WINNERS = {"model_a": "a", "model_b": "b", "tie (bothbad)": "tie", "draw": "tie"}
 _VALUES = {"a": 1.0, "b": -1.0, "tie": 0.0}
 _LONGER = {"up to 1.5 times": 1.5, "up to 3 times": 3.0, "more": float("inf")}
 _NAN = float("nan")
@@ -58,7 +59,8 @@ def is_pairwise(data: Any) -> bool:
     if isinstance(data, Iterator) or any(isinstance(e, str) and e == STDIN for e in given):
         return False  # it can be read once
     columns = {name for source in open_sources(data) for name in source.columns()}
-    return columns >= _PAIR and "judgments" not in columns
+    named = any(columns.issuperset((*sides, "winner")) for sides in _SIDES)
+    return named and "judgments" not in columns
 
 
 def read_pairs(data: Any, by: Sequence[str] = ()) -> list[Compared]:
@@ -71,8 +73,10 @@ def read_pairs(data: Any, by: Sequence[str] = ()) -> list[Compared]:
 
 
 def _read(row: Mapping[str, Any], number: int, by: Sequence[str]) -> Compared:
-    winner = row.get("winner")
-    if row.get("a") is None or row.get("b") is None or winner not in (*_VALUES, None):
+    winner = _WINNERS.get(str(row.get("winner")), row.get("winner"))
+    found = ([row.get(name) for name in sides] for sides in _SIDES)
+    a, b = next((each for each in found if None not in each), (None, None))
+    if a is None or winner not in (*_VALUES, None):
         raise DataError(
             f"pair {number}: winner is {json.dumps(winner)}, or a or b is missing",
             fix="a and b name the two systems; winner is a, b, tie or null",
@@ -82,8 +86,8 @@ def _read(row: Mapping[str, Any], number: int, by: Sequence[str]) -> Compared:
     lengths = row.get("length_a"), row.get("length_b")
     return Compared(
         id=str(row.get("id", number)),
-        a=str(row["a"]),
-        b=str(row["b"]),
+        a=str(a),
+        b=str(b),
         judge=str(row.get("judge") or "judge"),
         model=str(row.get("judge_model") or row.get("judge") or ""),
         preference=_mean_of(orders, winner)

@@ -59,6 +59,16 @@ def test_a_failed_comparison_is_no_win() -> None:
     assert found.measures["win_rate_a"].n == 2
 
 
+def test_pairs_as_an_arena_writes_them() -> None:
+    winners = ("model_a", "model_b", "tie", "tie (bothbad)")
+    rows = [
+        {"id": n, "model_a": "x", "model_b": "y", "judge": "j", "winner": winners[n % 4]}
+        for n in range(40)
+    ]
+    found = measures(rows).measures
+    assert (found["win_rate_a"].value, found["tie_rate"].value) == (0.5, 0.5)
+
+
 def test_wins_against_length() -> None:
     sizes = [{"length_a": 100 * (1 + n % 4), "length_b": 100} for n in range(80)]
     rows = [pair(n, "a", "a", **sizes[n]) for n in range(60)]

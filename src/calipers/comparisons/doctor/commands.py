@@ -26,7 +26,7 @@ def next_commands(
         return
     asked = " ".join((named, *maps)) if is_mapped else named
     asked += " --on-bad skip" if any(each.bad_rows for each in files) else ""
-    if {"a", "b", "winner"} <= set(present):
+    if any({*sides, "winner"} <= set(present) for sides in (("a", "b"), ("model_a", "model_b"))):
         yield f"calipers judge audit {named}"
         yield f"calipers rank {named}"
         return
