@@ -17,7 +17,7 @@ from calipers.support.errors import UsageError
 from tests.commands import run, strict
 from tests.files import write_lines
 
-CHAINS = [
+CHAINS: list[dict[str, Any]] = [
     {"id": "a", "cot": "Step 1: add\r\nStep 2: WAIT, no\rstep 3: done\n1. not one"},
     {"id": "b", "cot": "no step 1: here\n\nStep 9 a"},
     {"id": "c", "cot": ""},
