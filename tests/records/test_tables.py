@@ -381,7 +381,7 @@ def test_parts_may_differ_in_columns_and_types(tmp_path: Path) -> None:
 
 
 def test_what_writers_hide_in_a_folder_is_no_part(tmp_path: Path) -> None:
-    for name in ("a.parquet", "_delta_log/b.parquet", ".staging/c.parquet", "_d.parquet"):
+    for name in ("a.parquet", "_temporary/b.parquet", ".staging/c.parquet", "_d.parquet"):
         path = tmp_path / name
         path.parent.mkdir(exist_ok=True)
         pl.DataFrame({"id": [name]}).write_parquet(path)
