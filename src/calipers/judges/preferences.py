@@ -32,7 +32,7 @@ _NAN = float("nan")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Compared:
+class JudgedPair:
     """A pair as one judge decided it."""
 
     id: str
@@ -63,7 +63,7 @@ def is_pairwise(data: Any) -> bool:
     return named and "judgments" not in columns
 
 
-def read_pairs(data: Any, by: Sequence[str] = ()) -> list[Compared]:
+def read_pairs(data: Any, by: Sequence[str] = ()) -> list[JudgedPair]:
     """Return the pairs in some data.
 
     Raises:
@@ -72,7 +72,7 @@ def read_pairs(data: Any, by: Sequence[str] = ()) -> list[Compared]:
     return [_read(row, number, by) for number, row in enumerate(read_records(data), 1)]
 
 
-def _read(row: Mapping[str, Any], number: int, by: Sequence[str]) -> Compared:
+def _read(row: Mapping[str, Any], number: int, by: Sequence[str]) -> JudgedPair:
     winner = _WINNERS.get(str(row.get("winner")), row.get("winner"))
     found = ([row.get(name) for name in sides] for sides in _SIDES)
     a, b = next((each for each in found if None not in each), (None, None))
@@ -84,7 +84,7 @@ def _read(row: Mapping[str, Any], number: int, by: Sequence[str]) -> Compared:
     orders = {str(each.get("first")): each.get("winner") for each in _orders(row.get("orders"))}
     preference = row.get("preference")
     lengths = row.get("length_a"), row.get("length_b")
-    return Compared(
+    return JudgedPair(
         id=str(row.get("id", number)),
         a=str(a),
         b=str(b),
@@ -117,7 +117,7 @@ def audit_preferences(
 ) -> tuple[tuple[PreferenceGroup, ...], tuple[str, ...]]:
     """Return what the judges of pairs go by in each group, and what to know about it."""
     pairs = read_pairs(data, options.by)
-    groups: dict[tuple[Any, ...], list[Compared]] = {}
+    groups: dict[tuple[Any, ...], list[JudgedPair]] = {}
     for pair in pairs:
         groups.setdefault(pair.by, []).append(pair)
     found = tuple(
@@ -134,8 +134,8 @@ def audit_preferences(
     return found, (told,) if unswapped else ()
 
 
-def _judges(pairs: Sequence[Compared], confidence: float) -> Iterator[PreferenceAudit]:
-    by_judge: dict[str, list[Compared]] = {}
+def _judges(pairs: Sequence[JudgedPair], confidence: float) -> Iterator[PreferenceAudit]:
+    by_judge: dict[str, list[JudgedPair]] = {}
     for pair in pairs:
         by_judge.setdefault(pair.judge, []).append(pair)
     for judge, own in sorted(by_judge.items()):
@@ -153,7 +153,7 @@ def _judges(pairs: Sequence[Compared], confidence: float) -> Iterator[Preference
 
 
 def _measures(
-    own: Sequence[Compared], others: Sequence[Compared], sampling: Sampling
+    own: Sequence[JudgedPair], others: Sequence[JudgedPair], sampling: Sampling
 ) -> dict[str, Measured]:
     share = partial(measure_share, sampling=sampling, of=len(own))
     mean = partial(measure_mean, sampling=sampling, of=len(own))
@@ -183,26 +183,26 @@ def _measures(
     }
 
 
-def _values(pairs: Sequence[Compared], of: Any) -> Floats:
+def _values(pairs: Sequence[JudgedPair], of: Any) -> Floats:
     found = (of(pair) for pair in pairs)
     return np.array([_NAN if each is None else float(each) for each in found])
 
 
-def _share_of_a(pair: Compared) -> float:
+def _share_of_a(pair: JudgedPair) -> float:
     return _NAN if pair.preference is None else (1 + pair.preference) / 2
 
 
-def _is_tie(pair: Compared) -> bool | None:
+def _is_tie(pair: JudgedPair) -> bool | None:
     return None if pair.winner is None else pair.winner == "tie"
 
 
-def _is_consistent(pair: Compared) -> bool | None:
+def _is_consistent(pair: JudgedPair) -> bool | None:
     """Say whether both orders have the same winner."""
     said = [pair.orders.get(first) for first in ("a", "b")]
     return None if None in said else said[0] == said[1]
 
 
-def _place(pair: Compared) -> float | None:
+def _place(pair: JudgedPair) -> float | None:
     """How far the answer that stands first is preferred, over both orders: from −1 to 1."""
     said = [pair.orders.get(first) for first in ("a", "b")]
     if None in said:
@@ -211,14 +211,14 @@ def _place(pair: Compared) -> float | None:
     return (first - swapped) / 2
 
 
-def _longer_wins(pair: Compared) -> bool | None:
+def _longer_wins(pair: JudgedPair) -> bool | None:
     """Say whether the longer answer won; None where neither is longer, or neither won."""
     if pair.winner not in ("a", "b") or pair.lengths is None or len(set(pair.lengths)) == 1:
         return None
     return (pair.lengths[0] > pair.lengths[1]) == (pair.winner == "a")
 
 
-def _by_length(pairs: Sequence[Compared], sampling: Sampling) -> dict[str, Measured]:
+def _by_length(pairs: Sequence[JudgedPair], sampling: Sampling) -> dict[str, Measured]:
     """Return the longer answer's share of wins, by how many times longer it is."""
     ratios = [None if p.lengths is None else max(p.lengths) / max(min(p.lengths), 1) for p in pairs]
     won = _values(pairs, _longer_wins)
@@ -235,7 +235,7 @@ def _by_length(pairs: Sequence[Compared], sampling: Sampling) -> dict[str, Measu
     return found
 
 
-def _own_side(pair: Compared) -> str | None:
+def _own_side(pair: JudgedPair) -> str | None:
     """Return the side whose answer the judge's own model gave; None where not exactly one."""
     own = _bare(pair.model)
     sides = [side for side in ("a", "b") if own and _bare(getattr(pair, side)) == own]
@@ -247,21 +247,21 @@ def _bare(model: str) -> str:
     return model.rpartition(":")[2].rpartition("/")[2].casefold()
 
 
-def _own_share(pair: Compared) -> float | None:
+def _own_share(pair: JudgedPair) -> float | None:
     side = _own_side(pair)
     if side is None or pair.preference is None:
         return None
     return (1 + pair.preference * _VALUES[side]) / 2
 
 
-def _against_others(own: Sequence[Compared], others: Sequence[Compared]) -> Floats:
+def _against_others(own: Sequence[JudgedPair], others: Sequence[JudgedPair]) -> Floats:
     """What the judge gives its own model's answers beyond what the others give them."""
     theirs: dict[tuple[str, str, str], list[float]] = {}
     for pair in others:
         if pair.preference is not None:
             theirs.setdefault(pair.key, []).append(pair.preference)
 
-    def beyond(pair: Compared) -> float | None:
+    def beyond(pair: JudgedPair) -> float | None:
         share, said = _own_share(pair), theirs.get(pair.key)
         if share is None or not said:
             return None

@@ -44,7 +44,7 @@ def pytest_configure(config: pytest.Config) -> None:
         f"{MARKER}(runs, at_least=1.0, evidence='point'): run the test so many times, each with "
         "fixtures of its own; it passes if at least this share of the runs does.",
     )
-    config.pluginmanager.register(Summary(), "calipers_summary")
+    config.pluginmanager.register(TerminalSummary(), "calipers_summary")
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -124,7 +124,7 @@ def calipers(request: pytest.FixtureRequest) -> Calipers:
     return Calipers(request.node)
 
 
-class Summary:
+class TerminalSummary:
     """What was measured, test by test; from xdist's workers it comes with their reports."""
 
     def __init__(self) -> None:

@@ -23,7 +23,7 @@ _UNDECIDED = "nothing decides whether it passed: no check, target, judge or `pas
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class ScenarioOutcome:
     """The runs of one task by one system in one tier."""
 
     id: str
@@ -53,7 +53,7 @@ class Outcome:
         return "\n".join(lines)
 
 
-def read_outcomes(ready: Prepared, folder: Path) -> Iterator[Outcome]:
+def read_outcomes(ready: Prepared, folder: Path) -> Iterator[ScenarioOutcome]:
     """Yield the outcome of every scenario whose calls were made."""
     lines = (folder / RECORDS).read_text(encoding="utf-8").splitlines()
     records = [json.loads(line) for line in lines]
@@ -64,7 +64,7 @@ def read_outcomes(ready: Prepared, folder: Path) -> Iterator[Outcome]:
         found.setdefault(key, []).append((record, passed))
     for (task, model, tier), runs in found.items():
         runs.sort(key=lambda each: each[0].get("run") or 0)
-        yield Outcome(id=task, model=model, tier=tier, runs=runs)
+        yield ScenarioOutcome(id=task, model=model, tier=tier, runs=runs)
 
 
 def _verdicts(ready: Prepared, records: Path, count: int) -> list[bool | None]:

@@ -19,7 +19,7 @@ Reports = list[pytest.TestReport]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Repeats:
+class AskedRepeats:
     """How often a test is run, and which share of the runs has to pass."""
 
     runs: int
@@ -27,7 +27,7 @@ class Repeats:
     evidence: Evidence = "point"
 
 
-def read_marker(marker: pytest.Mark) -> Repeats:
+def read_marker(marker: pytest.Mark) -> AskedRepeats:
     """Return what a marker asks for.
 
     Raises:
@@ -38,7 +38,7 @@ def read_marker(marker: pytest.Mark) -> Repeats:
     for name in marker.kwargs:
         if name not in _KNOWN:
             raise ValueError(f"calipers: {name} is not known: one of {', '.join(_KNOWN)}")
-    found = Repeats(**{"runs": 1, **marker.kwargs})
+    found = AskedRepeats(**{"runs": 1, **marker.kwargs})
     if isinstance(found.runs, bool) or not isinstance(found.runs, int) or found.runs < 1:
         raise ValueError(f"calipers: runs is {found.runs!r}, not a whole number from 1: {_EXAMPLE}")
     is_number = isinstance(found.at_least, int | float) and not isinstance(found.at_least, bool)
@@ -51,7 +51,7 @@ def read_marker(marker: pytest.Mark) -> Repeats:
     return found
 
 
-def repeat_test(item: pytest.Item, nextitem: pytest.Item | None, asked: Repeats) -> bool:
+def repeat_test(item: pytest.Item, nextitem: pytest.Item | None, asked: AskedRepeats) -> bool:
     """Run a test several times and report it once; return True, since it has been run.
 
     Every run has its own setup and teardown: what lives as long as a function is made anew, what
@@ -109,7 +109,7 @@ def _tear_down(
     return report
 
 
-def _merge(item: pytest.Item, done: Sequence[Reports], asked: Repeats) -> Reports:
+def _merge(item: pytest.Item, done: Sequence[Reports], asked: AskedRepeats) -> Reports:
     """Return the reports of all runs as those of one test."""
     last = done[-1]
     if _is_broken(last):
@@ -127,7 +127,7 @@ def _merge(item: pytest.Item, done: Sequence[Reports], asked: Repeats) -> Report
     return merged
 
 
-def _decide(calls: Reports, asked: Repeats) -> tuple[pytest.TestReport, str]:
+def _decide(calls: Reports, asked: AskedRepeats) -> tuple[pytest.TestReport, str]:
     """Return the report that stands for all, with the verdict, and the line of the summary."""
     from calipers.runs.pytest_plugin.evidence import decide_runs  # noqa: PLC0415 (loads Polars)
 

@@ -2,11 +2,11 @@
 
 from calipers.comparisons.doctor.findings.bad_rows import BadRows
 from calipers.comparisons.doctor.findings.ceiling import Ceiling
-from calipers.comparisons.doctor.findings.confidence import Confidence
+from calipers.comparisons.doctor.findings.confidence import OddConfidence
 from calipers.comparisons.doctor.findings.constant_answers import ConstantAnswers
 from calipers.comparisons.doctor.findings.duplicates import Duplicates
 from calipers.comparisons.doctor.findings.failed_calls import FailedCalls
-from calipers.comparisons.doctor.findings.ids import Ids
+from calipers.comparisons.doctor.findings.ids import UnclearIds
 from calipers.comparisons.doctor.findings.kind import FindingKind
 from calipers.comparisons.doctor.findings.labels import Labels
 from calipers.comparisons.doctor.findings.leaked_targets import LeakedTargets
@@ -19,7 +19,7 @@ from calipers.comparisons.doctor.findings.unfinished import Unfinished
 from calipers.comparisons.doctor.findings.units import Units
 
 KINDS: tuple[type[FindingKind], ...] = (
-    *(BadRows, Unfinished, FailedCalls, Ids, Duplicates, UnequalRuns, MissingTasks),
-    *(Labels, LeakedTargets, Unanswered, ConstantAnswers, Truncated, Confidence, Units),
+    *(BadRows, Unfinished, FailedCalls, UnclearIds, Duplicates, UnequalRuns, MissingTasks),
+    *(Labels, LeakedTargets, Unanswered, ConstantAnswers, Truncated, OddConfidence, Units),
     *(LengthyJudge, Ceiling),
 )

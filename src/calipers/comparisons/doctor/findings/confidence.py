@@ -17,7 +17,7 @@ _REVERSED = 0.4  # area under the curve
 _FAR = 5.0  # standard errors below a half
 
 
-class Confidence(FindingKind):
+class OddConfidence(FindingKind):
     """A `prob_correct` that is constant, or higher for wrong answers than for right ones."""
 
     name = "confidence"

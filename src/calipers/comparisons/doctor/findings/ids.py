@@ -14,7 +14,7 @@ _FIX = "name the field that tells tasks apart: --map id=NAME"
 _FEW = 10
 
 
-class Ids(FindingKind):
+class UnclearIds(FindingKind):
     """Records of which some or all have no id, and ids that stand for several tasks."""
 
     name = "ids"
