@@ -8,7 +8,6 @@ from urllib.parse import urlencode
 
 from fastapi import APIRouter, Query, Response
 
-from calipers.comparisons.ranked_systems import MAIN_METRICS
 from calipers.dashboard.filters import Query as View
 from calipers.dashboard.indexes import Opened
 from calipers.dashboard.routes.compare import Side, choices_of
@@ -35,6 +34,8 @@ def rank(
     choices = choices_of(site)
     if not chosen:
         return site.page("rank_choose.html", choices=choices, chosen=chosen, problem=None)
+    from calipers.comparisons.ranked_systems import MAIN_METRICS  # noqa: PLC0415 (loads scipy)
+
     sides = [Side(site, reference) for reference in chosen]
     names = _metrics(sides)
     wanted = metric or next((name for name in MAIN_METRICS if name in names), None)
