@@ -44,7 +44,7 @@ def test_a_folder_that_cannot_be_written_to_is_told_once(tmp_path: Path) -> None
     cache.keep(KEY, b"1")
     cache.keep(key_of("other"), b"2")
     assert cache.find(KEY, bytes) is None
-    assert list(cache.entries()) == []
+    assert list(cache.read_entries()) == []
     assert len(told) == 1
     assert "replies are not kept in this cache" in told[0]
 
@@ -70,5 +70,5 @@ def test_beyond_the_limit_the_longest_unused_go(tmp_path: Path) -> None:
         os.utime(next(tmp_path.rglob(f"{key}.json")), (place, place))
     assert cache.find(keys[0], bytes)  # used now
     cache.sweep(most_bytes=350)
-    kept = {key for key, _ in cache.entries()}
+    kept = {key for key, _ in cache.read_entries()}
     assert kept == {keys[0], keys[8], keys[9]}

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calipers.support.patterns import groups_in, last_match
+from calipers.support.patterns import find_last, groups_in
 from calipers.systems.answers import AnswerRule, stated_confidence
 
 PATTERNS = [
@@ -20,7 +20,7 @@ PATTERNS = [
 
 @given(text=st.text(alphabet="aAbcdx0 1<>\n:"), pattern=st.sampled_from(PATTERNS))
 def test_it_finds_what_pythons_own_engine_finds(text: str, pattern: str) -> None:
-    found = last_match(pattern, text)
+    found = find_last(pattern, text)
     theirs = [each for each in re.finditer(pattern, text) if each.group()]
     if found is not None and found.start == found.end:
         return  # engines differ in which of the places where nothing is they call a match
@@ -32,7 +32,7 @@ def test_it_finds_what_pythons_own_engine_finds(text: str, pattern: str) -> None
 
 @given(text=st.text(alphabet="ANSWER: 4\n", max_size=30))
 def test_the_end_of_a_text_may_be_followed_by_a_line_break(text: str) -> None:
-    ours = last_match(r"ANSWER: (.*)$", f"{text}ANSWER: 4\n")
+    ours = find_last(r"ANSWER: (.*)$", f"{text}ANSWER: 4\n")
     assert ours is not None
     assert ours.group == "4"
 

@@ -88,7 +88,7 @@ def _option(option: Option, command: str) -> Callable[[F], F]:
     more: dict[str, Any] = {}
     if option.kind in ("texts", "paths", "map"):
         more = {"multiple": True}
-    elif (default := option.default_of(command)) is not None:
+    elif (default := option.get_default(command)) is not None:
         more = {"default": str(default) if option.kind == "any" else default, "show_default": True}
     if option.kind == "map":
         more["callback"] = _pairs

@@ -14,7 +14,7 @@ from calipers.judges.folding import as_ascii, fold, readings, reversed_parts, ta
 from calipers.judges.injection_languages import spaced_rules, unspaced_rules
 from calipers.judges.injection_rules import HIDDEN, RULES, ascii_pattern
 from calipers.judges.phrasing import most_suspicious
-from calipers.support.patterns import first_matches
+from calipers.support.patterns import find_first_matches
 
 _SHOWN = 80
 _MARKS = " \"'([{.,;:#*>"
@@ -31,7 +31,7 @@ def flags(name: str, text: str) -> Iterator[str]:
     folded = list(_readings(text))
     found = matches(folded)
     if not text.isascii():
-        found |= first_matches({_HIDDEN: HIDDEN}, [text])
+        found |= find_first_matches({_HIDDEN: HIDDEN}, [text])
     if not found:
         found = _worded(folded)
     for rule in (*RULES, _WORDED, _HIDDEN):
@@ -42,8 +42,8 @@ def flags(name: str, text: str) -> Iterator[str]:
 def matches(folded: Sequence[str]) -> dict[str, str]:
     """Return what each rule finds in readings of a text."""
     foreign = [each for each in folded if not each.isascii()]
-    found = first_matches(_ascii_rules(), [as_ascii(each) for each in folded])
-    return first_matches(_other_rules(), foreign) | found if foreign else found
+    found = find_first_matches(_ascii_rules(), [as_ascii(each) for each in folded])
+    return find_first_matches(_other_rules(), foreign) | found if foreign else found
 
 
 def _worded(folded: Sequence[str]) -> dict[str, str]:

@@ -18,7 +18,7 @@ from calipers.judges.rubric_items import MarkedItem, NoSum, weighted_sum
 from calipers.support.config.files import read_config, shown
 from calipers.support.config.models import StrictModel, refuse
 from calipers.support.errors import UsageError
-from calipers.support.registry import Registry, registers
+from calipers.support.registry import Registry, add_registry
 
 EXAMPLE = "for example categories: [{name: function, items: [{name: runs, points: 2, says: …}]}]"
 LIMIT = 2000  # characters of a text that a judge reads, as specs/003 has it
@@ -202,14 +202,14 @@ def _refuse_doubles(what: str, names: list[str]) -> None:
 
 
 RUBRICS: Registry[Rubric] = Registry("rubric")
-registers(Rubric, RUBRICS)
+add_registry(Rubric, RUBRICS)
 
 
 def read_rubric(given: str, folder: Path = Path()) -> Rubric:
     """A built-in or registered rubric by its name, or the one in a YAML or JSON file."""
     from calipers.judges.builtin import BUILT_IN  # noqa: PLC0415 (loads Polars)
 
-    known = {**RUBRICS.all(), **BUILT_IN}
+    known = {**RUBRICS.read_all(), **BUILT_IN}
     if given in known:
         return known[given]
     path = folder / given

@@ -75,7 +75,7 @@ def declare_metrics(config: ConfigFile, folder: Path) -> None:
         return
     part = ConfigFile(config.source, {"metrics": config.value["metrics"]}, config.lines)
     for place, each in enumerate(_Declared.of(part, example=EXAMPLE).metrics):
-        where = config.where(("metrics", place))
+        where = config.locate(("metrics", place))
         try:
             metric = each.metric(folder)
             METRICS.add(each.name, metric, where, replace=each.name in _from_files)

@@ -15,7 +15,7 @@ from calipers.metrics.declare.declaration import Metric
 from calipers.metrics.own.statistics import field_metric
 from calipers.metrics.scenarios.pass_at_k import pass_metric
 from calipers.support.errors import UsageError, nearest
-from calipers.support.registry import Registry, registers
+from calipers.support.registry import Registry, add_registry
 
 _DOCUMENTS = "ZTSP"  # of the profiles, in their order
 _TRIES = re.compile(r"pass_(at|hat)_([1-9][0-9]{0,2})")
@@ -35,12 +35,12 @@ class _Metrics(Registry[Metric]):
 
 
 METRICS = _Metrics("metric")
-registers(Metric, METRICS)
+add_registry(Metric, METRICS)
 
 
 def catalogue() -> dict[str, Metric]:
     """All metrics by name: those of the documents in their order, then those that were added."""
-    return {**_declared(), **METRICS.all()}
+    return {**_declared(), **METRICS.read_all()}
 
 
 @cache

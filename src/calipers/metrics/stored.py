@@ -21,7 +21,7 @@ _NEVER = OneOf(())  # a need that no data meet
 
 def describe_own(names: Collection[str]) -> dict[str, dict[str, Any]]:
     """Return what a stored score says of those metrics that users added."""
-    own = METRICS.all()
+    own = METRICS.read_all()
     return {name: _description(own[name]) for name in names if name in own}
 
 

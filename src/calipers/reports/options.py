@@ -88,7 +88,7 @@ def _default(option: Option) -> str:
 
 
 def _bounds(option: Option) -> str:
-    said = " and ".join(f"{text} {bound:g}" for text, bound in option.bounds().items())
+    said = " and ".join(f"{text} {bound:g}" for text, bound in option.list_bounds().items())
     return f" Must be {said}." if said else ""
 
 

@@ -86,7 +86,7 @@ class RecordChecks:
         for check in self._of_suite.checks:
             if isinstance(check.test, Python):
                 file = (self._base / check.test.reference.rpartition(":")[0]).resolve()
-                yield from LocalImports((file.parent, self._base.resolve())).reached_from(file)
+                yield from LocalImports((file.parent, self._base.resolve())).find_reached(file)
             named = json.loads(check.written).get(check.test.key)
             if check.test.key == "json_schema" and isinstance(named, str):
                 yield self._base / named

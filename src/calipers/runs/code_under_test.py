@@ -21,7 +21,7 @@ from calipers.runs.suite import Suite
 from calipers.runs.tools import tool_files
 from calipers.support.errors import UsageError
 from calipers.support.local_imports import LocalImports
-from calipers.support.reloading import imported_since
+from calipers.support.reloading import find_imported
 from calipers.systems.registered import SYSTEMS
 from calipers.systems.spec import SystemSpec
 
@@ -53,7 +53,7 @@ def hash_code(suite: Suite, folder: Path) -> dict[str, str]:
 def hash_imported(suite: Suite, folder: Path) -> dict[str, str]:
     """Return the same of the local modules that this process has imported for the systems."""
     files = {(folder / _python_file(each)).resolve() for each in suite.systems if each.python}
-    return _hashed({path for file in files for path in imported_since(file)}, folder)
+    return _hashed({path for file in files for path in find_imported(file)}, folder)
 
 
 def hash_file(name: str, folder: Path) -> str:
@@ -102,7 +102,7 @@ def _matching(pattern: str, system: SystemSpec, folder: Path) -> Iterator[Path]:
 def _with_imports(path: Path, folder: Path) -> Iterator[Path]:
     """Yield a file and, of a Python file, every local module that it leads to."""
     if path.suffix in SOURCE_SUFFIXES:
-        yield from LocalImports((path.parent, folder)).reached_from(path)
+        yield from LocalImports((path.parent, folder)).find_reached(path)
     elif path.is_file():
         yield path
 
@@ -115,7 +115,7 @@ def _named_by(command: Sequence[str], folder: Path) -> Iterator[Path]:
             if path.is_file() and not _is_installed(Path(each)):
                 yield path
         if before == "-m" and _MODULE.fullmatch(word):
-            yield from LocalImports((folder,)).module_files(f"{word}.__main__")
+            yield from LocalImports((folder,)).find_module(f"{word}.__main__")
 
 
 def _words(word: str) -> Iterator[str]:

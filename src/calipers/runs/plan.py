@@ -78,7 +78,7 @@ class CallPlan:
 
     def prompt(self, place: CallPlace) -> str:
         """What a model is asked."""
-        return self._prompts[place.tier].filled(self.tasks.tasks[place.task])
+        return self._prompts[place.tier].fill(self.tasks.tasks[place.task])
 
     def settings(self, system: int, place: CallPlace) -> dict[str, Any]:
         """The system's settings, the tier's above them, and a seed for each run."""
@@ -131,7 +131,7 @@ class CallPlan:
         """Return the message of the system: its own, else the tier's, else the suite's."""
         tier = self.tiers[place.tier]
         written = self.suite.systems[system].system or (tier and tier.system) or self.suite.system
-        return Template(written).filled(self.tasks.tasks[place.task]) if written else None
+        return Template(written).fill(self.tasks.tasks[place.task]) if written else None
 
     def _prompt_of(self, tier: Tier | None) -> str:
         prompt = (tier and tier.prompt) or self.suite.prompt or _DEFAULT_PROMPT
@@ -200,9 +200,9 @@ def _check_talk(task: Task) -> None:
 def _filled(content: str | list[dict[str, Any]], task: Task) -> Any:
     """Return a message's content with its fields, those of its text parts included."""
     if isinstance(content, str):
-        return Template(content).filled(task)
+        return Template(content).fill(task)
     return [
-        {**part, "text": Template(part["text"]).filled(task)} if "text" in part else part
+        {**part, "text": Template(part["text"]).fill(task)} if "text" in part else part
         for part in content
     ]
 

@@ -103,7 +103,7 @@ def check_keywords(
             raise ArgumentTypeError(f"{command}() has no option {keyword}", fix=fix)
     found = {known[keyword].name: known[keyword].check(value) for keyword, value in given.items()}
     preset = {
-        option.name: option.default_of(command) for option in known.values() if option.defaults
+        option.name: option.get_default(command) for option in known.values() if option.defaults
     }
     return {**preset, **found}
 

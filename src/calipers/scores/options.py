@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from calipers.metrics import PROFILES
 from calipers.metrics.declare.settings import MEASURING, Settings, metric_options
 from calipers.support.errors import UsageError, nearest
-from calipers.support.options import Option, declared_in, option
+from calipers.support.options import Option, option, read_options
 
 if TYPE_CHECKING:
     from calipers.engines.plan import Plan
@@ -230,7 +230,7 @@ def check_map(given: Mapping[str, str]) -> None:
 
 
 def _own_options() -> Mapping[str, Option]:
-    return declared_in(Options, "selection")
+    return read_options(Options, "selection")
 
 
 def options_of(command: str) -> dict[str, Option]:

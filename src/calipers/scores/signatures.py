@@ -25,7 +25,7 @@ def takes_options(command: str) -> Callable[[F], F]:
             inspect.Parameter(
                 option.keyword,
                 inspect.Parameter.KEYWORD_ONLY,
-                default=option.default_of(command),
+                default=option.get_default(command),
             )
             for option in known
         ]

@@ -1,4 +1,4 @@
-"""What a notebook may write for short, and what it means."""
+"""Shorthand that notebooks may write for arguments, and what it stands for."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RENAMED = {"rename": "map", "renames": "map"}  # keywords of earlier versions
 
 
 def refuse_renamed(function: Callable[P, R]) -> Callable[P, R]:
-    """Let a function name the present keyword to whoever uses that of an earlier version."""
+    """Make a function name the present keyword when it is given one of an earlier version."""
 
     @wraps(function)
     def call(*args: P.args, **options: P.kwargs) -> R:
@@ -46,10 +46,10 @@ def names(fields: str | Sequence[str]) -> tuple[str, ...]:
 
 
 def path_of(path: str | Path | None) -> Path | None:
-    """Return a path, however it was written."""
+    """Return a path given as text or as a `Path`; None stays None."""
     return None if path is None else Path(path)
 
 
 def no_progress(share: float) -> None:
-    """Do nothing: nobody is looking."""
+    """Ignore the share of work done, where no progress is shown."""
     del share

@@ -64,13 +64,13 @@ class MissingExtraError(CalipersError):
 
 
 def need_extra(what: str, *, extra: str, modules: Iterable[str]) -> None:
-    """Refuse what cannot be done without a part that is not installed, before any work is done."""
+    """Raise MissingExtraError if a module of an extra is not installed, before any work is done."""
     if any(find_spec(module) is None for module in modules):
         raise MissingExtraError(what, extra=extra)
 
 
 def check_confidence(confidence: float) -> None:
-    """Refuse what is no level of confidence."""
+    """Raise UsageError if this is not a confidence level."""
     if not 0 < confidence < 1:
         raise UsageError(
             f"--confidence {confidence:g}: must be above 0 and below 1", fix="for example 0.95"
@@ -78,7 +78,7 @@ def check_confidence(confidence: float) -> None:
 
 
 def unwritable(path: Path, error: OSError) -> UsageError:
-    """What to say of a file that cannot be written."""
+    """Return the error for a file that cannot be written."""
     return UsageError(
         f"{path}: {error.strerror}", fix="check the folder, its permissions and free space"
     )
@@ -91,7 +91,7 @@ def _rebuild(kind: type[CalipersError], message: str, fix: str) -> CalipersError
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """What the user may have meant, as the second half of a sentence."""
+    """Return a hint at the known name the user may have meant, to end a message with."""
     choices = sorted(set(known))
     close = get_close_matches(name, choices, n=1, cutoff=0.5)
     if close:

@@ -10,20 +10,20 @@ from pathlib import Path
 from typing import Any
 
 from calipers.support.errors import UsageError, nearest
-from calipers.support.reloading import fresh_modules
+from calipers.support.reloading import reload_modules
 
 Function = Callable[..., Any]
 
 
 def load_function(reference: str, folder: Path) -> Function:
-    """The function that FILE.py:FUNCTION names; the file's folder is where it imports from."""
+    """Return the function that FILE.py:FUNCTION names; the file may import from its own folder."""
     file, _, name = reference.rpartition(":")
     path = (folder / file).resolve()
     if not path.is_file():
         raise UsageError(
             f"{path}: no such file", fix="the path is relative to the file that names it"
         )
-    module = _module(path, folder.resolve())
+    module = _import_file(path, folder.resolve())
     function = getattr(module, name, None)
     if not callable(function):
         known = [each for each, value in vars(module).items() if inspect.isfunction(value)]
@@ -31,7 +31,7 @@ def load_function(reference: str, folder: Path) -> Function:
     return function  # type: ignore[no-any-return]
 
 
-def _module(path: Path, folder: Path) -> Any:
+def _import_file(path: Path, folder: Path) -> Any:
     name = f"calipers_system_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
@@ -41,7 +41,7 @@ def _module(path: Path, folder: Path) -> Any:
         sys.path.remove(str(path.parent))
     sys.path.insert(0, str(path.parent))
     try:
-        with fresh_modules(path, folder):
+        with reload_modules(path, folder):
             sys.modules[name] = module  # dataclasses look their module up
             spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:

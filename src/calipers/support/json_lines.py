@@ -24,11 +24,11 @@ def write_lines(table: pl.LazyFrame, path: Path) -> None:
     with path.open("w", encoding="utf-8") as file:
         start = 0
         while (some := table.slice(start, _LINES).collect()).height:
-            file.writelines(_line(row) for row in some.iter_rows(named=True))
+            file.writelines(_format_line(row) for row in some.iter_rows(named=True))
             start += _LINES
 
 
-def _line(row: Mapping[str, Any]) -> str:
+def _format_line(row: Mapping[str, Any]) -> str:
     shown = {
         name: finite_json(value) if isinstance(value, float) else value
         for name, value in row.items()

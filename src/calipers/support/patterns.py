@@ -25,17 +25,17 @@ class PatternMatch(NamedTuple):
     group: str
 
 
-def last_match(pattern: str, text: str) -> PatternMatch | None:
-    """The last match; `$` also means before a line break that ends the text, as in Python."""
+def find_last(pattern: str, text: str) -> PatternMatch | None:
+    """Return the last match or None; `$` also matches before a final line break, as in Python."""
     text = text.encode("utf-8", "replace").decode()  # half of a surrogate pair is no text
-    found = _last(pattern, text)
+    found = _search_last(pattern, text)
     if found is None and text.endswith("\n"):
-        found = _last(pattern, text[:-1])
+        found = _search_last(pattern, text[:-1])
     return found
 
 
-def first_matches(patterns: Mapping[str, str], texts: Sequence[str]) -> dict[str, str]:
-    """Return, by the patterns' names, what each matches in the first text that it matches at all.
+def find_first_matches(patterns: Mapping[str, str], texts: Sequence[str]) -> dict[str, str]:
+    """Return, by pattern name, what each pattern matches in the first text that it matches.
 
     >>> first_matches({"number": "[0-9]+", "mark": "!"}, ["some", "7 of 9"])
     {'number': '7'}
@@ -52,8 +52,8 @@ def first_matches(patterns: Mapping[str, str], texts: Sequence[str]) -> dict[str
     }
 
 
-def _last(pattern: str, text: str) -> PatternMatch | None:
-    """Every match is put between marks; the last ones tell where it was."""
+def _search_last(pattern: str, text: str) -> PatternMatch | None:
+    """Return the last match, found by putting every match between marks."""
     import polars as pl  # noqa: PLC0415 (takes a while to load)
 
     mark = _mark_not_in(text)
@@ -75,7 +75,7 @@ def _mark_not_in(text: str) -> str:
 
 
 def groups_in(pattern: str) -> int:
-    """How many groups a pattern has; ValueError with the reason where it is none."""
+    """Return the number of groups in a pattern; raise ValueError if it is not a pattern."""
     import polars as pl  # noqa: PLC0415 (takes a while to load)
 
     try:

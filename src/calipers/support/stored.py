@@ -21,7 +21,7 @@ def read_stored(of: type[T], found: Mapping[str, Any], shape: Shape) -> T | None
     """
     try:
         text = json.dumps(shape(found))
-        built: T = _adapter(cast("Any", of)).validate_json(text, strict=True)
+        built: T = _make_adapter(cast("Any", of)).validate_json(text, strict=True)
     except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
         return None
     return built
@@ -37,5 +37,5 @@ def read_number(found: Any) -> Any:
 
 
 @cache
-def _adapter(of: Any) -> TypeAdapter[Any]:
+def _make_adapter(of: Any) -> TypeAdapter[Any]:
     return TypeAdapter(of)

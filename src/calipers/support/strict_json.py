@@ -9,7 +9,7 @@ from typing import Any
 
 
 def finite_json(value: float | None) -> float | str | None:
-    """A number as strict JSON has it.
+    """Return a number as strict JSON allows it: an infinite one as text, NaN as null.
 
     >>> finite_json(0.5), finite_json(float("-inf")), finite_json(None)
     (0.5, '-Infinity', None)
@@ -20,7 +20,7 @@ def finite_json(value: float | None) -> float | str | None:
 
 
 def strict_json(value: Any, *, indent: int | None = 1) -> str:
-    """The same bytes for the same value, wherever a result is written."""
+    """Return the strict JSON of a value; equal values give equal bytes."""
     return json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False)
 
 

@@ -55,5 +55,5 @@ def metric_rows(
 
 
 def plain(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values that fit into a cell: numbers, texts, nothing."""
+    """Return the values that fit into a cell: numbers, texts and nulls."""
     return {k: v for k, v in values.items() if v is None or isinstance(v, str | int | float | bool)}

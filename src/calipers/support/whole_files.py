@@ -15,7 +15,7 @@ PRIVATE = 0o600
 
 @contextmanager
 def whole(path: Path, *, private: bool = False) -> Iterator[Path]:
-    """A place beside `path` to write to, which takes its place at the end.
+    """Yield a path beside `path` to write to, which replaces `path` at the end of the block.
 
     A `private` file is for its owner alone, as all that may hold a provider's texts.
     """

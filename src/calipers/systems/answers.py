@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from calipers.support.patterns import last_match
+from calipers.support.patterns import find_last
 
 ASK = "Then, on a line of its own, say how likely your answer is right: CONFIDENCE: <0 to 1>"
 
@@ -55,7 +55,7 @@ class AnswerRule:
             before, mark, answer = text.rpartition(self.after)
             return len(before), answer if mark else None
         assert self.regex is not None
-        match = last_match(self.regex, text)
+        match = find_last(self.regex, text)
         return (0, None) if match is None else (match.start, match.group)
 
 
@@ -87,7 +87,7 @@ def stated_confidence(text: str) -> tuple[str, float | None]:
     >>> stated_confidence("ANSWER: 4\nCONFIDENCE: 80%")
     ('ANSWER: 4', 0.8)
     """
-    match = last_match(_CONFIDENCE, text)
+    match = find_last(_CONFIDENCE, text)
     if match is None:
         return text, None
     number = float(match.group.rstrip("%").replace(",", "."))

@@ -154,7 +154,7 @@ class SystemSpec(Served):
                     fix="for example solver.py:answer",
                     at=("python",),
                 )
-            if not colon and self.python not in SYSTEMS.all():
+            if not colon and self.python not in SYSTEMS.read_all():
                 refuse(
                     f"{self.python} is not FILE.py:FUNCTION, nor a registered system",
                     fix="for example solver.py:answer; a plug-in is named with --plugin FILE.py",

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from calipers.metrics.declare.declaration import Frame
 from calipers.support.errors import UsageError
-from calipers.support.plugins import loaded_files
+from calipers.support.plugins import list_loaded
 
 _QUIET = Path(__file__).with_name("log4j2.properties")
 
@@ -62,7 +62,7 @@ def start_session() -> SparkSession:
 
 def send_loaded_files() -> None:
     """Let functions of plug-in files travel to the workers, which cannot import these files."""
-    for module in loaded_files():
+    for module in list_loaded():
         cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
 
 

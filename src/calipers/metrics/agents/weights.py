@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from calipers.support.config.files import read_config, shown
-from calipers.support.config.numbers import from_zero_on
+from calipers.support.config.numbers import read_nonnegative
 from calipers.support.errors import UsageError, nearest
 
 _EXAMPLE = "for example task_success: 0.5 and tool_efficiency: 0.5"
@@ -63,7 +63,8 @@ def checked_weights(table: Any, *, source: str) -> AgentWeights:
                 fix=nearest(str(name), PARTS),
             )
     given = {
-        name: from_zero_on(value, f"{source}: {name}", fix=_NUMBER) for name, value in table.items()
+        name: read_nonnegative(value, f"{source}: {name}", fix=_NUMBER)
+        for name, value in table.items()
     }
     if not any(given.values()):
         raise UsageError(f"{source}: all weights are 0", fix=_EXAMPLE)

@@ -19,7 +19,7 @@ from calipers.metrics.checks.combining import LISTS, RESULTS, Combining
 from calipers.metrics.checks.kinds.own import Python
 from calipers.metrics.declare.settings import Settings
 from calipers.support.config.files import ConfigFile, read_config
-from calipers.support.config.models import usage_error
+from calipers.support.config.models import make_usage_error
 from calipers.support.errors import UsageError
 
 JUDGED = "judgments"
@@ -196,7 +196,7 @@ def _read(config: ConfigFile, base: Path) -> Checks:
     try:
         found = read_list(config.value, base)
     except PydanticCustomError as error:
-        raise usage_error(error, config, wrapped) from None
+        raise make_usage_error(error, config, wrapped) from None
     if not found:
         raise UsageError(f"{config.source}: there is no check in it", fix=EXAMPLE)
     return Checks(tuple(found))

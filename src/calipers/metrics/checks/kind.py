@@ -50,10 +50,10 @@ class Replies:
         from fields stands for itself in a regular expression.
         """
         if not template.fields:
-            return pl.Series([Template.filled(template, {})], dtype=pl.String)
+            return pl.Series([Template.fill(template, {})], dtype=pl.String)
         parts = [
             self._as_text(part, quoted=quoted) if is_field else pl.lit(part)
-            for part, is_field in template.parts()
+            for part, is_field in template.split_fields()
         ]
         return self.frame.select(pl.concat_str(parts).alias("filled")).to_series()
 

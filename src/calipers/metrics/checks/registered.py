@@ -15,7 +15,7 @@ import polars as pl
 from calipers.metrics.checks.kind import Replies, ReplyTest
 from calipers.metrics.checks.kinds import KINDS
 from calipers.support.errors import UsageError
-from calipers.support.registry import Registry, registers
+from calipers.support.registry import Registry, add_registry
 
 Holds = Callable[[str, Any], bool | None]
 
@@ -53,12 +53,12 @@ class _CheckKinds(Registry[CheckKind]):
 
 
 CHECK_KINDS = _CheckKinds("kind of check")
-registers(CheckKind, CHECK_KINDS)
+add_registry(CheckKind, CHECK_KINDS)
 
 
 def check_kinds() -> dict[str, type[ReplyTest]]:
     """Return every kind of check by its key, those of plug-ins too."""
-    return {**KINDS, **{name: _class_of(each) for name, each in CHECK_KINDS.all().items()}}
+    return {**KINDS, **{name: _class_of(each) for name, each in CHECK_KINDS.read_all().items()}}
 
 
 @cache

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from calipers.support.errors import UsageError
-from calipers.support.options import Option, declared_in, option
+from calipers.support.options import Option, option, read_options
 
 if TYPE_CHECKING:
     from calipers.metrics.agents.weights import AgentWeights
@@ -262,4 +262,4 @@ def _echo(value: Any) -> Any:
 
 def metric_options() -> Mapping[str, Option]:
     """Return the options of metrics, by the names of their fields in `Settings`."""
-    return declared_in(Settings, "metrics", MEASURING)
+    return read_options(Settings, "metrics", MEASURING)

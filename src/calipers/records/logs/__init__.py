@@ -27,7 +27,7 @@ _HERE = str(Path(__file__).parent)
 def readers() -> list[LogReader]:
     """Return all readers: those that users added first, then those in this folder."""
     _import_all()
-    return sorted(READERS.all().values(), key=_is_ours)
+    return sorted(READERS.read_all().values(), key=_is_ours)
 
 
 @cache
@@ -37,7 +37,7 @@ def _import_all() -> None:
 
 
 def _is_ours(reader: LogReader) -> bool:
-    return (READERS.origin_of(reader.name) or "").startswith(_HERE)
+    return (READERS.find_origin(reader.name) or "").startswith(_HERE)
 
 
 def own_log_at(path: Path, suffix: str, head: Head | None = None) -> Log | None:

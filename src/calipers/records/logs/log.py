@@ -13,7 +13,7 @@ from calipers.records.bytestream import UNREADABLE, Block, cut_short
 from calipers.records.jsonl import MadeLines
 from calipers.records.limits import BLOCK_BYTES
 from calipers.support.errors import DataError
-from calipers.support.registry import Registry, registers
+from calipers.support.registry import Registry, add_registry
 
 Record = dict[str, Any]
 Found = tuple[Record | None, float]  # None for one left out; the share of the log behind it
@@ -40,7 +40,7 @@ class LogReader:
 
 
 READERS: Registry[LogReader] = Registry("log reader")
-registers(LogReader, READERS)
+add_registry(LogReader, READERS)
 
 
 def log_reader(

@@ -16,7 +16,7 @@ from calipers.metrics.checks.kind import Replies, ReplyTest, Schema, read_keys, 
 from calipers.support.config.files import read_config, shown
 from calipers.support.config.models import refuse
 from calipers.support.errors import need_extra
-from calipers.support.patterns import first_matches, groups_in
+from calipers.support.patterns import find_first_matches, groups_in
 from calipers.support.templates import Template
 
 _EXTRA = "checks"
@@ -185,7 +185,7 @@ def _invalid(written: str) -> str | None:
 def _pattern(_: Any, pattern: str, instance: Any, __: Any) -> Iterator[Any]:
     from jsonschema.exceptions import ValidationError  # noqa: PLC0415 (an extra)
 
-    if isinstance(instance, str) and not first_matches({"it": pattern}, [instance]):
+    if isinstance(instance, str) and not find_first_matches({"it": pattern}, [instance]):
         yield ValidationError(f"{instance!r} does not match {pattern!r}")
 
 
@@ -243,7 +243,7 @@ class JsonPath(ReplyTest):
     def _pairs(self, replies: Replies) -> Iterator[tuple[str | None, Any]]:
         if isinstance(self.equals, Template) and self.equals.fields:
             return zip(replies.text, replies.fill(self.equals), strict=True)
-        wanted = self.equals.filled({}) if isinstance(self.equals, Template) else self.equals
+        wanted = self.equals.fill({}) if isinstance(self.equals, Template) else self.equals
         return ((text, wanted) for text in replies.text)
 
     def _holds(self, text: str | None, wanted: Any) -> bool | None:

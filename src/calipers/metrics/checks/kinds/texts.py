@@ -104,7 +104,7 @@ class Regex(TextKind):
         del base
         text = read_text(value, is_pattern=True)
         try:
-            groups_in(text.filled(dict.fromkeys(text.fields, "x")))
+            groups_in(text.fill(dict.fromkeys(text.fields, "x")))
         except ValueError as error:
             refuse(
                 f"no regular expression that can be used: {error}",

@@ -9,7 +9,7 @@ from typing import Any
 
 from calipers.metrics.cost.prices.names import find_named
 from calipers.support.config.files import read_config, shown
-from calipers.support.config.numbers import from_zero_on
+from calipers.support.config.numbers import read_nonnegative
 from calipers.support.errors import UsageError, nearest
 
 _NUMBER = "write a plain number, USD per million tokens: 0.15"
@@ -80,5 +80,8 @@ def _price(entry: Any, where: str) -> Price:
         if key not in given:
             raise UsageError(f"{where}: {key} is missing", fix=_EXAMPLE)
     return Price(
-        **{key: from_zero_on(value, f"{where}: {key}", fix=_NUMBER) for key, value in given.items()}
+        **{
+            key: read_nonnegative(value, f"{where}: {key}", fix=_NUMBER)
+            for key, value in given.items()
+        }
     )

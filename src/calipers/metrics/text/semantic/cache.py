@@ -34,7 +34,7 @@ class ScoreCache:
         self._cache = DiskCache(place, suffix=".npy", spread=False)
         self._scores: dict[bytes, Match] = {}
         self._files: list[str] = []
-        for name, content in self._cache.entries():
+        for name, content in self._cache.read_entries():
             self._read(name, content)
 
     @property
