@@ -21,7 +21,7 @@ from calipers.engines.resampling import CODE, WeightedValues, with_codes
 from calipers.metrics import Metric, catalogue, metrics_of
 from calipers.metrics.declare.declaration import CLUSTER, TASK
 from calipers.metrics.declare.settings import Settings
-from calipers.statistics.bootstrap import weights
+from calipers.statistics.bootstrap import draw_weights
 from tests.conformance.reference import _text
 from tests.conformance.strategies import data_sets
 from tests.engines.compact import compact
@@ -133,7 +133,7 @@ def logs(tasks: int, seed: int = 0, *, runs: int = 1, sites: int = 7) -> list[Re
 def test_pieces_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
     """However few numbers are held at a time, the values are the same."""
     rows = logs(60, runs=2)
-    [drawn] = weights(60, 200, 0)
+    [drawn] = draw_weights(60, 200, 0)
     whole = weighted_values(rows)[0](drawn)
     monkeypatch.setattr(module, "_KEYED_CELLS", 500)
     monkeypatch.setattr(module, "_RANKED_CELLS", 500)
@@ -145,7 +145,7 @@ def test_pieces_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_values_are_the_same_every_time() -> None:
     """Sums come in one order: the streaming engine's would differ in the last bits."""
     rows = logs(400, runs=3)
-    [drawn] = weights(400, 500, 0)
+    [drawn] = draw_weights(400, 500, 0)
     first = weighted_values(rows)[0](drawn)
     for _ in range(4):
         again = weighted_values(rows)[0](drawn)

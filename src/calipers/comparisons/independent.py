@@ -17,7 +17,7 @@ from calipers.comparisons.sides import (
 from calipers.metrics import Metric
 from calipers.scores.options import Options
 from calipers.scores.tasks import VALUE, TaskRows, per_task
-from calipers.statistics.unpaired import kruskal_wallis, unpaired
+from calipers.statistics.unpaired import compare_unpaired, kruskal_wallis
 
 
 def independent_runs(
@@ -51,7 +51,7 @@ def _compared(
             "base_clusters": clusters_of(values, base),
             "candidate_clusters": clusters_of(others, candidate),
         }
-    found = unpaired(
+    found = compare_unpaired(
         before,
         after,
         binary=is_binary(metric, before, after),

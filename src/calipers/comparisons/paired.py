@@ -25,7 +25,7 @@ from calipers.scores.options import Options
 from calipers.scores.tasks import TaskRows, per_task
 from calipers.statistics.paired import Comparison
 from calipers.statistics.paired_tasks import PairedTasks, compare_tasks
-from calipers.statistics.power import Spread, detectable
+from calipers.statistics.power import Spread, find_detectable
 
 SIGN_FLIPS = 10_000
 _FLIPPED_CELLS = 1_000_000_000  # resamples × tasks: bounds the time
@@ -133,4 +133,4 @@ def _detectable(found: Comparison, confidence: float) -> float | None:
     if not found.stderr:
         return None
     spread = Spread(between=found.stderr**2 * found.n_pairs, within=None, tasks=found.n_pairs)
-    return detectable(found.n_pairs, spread, confidence=confidence)
+    return find_detectable(found.n_pairs, spread, confidence=confidence)

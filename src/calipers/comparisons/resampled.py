@@ -24,7 +24,7 @@ from calipers.metrics import Metric
 from calipers.metrics.declare.declaration import TASK
 from calipers.scores.options import Options
 from calipers.scores.tasks import TaskRows, select_counted
-from calipers.statistics.bootstrap import weights
+from calipers.statistics.bootstrap import draw_weights
 from calipers.statistics.intervals import t_quantile
 
 RESAMPLES = 2_000
@@ -138,7 +138,7 @@ def _changes(sides: _Weighted, options: Options, rounding: float) -> tuple[Float
     units = sides.units
     drawn, swapped = [], []
     wanted = resamples(options, units, RESAMPLES, _RESAMPLED_CELLS)
-    for number, block in enumerate(weights(units, wanted, (options.seed, 0))):
+    for number, block in enumerate(draw_weights(units, wanted, (options.seed, 0))):
         drawn.append(change(sides.of_candidate(block), sides.of_base(block)))
         chance = np.random.default_rng([options.seed, 1, number])
         swap = chance.integers(0, 2, size=(units, len(block))).astype(np.float64)

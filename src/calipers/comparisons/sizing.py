@@ -20,13 +20,13 @@ from calipers.statistics.power import (
     Components,
     PowerPlan,
     Spread,
-    assumed_difference,
-    components,
-    detectable,
-    difference_spread,
-    score_spread,
-    tasks_for_width,
-    tasks_needed,
+    assume_difference,
+    count_tasks_for_width,
+    count_tasks_needed,
+    estimate_difference_spread,
+    estimate_spread,
+    find_detectable,
+    split_variance,
 )
 from calipers.support.errors import UsageError, check_confidence
 
@@ -181,7 +181,7 @@ def sized(metric: Metric, sides: Sequence[pl.DataFrame | None], aim: Aim) -> Met
         why = "a single task does not tell how others vary" if tasks == 1 else "values too large"
         return measured(reasons=dict.fromkeys(_NULLABLE[1:], why))
 
-    spreads = [score_spread(side[VALUE].to_numpy(), side[TASK].to_numpy()) for side in values]
+    spreads = [estimate_spread(side[VALUE].to_numpy(), side[TASK].to_numpy()) for side in values]
     difference, variance = _difference(values, spreads, aim.correlation)
     difference = _without_rounding(difference)
     whole = None if isinstance(metric.averaged, Feature) else round(runs)
@@ -205,7 +205,7 @@ def sized(metric: Metric, sides: Sequence[pl.DataFrame | None], aim: Aim) -> Met
         delta=None if isinstance(delta, str) else delta,
         plans=() if isinstance(plans, str) else plans,
         detectable=None if isinstance(seen, str) else seen,
-        components=components(spreads[0], _share(values[0])),
+        components=split_variance(spreads[0], _share(values[0])),
         width_plans=_width_plans(spreads[0], aim, whole=whole),
         reasons={name: why for name, why in found.items() if isinstance(why, str)},
         notes=()
@@ -225,7 +225,7 @@ def _width_plans(spread: Spread, aim: Aim, *, whole: int | None) -> tuple[PowerP
         return ()
     found = []
     for runs in (1,) if spread.within is None else sorted(set(aim.runs)):
-        tasks = tasks_for_width(aim.width, spread, runs=runs, confidence=aim.confidence)
+        tasks = count_tasks_for_width(aim.width, spread, runs=runs, confidence=aim.confidence)
         calls = runs if whole is None else whole
         found.append(PowerPlan(runs=calls, tasks=tasks, calls=calls * tasks))
     return tuple(found)
@@ -251,12 +251,12 @@ def _difference(
     """The spread of the difference, and its variance per task with the runs that there were."""
     shares = [_share(side) for side in values]
     if len(values) == 1:
-        found = assumed_difference(spreads[0], correlation=correlation)
+        found = assume_difference(spreads[0], correlation=correlation)
         return found, found.between + (found.within or 0.0) * shares[0]
     base, base_tasks, candidate, candidate_tasks = (
         side[name].to_numpy() for side in values for name in (VALUE, TASK)
     )
-    found = difference_spread(base, base_tasks, candidate, candidate_tasks)
+    found = estimate_difference_spread(base, base_tasks, candidate, candidate_tasks)
     known = [spread.within for spread in spreads if spread.within is not None]
     if not known:
         return found, found.between
@@ -297,7 +297,7 @@ def _plans(
     found = []
     for runs in (1,) if difference.within is None else sorted(set(aim.runs)):
         try:
-            tasks = tasks_needed(
+            tasks = count_tasks_needed(
                 delta, difference, runs=runs, power=aim.power, confidence=aim.confidence
             )
         except OverflowError:
@@ -310,7 +310,7 @@ def _plans(
 def _seen(metric: Metric, tasks: int, variance: float, aim: Aim) -> float | str:
     """The smallest difference that the run could have seen, or why it could see none."""
     here = Spread(between=variance, within=None, tasks=tasks)
-    found = detectable(tasks, here, power=aim.power, confidence=aim.confidence)
+    found = find_detectable(tasks, here, power=aim.power, confidence=aim.confidence)
     low, high = metric.range
     if found is None or found > high - low:
         return f"{tasks} tasks are too few to see any difference that it can have"

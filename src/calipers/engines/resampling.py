@@ -36,7 +36,7 @@ from calipers.metrics.declare.declaration import (
     TaskValues,
     Totals,
 )
-from calipers.statistics.bootstrap import bca, block, blocks, too_few_carry
+from calipers.statistics.bootstrap import bca, count_blocks, draw_block, explain_too_few
 from calipers.statistics.intervals import Interval
 
 Floats = NDArray[np.float64]
@@ -165,10 +165,10 @@ class WeightedValues:
         """Each metric's values in that many resamples of the clusters."""
 
         def of_block(number: int) -> dict[str, Floats]:
-            return self(block(self.clusters, resamples, seed, number))
+            return self(draw_block(self.clusters, resamples, seed, number))
 
         with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
-            found = list(pool.map(of_block, range(blocks(self.clusters, resamples))))
+            found = list(pool.map(of_block, range(count_blocks(self.clusters, resamples))))
         return {
             metric.name: np.concatenate([each[metric.name] for each in found])
             for metric in self.metrics
@@ -271,7 +271,7 @@ def bootstrap(
     refused = {
         metric.name: why
         for metric in metrics
-        if (why := metric.not_resampled or too_few_carry(influences[metric])) is not None
+        if (why := metric.not_resampled or explain_too_few(influences[metric])) is not None
     }
     kept = [metric for metric in metrics if metric.name not in refused]
     found = WeightedValues(coded, kept, clusters).resampled(plan.resamples, seed) if kept else {}

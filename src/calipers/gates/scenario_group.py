@@ -20,7 +20,7 @@ from calipers.metrics.thresholds import Threshold
 from calipers.scores.correction import Correct
 from calipers.scores.results import ALL_FAILED, Measured
 from calipers.statistics.clusters import Clusters
-from calipers.statistics.intervals import rows_worth, wilson
+from calipers.statistics.intervals import count_worth, wilson
 from calipers.support.errors import DataError
 
 ID, CATEGORY = "id", "category"
@@ -241,5 +241,5 @@ def _pass_rate(rows: pl.DataFrame, confidence: float, correct: Correct | None) -
     )
     if correct is None:
         return measured
-    size = rows_worth(share, n, spread, clusters)
+    size = count_worth(share, n, spread, clusters)
     return correct(measured, size, int(judged["by_judges"].sum()))

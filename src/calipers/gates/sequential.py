@@ -97,8 +97,8 @@ class CheckSequence:
             self._least += (each.least for each in new)
             self._most += (each.most for each in new)
             self._is_known = self._is_known or any(each.known for each in new)
-            self._above = self._above.placed([each.least for each in new])
-            self._below = self._below.placed([1 - each.most for each in new])
+            self._above = self._above.place([each.least for each in new])
+            self._below = self._below.place([1 - each.most for each in new])
             self._decide()
 
     def _decide(self) -> None:

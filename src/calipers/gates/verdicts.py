@@ -8,7 +8,7 @@ from typing import Literal
 
 from calipers.metrics.thresholds import Threshold
 from calipers.statistics.intervals import exact_share
-from calipers.statistics.power import tasks_to_settle
+from calipers.statistics.power import count_tasks_to_decide
 
 Evidence = Literal["point", "interval"]
 Verdict = Literal["pass", "fail", "warn", "inconclusive"]
@@ -103,7 +103,7 @@ def further_scenarios(
         there = here / (share * (1 - share)) * mark * (1 - mark) if here else mark * (1 - mark)
     if not there:
         return None
-    needed = tasks_to_settle(
+    needed = count_tasks_to_decide(
         estimate.value - threshold.value,
         here=here,
         there=there,

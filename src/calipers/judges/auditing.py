@@ -45,7 +45,7 @@ from calipers.scores.results import Measured
 from calipers.statistics import agreement, correlation
 from calipers.statistics.influence import Estimate, Floats, Sampling, spread
 from calipers.statistics.intervals import wilson
-from calipers.statistics.paired import mean_and_error, student
+from calipers.statistics.paired import estimate_mean, student
 from calipers.support.errors import UsageError
 
 _GROUP = "_group"
@@ -246,7 +246,7 @@ def _mean(
 ) -> Measured:
     """The mean of the values that are there, with Student's interval; none lies outside ±1."""
     there = ~np.isnan(values)
-    mean, stderr, freedom = mean_and_error(values[there], sampling.clusters[there])
+    mean, stderr, freedom = estimate_mean(values[there], sampling.clusters[there])
     if mean is None:
         return Measured(value=None, n=0, missing=of, reason=empty)
     largest = float(np.abs(values[there]).max())

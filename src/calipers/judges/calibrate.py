@@ -41,10 +41,10 @@ from calipers.statistics.agreement import (
     specificity,
     weighted_kappa,
 )
-from calipers.statistics.correction import Verdicts, moments, verdicts
+from calipers.statistics.correction import Verdicts, compute_moments, count_verdicts
 from calipers.statistics.correlation import spearman
 from calipers.statistics.influence import Estimate, Floats, Sampling, Whole
-from calipers.statistics.paired import mean_and_error, student
+from calipers.statistics.paired import estimate_mean, student
 from calipers.support.errors import DataError, UsageError, check_confidence
 
 _TELLS_APART = ("model", "tier", "run")
@@ -259,7 +259,7 @@ def _calibration(
             for aspect, (pairs, clusters) in tables.items()
         },
         moments={
-            aspect: moments(pairs[:, 0], pairs[:, 1], clusters)
+            aspect: compute_moments(pairs[:, 0], pairs[:, 1], clusters)
             for aspect, (pairs, clusters) in tables.items()
             if aspect != PASSED
         },
@@ -270,7 +270,7 @@ def _calibration(
 
 
 def _verdicts(pairs: Floats, clusters: Whole) -> Verdicts:
-    return verdicts(pairs[:, 0], pairs[:, 1], clusters)
+    return count_verdicts(pairs[:, 0], pairs[:, 1], clusters)
 
 
 def _measured(aspect: str, pairs: Floats, sampling: Sampling) -> dict[str, Estimate]:
@@ -294,7 +294,7 @@ def _measures(aspect: str) -> dict[str, Callable[[Floats, Sampling], Estimate]]:
 def _bias(table: Floats, sampling: Sampling) -> Estimate:
     """The mean of judge − people, with Student's interval."""
     apart = table[:, 0] - table[:, 1]
-    mean, stderr, freedom = mean_and_error(apart, sampling.clusters)
+    mean, stderr, freedom = estimate_mean(apart, sampling.clusters)
     if mean is None:
         return Estimate(value=None, n=0, reason=_NONE_SHARED)
     largest = float(np.abs(apart).max())

@@ -18,8 +18,8 @@ from calipers.metrics.judged.rubrics import RUBRICS
 from calipers.metrics.judged.who import ASPECTS, FLAGGED, IMPL_RATE, JUDGED_VALUES, RATED
 from calipers.scores.calibration import PASSED, Calibration, Member, made_from, members_of
 from calipers.scores.results import Group, JudgedBy, Measured
-from calipers.statistics.correction import Corrected, misclassified, prediction_powered
-from calipers.statistics.intervals import rows_worth
+from calipers.statistics.correction import Corrected, correct_share, correct_with_ratings
+from calipers.statistics.intervals import count_worth
 
 _VALUES = {"pass_rate": PASSED, "impl_rate": IMPL_RATE, **{r.name: r.name for r in RUBRICS}}
 """The metrics that are plain means of a judged value."""
@@ -97,8 +97,8 @@ def correct_mean(
     spread, clusters = spread_of(metric.influence.name, totals)
     if aspect == PASSED:
         assert found.verdicts is not None
-        size = rows_worth(measured.value, measured.n, spread, clusters)
-        return misclassified(
+        size = count_worth(measured.value, measured.n, spread, clusters)
+        return correct_share(
             measured.value,
             size,
             found.verdicts,
@@ -109,7 +109,7 @@ def correct_mean(
     rated = found.moments[aspect]
     if measured.stderr is None or measured.scope is not None:  # or only of one task
         return Corrected(value=None, n=rated.n, reason="the judged mean has no standard error")
-    around = prediction_powered(
+    around = correct_with_ratings(
         measured.value,
         measured.stderr,
         clusters.count,
@@ -149,7 +149,7 @@ def correct_part(
             reason = f"{made_from(found, overlap, who[0].rows)}; score the others alone"
             return _in_place(share, Corrected(value=None, n=0, reason=reason))
         assert found.verdicts is not None
-        told = misclassified(share.value, size, found.verdicts, confidence=confidence)
+        told = correct_share(share.value, size, found.verdicts, confidence=confidence)
         return _in_place(share, told)
 
     return correct

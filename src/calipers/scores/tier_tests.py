@@ -15,8 +15,8 @@ from calipers.metrics.cost.tiers import composite_score
 from calipers.metrics.declare.declaration import Totals
 from calipers.scores.results import Group, Tiers
 from calipers.scores.tier_results import TierTest
-from calipers.statistics.paired import holm, mean_and_error, student
-from calipers.statistics.sign_flips import sign_flip
+from calipers.statistics.paired import estimate_mean, holm, student
+from calipers.statistics.sign_flips import test_sign_flips
 from calipers.statistics.unpaired import cliff_delta, mann_whitney
 
 Floats = NDArray[np.float64]
@@ -81,7 +81,7 @@ def _of_runs(base: pl.DataFrame, other: pl.DataFrame, family: Family) -> TierTes
 def _paired(differences: Floats, family: Family) -> TierTest:
     """Over the tasks that both tiers ran: signs that might as well be the other one."""
     differences = np.where(np.abs(differences) > _ROUNDING, differences, 0.0)
-    mean, stderr, freedom = mean_and_error(differences)
+    mean, stderr, freedom = estimate_mean(differences)
     assert mean is not None
     low, high, _, _ = student(mean, stderr, freedom, largest=1.0, confidence=family.confidence)
     if low is not None and high is not None:
@@ -91,7 +91,7 @@ def _paired(differences: Floats, family: Family) -> TierTest:
         difference=mean,
         low=low,
         high=high,
-        p_value=sign_flip(differences, seed=family.seed, resamples=_FLIPS),
+        p_value=test_sign_flips(differences, seed=family.seed, resamples=_FLIPS),
         test="sign flips over tasks",
         effect=mean / deviation if deviation > _ROUNDING else None,
         effect_name="Cohen's dz",

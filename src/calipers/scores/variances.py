@@ -13,7 +13,7 @@ from calipers.metrics import Metric
 from calipers.metrics.declare.declaration import TASK, Feature
 from calipers.metrics.judged.who import IMPL_RATE, PASSED, judged_parts
 from calipers.records.judgment_shape import listed, score_of, vote_of
-from calipers.statistics.power import Components, components, score_spread
+from calipers.statistics.power import Components, estimate_spread, split_variance
 from calipers.support.errors import DataError
 
 JUDGMENTS = "judgments"
@@ -46,8 +46,8 @@ def variance_parts(metric: Metric, rows: pl.DataFrame, noise: Sequence[float]) -
         return None
     known: Any = rows.select(TASK, pl.col(metric.averaged.name).cast(pl.Float64)).drop_nulls()
     try:
-        spread = score_spread(known[metric.averaged.name].to_numpy(), known[TASK].to_numpy())
+        spread = estimate_spread(known[metric.averaged.name].to_numpy(), known[TASK].to_numpy())
     except DataError:  # a single task
         return None
     share = float(np.mean(1 / known[TASK].unique_counts().to_numpy()))
-    return components(spread, share, float(np.mean(noise)) if noise else None)
+    return split_variance(spread, share, float(np.mean(noise)) if noise else None)

@@ -4,7 +4,7 @@ Python's own engine can take longer than the world will last for a pattern like 
 that somebody chose. Rust's, which Polars carries, cannot; it has no look-around and no
 backreferences.
 
->>> last_match(r"ANSWER: (\d+)", "ANSWER: 4, no, ANSWER: 16.")
+>>> find_last(r"ANSWER: (\d+)", "ANSWER: 4, no, ANSWER: 16.")
 PatternMatch(start=15, end=25, group='16')
 """
 
@@ -37,7 +37,7 @@ def find_last(pattern: str, text: str) -> PatternMatch | None:
 def find_first_matches(patterns: Mapping[str, str], texts: Sequence[str]) -> dict[str, str]:
     """Return, by pattern name, what each pattern matches in the first text that it matches.
 
-    >>> first_matches({"number": "[0-9]+", "mark": "!"}, ["some", "7 of 9"])
+    >>> find_first_matches({"number": "[0-9]+", "mark": "!"}, ["some", "7 of 9"])
     {'number': '7'}
     """
     import polars as pl  # noqa: PLC0415 (takes a while to load)
