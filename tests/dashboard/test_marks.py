@@ -10,10 +10,10 @@ from calipers.dashboard.marks import CORRECTION, WRONG, marked
 from calipers.dashboard.words import side_by_side
 from calipers.metrics.declare.settings import Settings
 from calipers.metrics.reasoning.cot_shape import (
-    corrections,
+    find_corrections,
+    mark_steps,
     self_correcting,
     step_count,
-    steps_and_lines,
 )
 from calipers.metrics.reasoning.equations import count_equations, find_equations
 
@@ -51,15 +51,15 @@ def test_located_equations_are_the_equations(text: str) -> None:
 
 @given(PIECES)
 def test_marked_steps_and_corrections_are_those_counted(text: str) -> None:
-    assert sum(is_step for is_step, _ in steps_and_lines(text)) == of(step_count, text)
-    assert bool(corrections(text)) == of(self_correcting, text)
+    assert sum(is_step for is_step, _ in mark_steps(text)) == of(step_count, text)
+    assert bool(find_corrections(text)) == of(self_correcting, text)
 
 
 @given(PIECES)
 def test_marks_lose_no_character(text: str) -> None:
     lines = marked(text)
     shown = ["".join(piece.text for piece in line.pieces) for line in lines]
-    assert shown == [line for _, line in steps_and_lines(text)]
+    assert shown == [line for _, line in mark_steps(text)]
     steps = [line.step for line in lines if line.step is not None]
     assert steps == list(range(1, len(steps) + 1))
 

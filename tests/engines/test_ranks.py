@@ -145,8 +145,8 @@ def test_the_metric_is_the_rank() -> None:
 def test_the_position_is_exact_in_whole_numbers() -> None:
     assert isinstance(P95.aggregate, Rank)
     for count, position in [(1, 1), (19, 19), (20, 19), (21, 20), (100, 95), (101, 96)]:
-        assert P95.aggregate.position(count) == position
-    assert P95.aggregate.position(10**18 + 1) == 95 * 10**16 + 1  # a float would lose the one
+        assert P95.aggregate.locate(count) == position
+    assert P95.aggregate.locate(10**18 + 1) == 95 * 10**16 + 1  # a float would lose the one
 
 
 @given(

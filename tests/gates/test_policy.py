@@ -21,7 +21,7 @@ from calipers.gates.rules.progressive import Progressive
 from calipers.gates.rules.required_scenarios import RequiredScenarios
 from calipers.gates.rules.thresholds import Thresholds
 from calipers.metrics import catalogue
-from calipers.metrics.thresholds import parse_threshold, scale_of
+from calipers.metrics.thresholds import parse_threshold, read_scale
 from calipers.support.config.files import ConfigFile
 from calipers.support.config.limited_yaml import load_yaml
 from calipers.support.errors import UsageError
@@ -61,7 +61,7 @@ def test_the_document_has_both_kinds_of_blocks() -> None:
 def test_metrics_of_the_document_take_their_typical_threshold(block: dict[str, Any]) -> None:
     metric = known_metric(block["name"])
     if "typical_threshold" in block:
-        found = parse_threshold(block["typical_threshold"], scale_of(metric))
+        found = parse_threshold(block["typical_threshold"], read_scale(metric))
         number = re.search(r"\d+", block["typical_threshold"])
         assert number is not None
         assert found.value == int(number[0]) / (100 if "%" in block["typical_threshold"] else 1)

@@ -11,9 +11,9 @@ from calipers.gates.baselines import Recorded, RecordedGroup, ratcheted
 from calipers.gates.policy_values import known_metric
 from calipers.gates.regressions import _decide, _resolvable, change_of, has_gained
 from calipers.gates.task_values import FeatureByTask, tasks_from, tasks_json
-from calipers.metrics.thresholds import scale_of
+from calipers.metrics.thresholds import read_scale
 
-SCALE = scale_of(known_metric("accuracy"))
+SCALE = read_scale(known_metric("accuracy"))
 
 
 def ease(rng: np.random.Generator, n: int, mean: float) -> np.ndarray:

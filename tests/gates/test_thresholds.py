@@ -16,7 +16,7 @@ from calipers.metrics.thresholds import (
     Threshold,
     parse_margin,
     parse_threshold,
-    scale_of,
+    read_scale,
 )
 from calipers.support.errors import UsageError
 
@@ -188,5 +188,5 @@ def test_margins_that_make_no_sense(written: Any, scale: Scale) -> None:
 
 
 def test_the_scale_is_the_metrics_own() -> None:
-    assert scale_of(metric_named("latency_p95_ms")) == LATENCY
-    assert scale_of(metric_named("error_rate")) == WRONG
+    assert read_scale(metric_named("latency_p95_ms")) == LATENCY
+    assert read_scale(metric_named("error_rate")) == WRONG

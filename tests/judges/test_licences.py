@@ -15,7 +15,7 @@ import calipers
 from calipers.cli import app
 from calipers.engines import reading
 from calipers.metrics import metric_named
-from calipers.metrics.judged.who import judged_parts
+from calipers.metrics.judged.who import list_judged_parts
 from calipers.scores.options import Options
 from calipers.scores.score import score_data
 from tests.engines_at_hand import ENGINES, ENGINES_AT_LENGTH
@@ -410,10 +410,10 @@ def test_memory_is_bounded_however_many_judges_there_are(
 
 
 def test_metrics_know_what_judges_say_of_them() -> None:
-    assert judged_parts(metric_named("accuracy")) == ()
-    assert judged_parts(metric_named("composite_score")) == ("passed", "impl_rate")
-    assert judged_parts(metric_named("final_score")) == ("passed",)
-    assert "planning_rationality" in judged_parts(metric_named("agent_composite"))
+    assert list_judged_parts(metric_named("accuracy")) == ()
+    assert list_judged_parts(metric_named("composite_score")) == ("passed", "impl_rate")
+    assert list_judged_parts(metric_named("final_score")) == ("passed",)
+    assert "planning_rationality" in list_judged_parts(metric_named("agent_composite"))
 
 
 def test_a_score_shows_means_without_the_judges_error(tmp_path: Path) -> None:

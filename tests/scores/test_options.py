@@ -18,7 +18,7 @@ import pytest
 import calipers as cal
 from calipers.cli import app
 from calipers.metrics import metric_named
-from calipers.metrics.declare.settings import Settings, metric_options
+from calipers.metrics.declare.settings import Settings, list_metric_options
 from calipers.reports.options import FUNCTIONS, keywords_stub, options_page
 from calipers.scores.options import Options, options_of
 from tests.commands import run
@@ -74,7 +74,7 @@ def test_the_types_of_keywords_are_what_the_declarations_say() -> None:
 
 
 def test_the_metrics_of_options_are_in_the_catalogue() -> None:
-    for option in metric_options().values():
+    for option in list_metric_options().values():
         for name in option.metrics:
             assert metric_named(name).name == name
 

@@ -18,7 +18,7 @@ from scipy import stats
 from calipers.statistics import sign_flips as module
 from calipers.statistics.paired import Comparison, compare_paired, holm
 from calipers.statistics.paired_shares import bonett_price, mcnemar
-from calipers.statistics.sign_flips import test_sign_flips
+from calipers.statistics.sign_flips import permute_signs
 from tests.examples import examples
 
 values = st.floats(-1e6, 1e6, allow_nan=False).map(lambda value: round(value, 6))
@@ -229,7 +229,7 @@ def flipped_p(differences: Sequence[float]) -> float:
 @examples(40)
 @given(differences=st.lists(st.integers(-20, 20).map(lambda value: value / 10), max_size=8))
 def test_few_flips_are_all_tried(differences: list[float]) -> None:
-    found = test_sign_flips(np.array(differences, dtype=float), seed=0, resamples=1)
+    found = permute_signs(np.array(differences, dtype=float), seed=0, resamples=1)
     assert found == pytest.approx(flipped_p(differences))
 
 
@@ -241,14 +241,14 @@ def test_flips_agree_with_scipy() -> None:
         permutation_type="samples",
         n_resamples=2**12,  # no more than there are: all of them
     )
-    assert test_sign_flips(differences, seed=0, resamples=1) == pytest.approx(expected.pvalue)
+    assert permute_signs(differences, seed=0, resamples=1) == pytest.approx(expected.pvalue)
 
 
 def test_many_flips_come_near_the_exact_p(monkeypatch: pytest.MonkeyPatch) -> None:
     differences = np.random.default_rng(4).normal(0.5, 1, size=15)
-    exact = test_sign_flips(differences, seed=0, resamples=1)
+    exact = permute_signs(differences, seed=0, resamples=1)
     monkeypatch.setattr(module, "EXACT", 0)
-    drawn = [test_sign_flips(differences, seed=seed, resamples=20_000) for seed in (0, 0, 1)]
+    drawn = [permute_signs(differences, seed=seed, resamples=20_000) for seed in (0, 0, 1)]
     assert drawn[0] == drawn[1] != drawn[2]
     assert drawn[0] == pytest.approx(exact, abs=4 * math.sqrt(exact / 20_000))
 
@@ -256,10 +256,10 @@ def test_many_flips_come_near_the_exact_p(monkeypatch: pytest.MonkeyPatch) -> No
 def test_zeros_do_not_count_as_flips() -> None:
     differences = np.array([1.0, 1.0, 1.0])
     padded = np.concatenate([differences, np.zeros(100)])
-    assert test_sign_flips(padded, seed=0, resamples=9) == test_sign_flips(
+    assert permute_signs(padded, seed=0, resamples=9) == permute_signs(
         differences, seed=0, resamples=9
     )
-    assert test_sign_flips(np.zeros(30), seed=0, resamples=9) == 1.0
+    assert permute_signs(np.zeros(30), seed=0, resamples=9) == 1.0
 
 
 @pytest.mark.parametrize("n", [12, 60])
@@ -267,7 +267,7 @@ def test_flipped_p_is_uniform_without_a_difference(n: int) -> None:
     rng = np.random.default_rng(n)
     found = np.array(
         [
-            test_sign_flips(
+            permute_signs(
                 rng.standard_t(2, size=n), seed=seed, resamples=199
             )  # heavy tails: no matter
             for seed in range(1500)
@@ -282,7 +282,7 @@ def test_flipped_p_is_uniform_without_a_difference(n: int) -> None:
 def test_flips_fit_in_little_memory() -> None:
     differences = np.random.default_rng(0).normal(size=20_000)
     tracemalloc.start()
-    test_sign_flips(differences, seed=0, resamples=1000)  # 20 million flips, 160 MB as a matrix
+    permute_signs(differences, seed=0, resamples=1000)  # 20 million flips, 160 MB as a matrix
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 5_000_000

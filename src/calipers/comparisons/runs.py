@@ -17,7 +17,7 @@ from calipers.comparisons.paired import paired_runs
 from calipers.comparisons.results import Compared, Margin, Pair
 from calipers.metrics import Metric, metric_named
 from calipers.metrics.declare.declaration import GROUP, TASK
-from calipers.metrics.thresholds import parse_margin, scale_of
+from calipers.metrics.thresholds import parse_margin, read_scale
 from calipers.records.sources import STDIN, open_sources
 from calipers.records.unfinished import why_unfinished
 from calipers.scores.keys import sorted_keys
@@ -158,7 +158,7 @@ def _margins(written: float | str | None, metrics: Sequence[Metric]) -> dict[str
     if written is None:
         return {}
     try:
-        margins = {metric.name: parse_margin(written, scale_of(metric)) for metric in metrics}
+        margins = {metric.name: parse_margin(written, read_scale(metric)) for metric in metrics}
     except UsageError as error:
         raise UsageError(
             f"--margin {written}: not a margin for every metric compared ({error.message})",

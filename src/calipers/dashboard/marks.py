@@ -6,7 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from calipers.metrics.reasoning.cot_shape import corrections, steps_and_lines
+from calipers.metrics.reasoning.cot_shape import find_corrections, mark_steps
 from calipers.metrics.reasoning.equation_values import Verdict
 from calipers.metrics.reasoning.equations import find_equations
 
@@ -49,11 +49,11 @@ def marked(cot: str) -> list[ThoughtLine]:
         rest = Piece(f"… ({len(cot) - LONGEST:,} more characters)")
         return [*marked(cot[:LONGEST]), ThoughtLine(None, (rest,))]
     spans = [(start, end, _MARK[verdict]) for start, end, verdict in find_equations(cot)]
-    spans += [(start, end, CORRECTION) for start, end in corrections(cot)]
+    spans += [(start, end, CORRECTION) for start, end in find_corrections(cot)]
     spans = _apart(sorted(spans, key=lambda span: (span[0], -_WEIGHT[span[2]])))
     starts, ends = [span[0] for span in spans], [span[1] for span in spans]
     lines, at, step = [], 0, 0
-    for is_step, line in steps_and_lines(cot):
+    for is_step, line in mark_steps(cot):
         step += is_step
         end = at + len(line)
         here = spans[bisect_right(ends, at) : bisect_left(starts, end)]

@@ -16,7 +16,7 @@ from calipers.engines.plan import FAILED, Plan
 from calipers.engines.totals import ERRORS, keyed
 from calipers.metrics.answers.accuracy import correct
 from calipers.metrics.answers.normalize import answer_key
-from calipers.metrics.answers.repeats import ANSWERS, agreement_of_runs
+from calipers.metrics.answers.repeats import ANSWERS, measure_agreement
 from calipers.metrics.cost.cost import cost_usd
 from calipers.metrics.cost.tiers import (
     COSTS_OF_PASSES,
@@ -26,7 +26,7 @@ from calipers.metrics.cost.tiers import (
     impl_rate,
 )
 from calipers.metrics.declare.declaration import GROUP, RUNS, TASK, Aggregate, Feature, Frame
-from calipers.metrics.declare.means import sums
+from calipers.metrics.declare.means import declare_sums
 from calipers.metrics.scenarios.passing import passed
 
 ID = "id"
@@ -58,7 +58,7 @@ def _aggregate(features: Collection[Feature]) -> Aggregate:
     failed = nw.col(FAILED).cast(nw.Int64)
     totals = {ID: nw.col(ID).min(), RUNS: (1 - failed).sum(), ERRORS: failed.sum()}
     for feature in (*_JUDGED, *_AVERAGED):
-        totals |= sums(feature).totals if feature in features else {}
+        totals |= declare_sums(feature).totals if feature in features else {}
     if cost_usd in features:
         cost = nw.col(cost_usd.name)
         totals |= {"cost_usd__min": cost.min(), "cost_usd__max": cost.max()}
@@ -81,7 +81,7 @@ def with_answers(tasks: Frame, rows: Frame, plan: Plan) -> Frame:
     """The share of each repeated task's runs that give its most common answer beside the totals."""
     if answer_key not in plan.features or correct not in plan.features:
         return tasks
-    shares = agreement_of_runs(keyed(rows, ANSWERS)).select(GROUP, TASK, _AGREED)
+    shares = measure_agreement(keyed(rows, ANSWERS)).select(GROUP, TASK, _AGREED)
     return tasks.join(shares, on=[GROUP, TASK], how="left")
 
 

@@ -24,11 +24,11 @@ from calipers.metrics.declare.declaration import (
     Rank,
     is_met,
 )
-from calipers.metrics.declare.description import mode_of
-from calipers.metrics.declare.histogram import histogram_of
-from calipers.metrics.declare.means import sums
+from calipers.metrics.declare.description import declare_mode
+from calipers.metrics.declare.histogram import declare_histogram
+from calipers.metrics.declare.means import declare_sums
 from calipers.metrics.declare.settings import Settings
-from calipers.metrics.declare.wide_histogram import wide_bin_of, wide_histogram_of
+from calipers.metrics.declare.wide_histogram import declare_wide_bin, declare_wide_histogram
 from calipers.metrics.judged.flagged import flag_counts, flagged
 from calipers.metrics.own.functions import apply_function
 from calipers.records.batch import Wanted
@@ -92,7 +92,7 @@ class Plan:
     @cached_property
     def fields(self) -> tuple[str, ...]:
         """The record's fields to read."""
-        read = (name for feature in self.features for name in feature.fields())
+        read = (name for feature in self.features for name in feature.list_fields())
         named = (*_IDENTITY_FIELDS, "error", "finish_reason", *self.keys, *self.kept)
         named = (*named, *self.whole)
         checked = self.settings.checks.fields if self.settings.checks else ()
@@ -131,10 +131,10 @@ class Plan:
     def features(self) -> tuple[Feature, ...]:
         """Every feature once, each behind those it stands on."""
         wanted = [feature for metric in self.metrics for feature in metric.features]
-        wanted += (*self.described, *self.binned, *map(wide_bin_of, self.widely_binned))
+        wanted += (*self.described, *self.binned, *map(declare_wide_bin, self.widely_binned))
         wanted += self.tallied
-        wanted += [flagged] if any(JUDGMENTS in each.fields() for each in wanted) else []
-        return tuple(dict.fromkeys(each for feature in wanted for each in feature.with_inputs()))
+        wanted += [flagged] if any(JUDGMENTS in each.list_fields() for each in wanted) else []
+        return tuple(dict.fromkeys(each for feature in wanted for each in feature.list_inputs()))
 
     @cached_property
     def aggregates(self) -> tuple[Aggregate, ...]:
@@ -142,16 +142,16 @@ class Plan:
         of_metrics = (each for metric in self.metrics for each in metric.measures)
         every = [each for each in of_metrics if isinstance(each, Aggregate)]
         every += (each for metric in self.metrics for each in metric.also)
-        every += (sums(feature) for feature in self.described)
+        every += (declare_sums(feature) for feature in self.described)
         every += [flag_counts] if flagged in self.features else []
-        every += map(histogram_of, self.binned)
-        every += map(wide_histogram_of, self.widely_binned)
+        every += map(declare_histogram, self.binned)
+        every += map(declare_wide_histogram, self.widely_binned)
         return tuple(dict.fromkeys(every))
 
     @cached_property
     def modes(self) -> tuple[Aggregate, ...]:
         """What finds the most frequent value of each described feature by counting all values."""
-        return tuple(mode_of(feature) for feature in self.described)
+        return tuple(declare_mode(feature) for feature in self.described)
 
     @cached_property
     def ranks(self) -> tuple[Rank, ...]:
@@ -235,7 +235,7 @@ class Plan:
         """Say whether any row may have a value of the feature, by the fields in the first rows."""
         if self.seen is None or feature.of_record is not None:
             return True
-        return any(column_of(name, self.seen) is not None for name in feature.fields())
+        return any(column_of(name, self.seen) is not None for name in feature.list_fields())
 
     def measured(self, records: pl.DataFrame) -> pl.LazyFrame:
         """The records with every feature beside them; `schema` names the compact columns."""
@@ -263,7 +263,7 @@ class Plan:
             text = pl.col(self.cluster).cast(pl.String).alias(CLUSTER_TEXT)
             frame = frame.with_columns(hash_in_group(self.cluster).alias(CLUSTER), text)
         if records["error"].null_count() < records.height:
-            read = {name for feature in self.features for name in feature.fields()}
+            read = {name for feature in self.features for name in feature.list_fields()}
             read -= set(_IDENTITY_FIELDS)  # a failed call is still one of its system's
             read -= _KEPT_OF_FAILURES if self.counts_failures else set()
             failed = pl.col(FAILURE if self.counts_failures else FAILED)
@@ -307,9 +307,9 @@ class Plan:
         features = [
             feature
             for feature in self.features
-            if (read := {*feature.fields()})
+            if (read := {*feature.list_fields()})
             and read <= empty
-            and not any(map(self._is_failed_outcome, feature.with_inputs()))
+            and not any(map(self._is_failed_outcome, feature.list_inputs()))
         ]
         if not features or not records.height:
             return {}

@@ -64,7 +64,7 @@ from calipers.metrics.declare.declaration import (
     Frame,
     Step,
 )
-from calipers.metrics.declare.description import mode_name
+from calipers.metrics.declare.description import name_mode
 from calipers.records.sources import Source, Wanted
 
 T = TypeVar("T")
@@ -148,7 +148,7 @@ def totals(store: GroupedRows, plan: Plan) -> GroupTotals:
     for feature in plan.described:
         add_ranks(feature, described_positions(groups, feature))
         for group, mode in held.modes(feature) if held else ():
-            groups[group][mode_name(feature)] = mode
+            groups[group][name_mode(feature)] = mode
     add_task_spreads(groups, plan)
     for table in _of_clusters(store, plan, groups, keyed_tables):
         add_totals(groups, table)

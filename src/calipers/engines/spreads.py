@@ -21,7 +21,7 @@ from calipers.metrics.declare.declaration import (
     centre_column,
     total_column,
 )
-from calipers.metrics.declare.intervals import SIZES, one_cluster, size_total
+from calipers.metrics.declare.intervals import SIZES, name_one_cluster, name_size_total
 
 JoinTable = Callable[[Frame, "pl.DataFrame | Frame", Sequence[str]], Frame]
 """Joins rows with a table of totals: all rows stay, in their order."""
@@ -129,12 +129,12 @@ def _add_spread(totals: dict[str, float], each: Influence, n: int) -> None:
     per = totals[each.per] if each.per else n
     totals[f"{name}__spread"] = max(0.0, squares) / (per * per) if per else 0.0
     totals[f"{name}__clusters"] = clusters if together else n
-    totals[one_cluster(name)] = not together
+    totals[name_one_cluster(name)] = not together
     totals[f"{name}__size"] = per if each.powers else n
     for number, power in enumerate(SIZES):
         alone = totals[each.powers[number]] if each.powers else n
         added = totals.get(_added_size(name, power), 0.0) if together else 0.0
-        totals[size_total(name, power)] = alone + added
+        totals[name_size_total(name, power)] = alone + added
 
 
 def _row_power(name: str, power: int) -> str:

@@ -24,10 +24,10 @@ from calipers.metrics.declare.declaration import (
     Rank,
     Step,
     TaskValues,
-    kept_total,
+    name_kept_total,
 )
-from calipers.metrics.declare.description import positions
-from calipers.metrics.declare.intervals import SIZES, size_total, spread_of
+from calipers.metrics.declare.description import list_positions
+from calipers.metrics.declare.intervals import SIZES, name_size_total, read_spread
 from calipers.statistics.intervals import effective_size, quantile_ranks
 
 RECORDS = "records"
@@ -160,7 +160,7 @@ def add_kept(groups: GroupTotals, table: pl.DataFrame, aggregate: Aggregate) -> 
     assert prefix is not None
     for row in table.iter_rows(named=True):
         totals = groups.setdefault(row[GROUP], {})
-        totals |= {kept_total(prefix, row[key], name): row[name] for name in aggregate.totals}
+        totals |= {name_kept_total(prefix, row[key], name): row[name] for name in aggregate.totals}
 
 
 def add_totals(groups: GroupTotals, table: pl.DataFrame) -> None:
@@ -248,7 +248,7 @@ def task_steps(values: TaskValues) -> tuple[Step, Step]:
         columns = {
             f"{values.name}__rows": nw.col(RUNS),
             f"{values.name}__tasks": size,
-            **{size_total(values.name, power): size**power for power in SIZES},
+            **{name_size_total(values.name, power): size**power for power in SIZES},
             f"{values.name}__clusters": nw.lit(1),
             **squares,
         }
@@ -273,14 +273,16 @@ def add_task_spreads(groups: GroupTotals, plan: Plan) -> None:
                 squares = (
                     totals[f"{name}__squares"]
                     - 2 * mean * totals[f"{name}__cross"]
-                    + mean * mean * totals[size_total(values.name, 2)]
+                    + mean * mean * totals[name_size_total(values.name, 2)]
                 )
                 rounding = 1e-14 * totals[f"{name}__squares"]
                 totals[f"{name}__spread"] = squares / tasks**2 if squares > rounding else 0.0
                 totals[f"{name}__clusters"] = totals[f"{values.name}__clusters"]
                 totals[f"{name}__size"] = tasks
                 for power in SIZES:
-                    totals[size_total(name, power)] = totals[size_total(values.name, power)]
+                    totals[name_size_total(name, power)] = totals[
+                        name_size_total(values.name, power)
+                    ]
 
 
 def rank_positions(
@@ -290,7 +292,7 @@ def rank_positions(
     found: list[tuple[str, str, int]] = []
     confidence = _confidence_of(rank, groups, confidence)
     for group, count in value_counts(groups, rank.feature).items():
-        found.append((group, rank.value_name, rank.position(count)))
+        found.append((group, rank.value_name, rank.locate(count)))
         found += _bounds(group, rank, count, float(count), confidence)
     return found
 
@@ -302,7 +304,7 @@ def clustered_positions(
     found: list[tuple[str, str, int]] = []
     confidence = _confidence_of(rank, groups, confidence)
     for group, count in value_counts(groups, rank.feature).items():
-        spread, clusters = spread_of(rank.influence.name, groups[group])
+        spread, clusters = read_spread(rank.influence.name, groups[group])
         if clusters.count < count:
             for name in (rank.low_name, rank.high_name):
                 groups[group].pop(name, None)
@@ -341,7 +343,7 @@ def described_positions(groups: GroupTotals, feature: Feature) -> list[tuple[str
     return [
         (group, name, position)
         for group, count in value_counts(groups, feature).items()
-        for name, position in positions(feature.name, count).items()
+        for name, position in list_positions(feature.name, count).items()
     ]
 
 

@@ -12,7 +12,7 @@ import polars as pl
 from calipers.gates.baselines import RecordedGroup
 from calipers.gates.policy_values import SAFETY, Rule, known_metric, share_scale
 from calipers.metrics.declare.declaration import Feature, Metric, Rank
-from calipers.metrics.judged.who import judged_parts
+from calipers.metrics.judged.who import list_judged_parts
 from calipers.metrics.scenarios.passing import ADVERSARIAL
 from calipers.metrics.thresholds import Threshold
 
@@ -45,7 +45,7 @@ class Demand:
 def demand_on_metric(rule: Rule, *, corrected: bool) -> Demand:
     """Return the mean that decides a threshold of a metric, or why only the end can."""
     metric = known_metric(rule.name)
-    if corrected and judged_parts(metric):
+    if corrected and list_judged_parts(metric):
         return Demand(name=metric.name, why_not=CORRECTED)
     measured = (metric.name,)
     if isinstance(metric.aggregate, Rank):

@@ -19,7 +19,7 @@ from calipers.gates.policy_fields import Description, WeightTable
 from calipers.gates.rule_check import Given
 from calipers.gates.rules.kind import RuleKind
 from calipers.metrics.checks.checks import Checks
-from calipers.metrics.checks.written import WrittenChecks, relative_to
+from calipers.metrics.checks.written import WrittenChecks, resolve_from
 from calipers.metrics.in_files import OwnMetric, declare_metrics
 from calipers.scores.choices import locate
 from calipers.scores.settings_block import MetricSettings
@@ -187,7 +187,7 @@ def read_policy(policy: str | Path | Mapping[str, Any] | Policy) -> Policy:
             fix=EXAMPLE,
         )
     folder = Path(policy).parent
-    with relative_to(folder):
+    with resolve_from(folder):
         found = _policy_in(read_config(policy, example=EXAMPLE), folder)
     files = [str(folder / each) for each in found.judges.calibrations]
     judges = found.judges.model_copy(update={"calibrations": files})

@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeVar, get_args
 from pydantic_core import PydanticCustomError
 
 from calipers.metrics import Metric, metric_named
-from calipers.metrics.thresholds import Scale, Threshold, parse_threshold, scale_of
+from calipers.metrics.thresholds import Scale, Threshold, parse_threshold, read_scale
 from calipers.support.config.files import shown
 from calipers.support.config.models import refuse
 from calipers.support.errors import UsageError, nearest
@@ -49,7 +49,7 @@ def known_metric(name: str) -> Metric:
 
 def read_rules(table: Any) -> dict[str, Rule]:
     """Return thresholds by metric."""
-    rules = read_by_name(table, lambda name, value: _rule(value, scale_of(known_metric(name))))
+    rules = read_by_name(table, lambda name, value: _rule(value, read_scale(known_metric(name))))
     seen: set[str] = set()
     for written, rule in rules.items():
         if rule.name in seen:

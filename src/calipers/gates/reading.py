@@ -8,7 +8,7 @@ from typing import Any
 from calipers.gates.policy_values import share_scale
 from calipers.gates.result import SCHEMA, GateResult
 from calipers.metrics import metric_named
-from calipers.metrics.thresholds import scale_of
+from calipers.metrics.thresholds import read_scale
 from calipers.support.errors import UsageError
 from calipers.support.stored import read_number, read_stored
 
@@ -51,7 +51,7 @@ def _check(found: Json) -> Json:
 def _threshold(found: Json) -> Json:
     """Return what was required; a name that is no metric is that of a share, as a category's."""
     try:
-        scale = scale_of(metric_named(found["name"]))
+        scale = read_scale(metric_named(found["name"]))
     except UsageError:
         scale = share_scale(found["name"])
     of = {"name": scale.name, "unit": scale.unit, "range": scale.range, "better": scale.better}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import floor, log10
 
 from calipers.gates.verdicts import MeasuredValue, Verdict
-from calipers.metrics.thresholds import Scale, Threshold, number_text
+from calipers.metrics.thresholds import Scale, Threshold, format_number
 
 _DECIMALS = 2
 _DECIMALS_OF_PERCENT = 1
@@ -31,8 +31,8 @@ def value_text(value: float, scale: Scale, threshold: Threshold | None = None) -
     for decimals in range(_decimals(factor * value, scale), _MOST_DECIMALS):
         rounded = round(factor * value, decimals) / factor
         if threshold is None or threshold.is_met(rounded) == threshold.is_met(value):
-            return number_text(rounded, scale)
-    return number_text(value, scale)
+            return format_number(rounded, scale)
+    return format_number(value, scale)
 
 
 def _decimals(number: float, scale: Scale) -> int:

@@ -25,7 +25,7 @@ from calipers.gates.task_values import FeatureByTask
 from calipers.gates.verdicts import Verdict
 from calipers.metrics import Metric
 from calipers.metrics.declare.pairs import pair_scale
-from calipers.metrics.thresholds import Operator, Scale, Threshold, scale_of
+from calipers.metrics.thresholds import Operator, Scale, Threshold, read_scale
 from calipers.statistics.intervals import normal_quantile
 from calipers.statistics.paired_tasks import PairedTasks, compare_tasks
 
@@ -166,7 +166,7 @@ def check_regression(judge: Judge, before: RecordedGroup, name: str, margin: flo
     change = None
     if run.now is not None:
         change = change_of(name, before, run.now, confidence=run.confidence, clusters=run.clusters)
-    scale = scale_of(known_metric(name))
+    scale = read_scale(known_metric(name))
     measured = judge.run.metrics[name]
     check = Check(
         name=name,

@@ -14,7 +14,7 @@ from calipers.gates.task_values import FeatureByTask
 from calipers.gates.undecided import Judgments, Undecided, spelled_alike, worse
 from calipers.metrics import Metric, metric_named
 from calipers.metrics.declare.declaration import CLUSTER, Feature, Rank
-from calipers.metrics.judged.who import PASSED, VALUES, judged_parts
+from calipers.metrics.judged.who import PASSED, VALUES, list_judged_parts
 from calipers.metrics.scenarios.passing import ADVERSARIAL, passed
 from calipers.metrics.thresholds import Threshold
 from calipers.scores.correction import Correct
@@ -136,7 +136,7 @@ class ScenarioGroup:
     def undecided(self, metric: str, category: str | None = None) -> Undecided:
         """Return how many runs have no value that the metric rests on, optional scenarios apart."""
         found = Undecided()
-        for value in judged_parts(metric_named(metric)):
+        for value in list_judged_parts(metric_named(metric)):
             if value == PASSED:
                 of = ADVERSARIAL if metric in _OF_ADVERSARIAL else category
                 found = worse(found, self._open(value, of))

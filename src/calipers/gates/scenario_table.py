@@ -33,7 +33,7 @@ from calipers.gates.scenario_group import (
 from calipers.metrics import Metric
 from calipers.metrics.answers.accuracy import correct
 from calipers.metrics.declare.declaration import CLUSTER, GROUP, Feature
-from calipers.metrics.judged.who import FLAGGED, JUDGED_BY, PASSED, VALUES, judged_parts
+from calipers.metrics.judged.who import FLAGGED, JUDGED_BY, PASSED, VALUES, list_judged_parts
 from calipers.metrics.scenarios.behaviors import behaviors_expected, scenario_score
 from calipers.metrics.scenarios.passing import passed
 from calipers.records.sinks import Watch
@@ -157,7 +157,7 @@ def _coarsen(rows: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
 def _open_counts(metrics: Sequence[Metric]) -> Iterator[tuple[str, pl.Expr]]:
     """Yield whether a run that did not fail lacks each value that the metrics may rest on."""
     ran = ~pl.col(FAILED)
-    for value in dict.fromkeys((PASSED, *(v for each in metrics for v in judged_parts(each)))):
+    for value in dict.fromkeys((PASSED, *(v for each in metrics for v in list_judged_parts(each)))):
         yield value, ran & pl.col(VALUES[value].name).is_null()
     if any(metric.name in OF_COVERAGE for metric in metrics):
         expected = (pl.col(behaviors_expected.name) > 0).fill_null(value=False)

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from calipers.metrics.declare.settings import metric_options
+from calipers.metrics.declare.settings import list_metric_options
 from calipers.scores.options import options_of
 from calipers.support.options import GROUPS, Option
 
@@ -104,7 +104,7 @@ def keywords_stub() -> str:
 
 
 def _classes() -> Iterator[str]:
-    metrics = metric_options().values()
+    metrics = list_metric_options().values()
     yield from _class("MetricKeywords", "TypedDict", list(metrics))
     for name in FUNCTIONS:
         known = options_of(name).values()

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from calipers.metrics.checks.checks import Checks
-from calipers.metrics.declare.settings import metric_options
+from calipers.metrics.declare.settings import list_metric_options
 from calipers.runs.suite import Suite
 from calipers.scores.choices import (
     POLICY,
@@ -52,7 +52,7 @@ def _layers(suite: Suite, base: Path) -> dict[str, Layer]:
 
 
 def _relative(values: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    known = metric_options()
+    known = list_metric_options()
     found: dict[str, Any] = {}
     for name, value in values.items():
         if isinstance(value, Checks):

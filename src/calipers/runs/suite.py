@@ -9,7 +9,7 @@ from typing import Any, Literal, Self
 from pydantic import Field, model_validator
 
 from calipers.judges.spec import JudgeSpec
-from calipers.metrics.checks.written import WrittenChecks, relative_to
+from calipers.metrics.checks.written import WrittenChecks, resolve_from
 from calipers.metrics.in_files import OwnMetric, declare_metrics
 from calipers.runs.sampling import SampleSpec
 from calipers.scores.settings_block import MetricSettings
@@ -159,7 +159,7 @@ def read_suite(path: str | Path) -> Suite:
     """The suite in a YAML or JSON file."""
     folder = Path(path).parent
     config = read_config(path, example=EXAMPLE)
-    with relative_to(folder):
+    with resolve_from(folder):
         suite = Suite.of(config, example=EXAMPLE)
     declare_metrics(config, folder)
     return suite

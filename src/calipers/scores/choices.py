@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from calipers.metrics.declare.settings import Settings, metric_options
+from calipers.metrics.declare.settings import Settings, list_metric_options
 from calipers.records.result_folder import MANIFEST, RECORDS, result_folder, stored_json
 from calipers.scores.options import Options, options_of
 from calipers.scores.thresholds import set_threshold
@@ -62,7 +62,7 @@ def read_options(
     """
     known = options_of(command)
     checked = check_keywords(command, given, known)
-    own = metric_options()
+    own = list_metric_options()
     explicit = {name: value for name, value in checked.items() if name in own}
     plain = {name: value for name, value in checked.items() if name not in own}
     layers = run_layers(data)
@@ -83,7 +83,7 @@ def _of_the_run(layers: Iterable[Layer]) -> Iterator[str]:
     """Yield that metrics are measured as the run that the records are of measured them."""
     for layer in layers:
         if layer.values and layer.source in (_of_run(SUITE), _of_run(POLICY)):
-            said = (f"{metric_options()[k].key}: {shown(v)}" for k, v in layer.values.items())
+            said = (f"{list_metric_options()[k].key}: {shown(v)}" for k, v in layer.values.items())
             yield f"measured by the metric settings of {layer.source}: {', '.join(said)}"
 
 
@@ -127,7 +127,7 @@ def options_from(layers: Iterable[Layer], **plain: Any) -> Options:
                 found[name] = (_read(name, before[0]) + _read(name, value), layer.source)
                 continue
             if before is not None and before[0] != value:
-                said.append(_overruled(metric_options()[name], (value, layer.source), before))
+                said.append(_overruled(list_metric_options()[name], (value, layer.source), before))
             found[name] = (value, layer.source)
     given = {name: value for name, (value, _) in found.items()}
     threshold = given.pop(_THRESHOLD, None)
@@ -137,7 +137,7 @@ def options_from(layers: Iterable[Layer], **plain: Any) -> Options:
 
 
 def _read(name: str, value: Any) -> Any:
-    read = metric_options()[name].read
+    read = list_metric_options()[name].read
     return value if read is None or value is None else read(value)
 
 
@@ -162,7 +162,7 @@ def read_metric_settings(given: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         UsageError: A key is not known, or its value is refused; `key` of the error names it.
     """
-    known = metric_options()
+    known = list_metric_options()
     found: dict[str, Any] = {}
     for key, value in given.items():
         option = find_option(key, known.values())
@@ -192,7 +192,7 @@ class SettingError(UsageError):
 
 def locate(values: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     """Return metric settings whose paths, relative to a file's folder, lead there from here."""
-    known = metric_options()
+    known = list_metric_options()
     return {
         name: str(folder / value) if is_path(known[name], value, folder) else value
         for name, value in values.items()

@@ -13,7 +13,7 @@ from calipers.engines.codes import OTHERS
 from calipers.engines.outcome import ROWS, TEXT
 from calipers.metrics import Metric, metric_named
 from calipers.metrics.declare.declaration import GROUP, Totals
-from calipers.metrics.declare.intervals import spread_of
+from calipers.metrics.declare.intervals import read_spread
 from calipers.metrics.judged.rubrics import RUBRICS
 from calipers.metrics.judged.who import ASPECTS, FLAGGED, IMPL_RATE, JUDGED_VALUES, RATED
 from calipers.scores.calibration import PASSED, Calibration, Member, made_from, members_of
@@ -94,7 +94,7 @@ def correct_mean(
     if isinstance(told, str):
         return Corrected(value=None, n=0, reason=told)
     found, overlap = told
-    spread, clusters = spread_of(metric.influence.name, totals)
+    spread, clusters = read_spread(metric.influence.name, totals)
     if aspect == PASSED:
         assert found.verdicts is not None
         size = count_worth(measured.value, measured.n, spread, clusters)

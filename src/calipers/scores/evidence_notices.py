@@ -8,7 +8,7 @@ from math import isfinite, sqrt
 from calipers.engines.outcome import Outcome
 from calipers.metrics import Metric
 from calipers.metrics.declare.declaration import Totals
-from calipers.metrics.declare.intervals import clusters_of
+from calipers.metrics.declare.intervals import read_clusters
 
 _HALF = 0.5  # clusters worth less than this share of their number differ widely
 _LONG_TAIL = 2.0  # standard deviations per mean: a few values decide it
@@ -33,7 +33,7 @@ def evidence_notices(
 def _uneven(groups: Sequence[Totals], metrics: Sequence[Metric], cluster: str | None) -> str | None:
     """The group whose clusters are worth the least of their number, in words."""
     names = [each.influence.name for each in metrics if each.influence and not each.influence.per]
-    found = (clusters_of(name, totals) for totals in groups for name in names)
+    found = (read_clusters(name, totals) for totals in groups for name in names)
     uneven = [each for each in found if each.count > 1 and each.worth < _HALF * each.count]
     if not uneven:
         return None

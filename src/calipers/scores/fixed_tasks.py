@@ -9,7 +9,7 @@ from math import isfinite
 from calipers.engines.spreads import repeated_tasks, within_tasks
 from calipers.metrics import Metric
 from calipers.metrics.declare.declaration import Totals
-from calipers.metrics.declare.intervals import one_cluster
+from calipers.metrics.declare.intervals import name_one_cluster
 from calipers.scores.results import Group, Measured
 from calipers.statistics.fixed_tasks import fixed_interval
 
@@ -46,7 +46,7 @@ def _fixed(measured: Measured, metric: Metric, totals: Totals, confidence: float
         return none
     name = influence.name
     rows = int(totals.get(influence.rows, 0))
-    tasks = 1 if totals.get(one_cluster(name)) else int(totals.get(f"{name}__clusters", 0))
+    tasks = 1 if totals.get(name_one_cluster(name)) else int(totals.get(f"{name}__clusters", 0))
     if not tasks or int(totals.get(repeated_tasks(name), 0)) < tasks:
         return none
     per = totals[influence.per] if influence.per else rows

@@ -11,9 +11,9 @@ from calipers.engines.plan import Plan
 from calipers.engines.totals import ERRORS, FAILURES, RECORDS, TRUNCATED_REPLIES
 from calipers.metrics import Metric
 from calipers.metrics.declare.declaration import Totals, is_met
-from calipers.metrics.declare.description import described
+from calipers.metrics.declare.description import describe
 from calipers.metrics.declare.intervals import is_of_one_cluster
-from calipers.metrics.judged.flagged import flagged_in
+from calipers.metrics.judged.flagged import count_flagged
 from calipers.metrics.judged.who import JUDGED_BY
 from calipers.metrics.own.statistics import settle
 from calipers.scores.correction import correct_group, judges_of
@@ -128,7 +128,7 @@ def _group(
     resampled: Mapping[str, Interval],
 ) -> Group:
     records, errors = int(totals[RECORDS]), int(totals[ERRORS])
-    statistics = {feature.name: described(feature.name, totals) for feature in plan.described}
+    statistics = {feature.name: describe(feature.name, totals) for feature in plan.described}
     median = median_composite(totals) if plan.medians else None
     return Group(
         by=by,
@@ -148,7 +148,7 @@ def _group(
         median_composite=median,
         histograms=histograms_of(totals, plan),
         reliability=tuple(reliability_of_group(totals, plan)) if plan.reliability else (),
-        flagged=flagged_in(totals),
+        flagged=count_flagged(totals),
     )
 
 

@@ -8,16 +8,16 @@ from pathlib import Path
 from calipers.engines.codes import OTHERS
 from calipers.engines.outcome import TEXT, Outcome
 from calipers.engines.totals import RECORDS, REPEATED, TRUNCATED_REPLIES
-from calipers.metrics.agents.composite import composite_notices
-from calipers.metrics.cost.cost import price_notices
-from calipers.metrics.cost.token_efficiency import quality_notice
+from calipers.metrics.agents.composite import note_composite
+from calipers.metrics.cost.cost import note_prices
+from calipers.metrics.cost.token_efficiency import note_quality
 from calipers.metrics.judged.flagged import flag_notice
-from calipers.metrics.judged.rubrics import judged_notices
-from calipers.metrics.scenarios.passing import overruled_notice
+from calipers.metrics.judged.rubrics import note_bad_scores
+from calipers.metrics.scenarios.passing import note_overruled
 from calipers.metrics.scenarios.weighted import WEIGHTED_BY
-from calipers.metrics.text.similarity import similarity_notices
-from calipers.metrics.traces.coordination import message_notices
-from calipers.metrics.traces.tool_use import tool_notices
+from calipers.metrics.text.similarity import note_similarity
+from calipers.metrics.traces.coordination import note_messages
+from calipers.metrics.traces.tool_use import note_tools
 from calipers.records.foreign import suggested_maps, tool_of
 from calipers.records.logs import log_notices
 from calipers.records.sources import Source
@@ -56,18 +56,18 @@ def list_notices(sources: Sequence[Source], outcome: Outcome, options: Options) 
         yield f"{skipped} bad rows were left out"
     yield from _hidden(sources, options)
     yield from _not_resampled(outcome)
-    yield from price_notices(outcome.groups.values(), options.settings)
+    yield from note_prices(outcome.groups.values(), options.settings)
     if "token_efficiency" in options.metrics or options.profile:
-        yield from quality_notice(outcome.groups.values())
-    yield from tool_notices(outcome.groups.values(), options.settings)
-    yield from message_notices(outcome.groups.values())
+        yield from note_quality(outcome.groups.values())
+    yield from note_tools(outcome.groups.values(), options.settings)
+    yield from note_messages(outcome.groups.values())
     yield from _weights_of_nothing(outcome, options)
     yield from _unhashed(options)
-    yield from overruled_notice(outcome.groups.values())
-    yield from judged_notices(outcome.groups.values())
+    yield from note_overruled(outcome.groups.values())
+    yield from note_bad_scores(outcome.groups.values())
     yield from flag_notice(outcome.groups.values())
-    yield from composite_notices(outcome.groups.values(), options.settings)
-    yield from similarity_notices(outcome.groups.values(), options.settings)
+    yield from note_composite(outcome.groups.values(), options.settings)
+    yield from note_similarity(outcome.groups.values(), options.settings)
 
 
 def _hidden(sources: Sequence[Source], options: Options) -> Iterator[str]:

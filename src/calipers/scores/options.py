@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from calipers.metrics import PROFILES
-from calipers.metrics.declare.settings import MEASURING, Settings, metric_options
+from calipers.metrics.declare.settings import MEASURING, Settings, list_metric_options
 from calipers.support.errors import UsageError, nearest
 from calipers.support.options import Option, option, read_options
 
@@ -235,5 +235,5 @@ def _own_options() -> Mapping[str, Option]:
 
 def options_of(command: str) -> dict[str, Option]:
     """Return the declared options of a command, by their Python keywords."""
-    every = (*_own_options().values(), *metric_options().values())
+    every = (*_own_options().values(), *list_metric_options().values())
     return {each.keyword: each for each in every if command in each.commands}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from calipers.metrics.declare.declaration import Metric
-from calipers.metrics.own.statistics import field_metric
+from calipers.metrics.own.statistics import parse_metric
 from calipers.records.convert import all_fields, look_through
 from calipers.records.fields import FIELDS, Kind
 from calipers.records.kinds import fields_in
@@ -24,7 +24,7 @@ def scores_in(sources: Sequence[Source]) -> list[Metric]:
             if name.startswith(_SCORE) and name.isprintable():
                 found.setdefault(name, set()).update(kinds)
     numeric = [name for name, kinds in found.items() if kinds and "text" not in kinds]
-    metrics = map(field_metric, sorted(numeric)[:_MOST_SCORES])
+    metrics = map(parse_metric, sorted(numeric)[:_MOST_SCORES])
     return [metric for metric in metrics if metric is not None]
 
 

@@ -10,7 +10,7 @@ from calipers.metrics.answers.extract import check_extraction
 from calipers.metrics.calibration.confidence import confidence_bin
 from calipers.metrics.cost.tiers import DESCRIBED, MEDIANS, TIER, composite_score
 from calipers.metrics.declare.declaration import Feature
-from calipers.metrics.judged.who import judged_by
+from calipers.metrics.judged.who import declare_judged_by
 from calipers.metrics.reasoning.tokens import check_tokenizer
 from calipers.metrics.scenarios.weighted import WEIGHTED_BY
 from calipers.metrics.text.semantic_similarity import forget_failures
@@ -66,6 +66,6 @@ def plan_of(options: Options, sources: Sequence[Source] = ()) -> Plan:
 def _tallied(options: Options) -> Iterator[Feature]:
     """Yield what is counted text by text: who judged, and what weights are for."""
     if options.calibrations or options.who_judged:
-        yield judged_by([each.records for each in options.calibrations or options.licences])
+        yield declare_judged_by([each.records for each in options.calibrations or options.licences])
     if options.settings.case_weights is not None:
         yield from WEIGHTED_BY.values()

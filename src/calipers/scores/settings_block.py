@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, PlainValidator, WithJsonSchema
 
-from calipers.metrics.declare.settings import metric_options
+from calipers.metrics.declare.settings import list_metric_options
 from calipers.scores.choices import SettingError, read_metric_settings
 from calipers.support.config.models import refuse
 from calipers.support.options import Option
@@ -42,7 +42,7 @@ def _property(option: Option) -> dict[str, Any]:
 
 
 def _schema() -> dict[str, Any]:
-    properties = {option.key: _property(option) for option in metric_options().values()}
+    properties = {option.key: _property(option) for option in list_metric_options().values()}
     return {"type": "object", "properties": properties, "additionalProperties": False}
 
 

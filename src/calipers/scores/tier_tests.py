@@ -16,7 +16,7 @@ from calipers.metrics.declare.declaration import Totals
 from calipers.scores.results import Group, Tiers
 from calipers.scores.tier_results import TierTest
 from calipers.statistics.paired import estimate_mean, holm, student
-from calipers.statistics.sign_flips import test_sign_flips
+from calipers.statistics.sign_flips import permute_signs
 from calipers.statistics.unpaired import cliff_delta, mann_whitney
 
 Floats = NDArray[np.float64]
@@ -91,7 +91,7 @@ def _paired(differences: Floats, family: Family) -> TierTest:
         difference=mean,
         low=low,
         high=high,
-        p_value=test_sign_flips(differences, seed=family.seed, resamples=_FLIPS),
+        p_value=permute_signs(differences, seed=family.seed, resamples=_FLIPS),
         test="sign flips over tasks",
         effect=mean / deviation if deviation > _ROUNDING else None,
         effect_name="Cohen's dz",

@@ -11,7 +11,7 @@ import polars as pl
 
 from calipers.metrics import Metric
 from calipers.metrics.declare.declaration import TASK, Feature
-from calipers.metrics.judged.who import IMPL_RATE, PASSED, judged_parts
+from calipers.metrics.judged.who import IMPL_RATE, PASSED, list_judged_parts
 from calipers.records.judgment_shape import listed, score_of, vote_of
 from calipers.statistics.power import Components, estimate_spread, split_variance
 from calipers.support.errors import DataError
@@ -22,7 +22,7 @@ _TWO = 2
 
 def judges_matter(metric: Metric) -> bool:
     """Say whether a metric may be made of judges' votes or scores."""
-    return not {PASSED, IMPL_RATE}.isdisjoint(judged_parts(metric))
+    return not {PASSED, IMPL_RATE}.isdisjoint(list_judged_parts(metric))
 
 
 def judge_noise(metric: Metric, judgments: pl.Series) -> list[float]:
@@ -30,7 +30,7 @@ def judge_noise(metric: Metric, judgments: pl.Series) -> list[float]:
 
     The variance among a record's judges, divided by their number.
     """
-    value_of = vote_of if PASSED in judged_parts(metric) else score_of
+    value_of = vote_of if PASSED in list_judged_parts(metric) else score_of
     found = []
     for row in judgments.is_not_null().arg_true():
         values = [value_of(each) for each in listed(judgments[row])]

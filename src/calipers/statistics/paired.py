@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from calipers.statistics.paired_means import Repeats, bound_over_runs, bound_over_tasks
 from calipers.statistics.paired_shares import share_difference
-from calipers.statistics.sign_flips import EXACT, test_sign_flips
+from calipers.statistics.sign_flips import EXACT, permute_signs
 
 Floats: TypeAlias = NDArray[np.float64]
 Labels: TypeAlias = NDArray[Any]
@@ -139,7 +139,7 @@ def compare_paired(
     found = partial(
         found,
         effect=mean / deviation if deviation > _ROUNDING * largest else None,
-        permutation_p=test_sign_flips(flips, seed=seed, resamples=resamples),
+        permutation_p=permute_signs(flips, seed=seed, resamples=resamples),
     )
     if fixed:
         return _of_fixed_tasks(found, differences, confidence, reach, step, repeats)

@@ -16,7 +16,7 @@ _BLOCK = 8  # flips that one random byte decides
 _BLOCKS_AT_ONCE = 64  # bounds memory: 640 kB of bytes for 10,000 resamples
 
 
-def test_sign_flips(differences: Floats, *, seed: int, resamples: int) -> float:
+def permute_signs(differences: Floats, *, seed: int, resamples: int) -> float:
     """Return the two-sided p of the sum of differences under random flips of their signs.
 
     Fisher's (1935) randomisation test: exact up to 16 flips, from seeded resamples above, where

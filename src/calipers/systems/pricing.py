@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from calipers.metrics.cost.prices import Price, price_list
+from calipers.metrics.cost.prices import Price, open_price_list
 from calipers.metrics.cost.prices.costs import PER_TOKENS
 from calipers.systems.spec import NamedModel
 
@@ -52,6 +52,6 @@ def pricing_of(system: NamedModel) -> Pricing | None:
     """The prices of a system or a judge; None where none is known."""
     if system.price is not None:
         return Pricing(((-1.0, Price(**system.price.model_dump())),), "suite")
-    listed = price_list() if system.model is not None else None  # takes half a second to load
-    tariff = listed.tariff(system.model) if listed and system.model else None
+    listed = open_price_list() if system.model is not None else None  # takes half a second to load
+    tariff = listed.find_tariff(system.model) if listed and system.model else None
     return Pricing(tariff, str(listed)) if tariff else None

@@ -16,7 +16,7 @@ from calipers.gates.regressions import check_regression
 from calipers.gates.result import Check
 from calipers.gates.rule_check import Given, Judge
 from calipers.gates.rules.kind import RuleKind
-from calipers.metrics.thresholds import parse_margin, scale_of
+from calipers.metrics.thresholds import parse_margin, read_scale
 from calipers.support.config.models import StrictModel
 from calipers.support.errors import UsageError
 
@@ -32,7 +32,7 @@ def _read_margins(table: Any) -> dict[str, float]:
             raise UsageError(
                 f"{name}: neither more nor less of it is better", fix="leave it out of the margins"
             )
-        return metric.name, parse_margin(value, scale_of(metric))
+        return metric.name, parse_margin(value, read_scale(metric))
 
     return dict(read_by_name(table, margin).values())
 

@@ -26,7 +26,7 @@ from calipers.gates.rule_check import Given, Judge, MeasuredRun, joined
 from calipers.gates.rules.kind import RuleKind, judged_behind
 from calipers.gates.rules.thresholds import categories_of
 from calipers.metrics import Metric, catalogue
-from calipers.metrics.thresholds import Scale, Threshold, parse_threshold, scale_of
+from calipers.metrics.thresholds import Scale, Threshold, parse_threshold, read_scale
 from calipers.scores.results import Measured
 from calipers.statistics.intervals import normal_quantile
 from calipers.support.config.files import shown
@@ -91,7 +91,7 @@ class Composite(RuleKind, StrictModel):
     def pass_mark(self) -> Threshold:
         """Return what the score has to be; a formula of the user's own may lie outside [0, 1]."""
         if self.formula is None:
-            return parse_threshold(self.threshold, scale_of(known_metric(FINAL_SCORE)))
+            return parse_threshold(self.threshold, read_scale(known_metric(FINAL_SCORE)))
         own = Scale(
             name=FINAL_SCORE, unit=None, range=(-float("inf"), float("inf")), better="higher"
         )

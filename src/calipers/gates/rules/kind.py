@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 from pydantic import Field
 
 from calipers.gates.policy_values import known_metric
-from calipers.metrics.judged.who import judged_parts
+from calipers.metrics.judged.who import list_judged_parts
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -92,7 +92,7 @@ class RuleKind(ABC):
 
 def judged_behind(metrics: Iterable[str]) -> tuple[str, ...]:
     """Return the judged values that metrics may rest on."""
-    found = (each for name in metrics for each in judged_parts(known_metric(name)))
+    found = (each for name in metrics for each in list_judged_parts(known_metric(name)))
     return tuple(dict.fromkeys(found))
 
 

@@ -15,7 +15,7 @@ from calipers.gates.result import Check
 from calipers.gates.rule_check import Given, Judge, joined
 from calipers.gates.rules.kind import RuleKind
 from calipers.metrics.scenarios.passing import ADVERSARIAL
-from calipers.metrics.thresholds import Threshold, scale_of
+from calipers.metrics.thresholds import Threshold, read_scale
 from calipers.support.config.models import StrictModel
 
 
@@ -41,7 +41,7 @@ class MetricRules(RuleKind):
         for name, rule in self.row(judge.given.release).items():
             check = judge.metric(rule, "blocking", self.source)
             if name == FINAL_SCORE:
-                scale = scale_of(known_metric(SAFETY))
+                scale = read_scale(known_metric(SAFETY))
                 safe = Rule(name=SAFETY, threshold=Threshold(operator="=", value=1.0, scale=scale))
                 check = joined(check, judge.metric(safe, "blocking", self.source))
             yield check

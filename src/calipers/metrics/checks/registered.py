@@ -58,11 +58,11 @@ add_registry(CheckKind, CHECK_KINDS)
 
 def check_kinds() -> dict[str, type[ReplyTest]]:
     """Return every kind of check by its key, those of plug-ins too."""
-    return {**KINDS, **{name: _class_of(each) for name, each in CHECK_KINDS.read_all().items()}}
+    return {**KINDS, **{name: _make_class(each) for name, each in CHECK_KINDS.read_all().items()}}
 
 
 @cache
-def _class_of(own: CheckKind) -> type[ReplyTest]:
+def _make_class(own: CheckKind) -> type[ReplyTest]:
     @dataclass(frozen=True)
     class Own(ReplyTest):
         key = own.name
@@ -81,7 +81,7 @@ def _class_of(own: CheckKind) -> type[ReplyTest]:
         def hold(self, replies: Replies) -> pl.Series:
             """Ask the function of one reply after the other."""
             value = json.loads(self.written)
-            return replies.each(lambda text: _ask(own, text, value))
+            return replies.ask_each(lambda text: _ask(own, text, value))
 
     return Own
 

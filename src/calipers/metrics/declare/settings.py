@@ -233,7 +233,7 @@ class Settings:
     threshold_from: str | None = None  # where the threshold comes from, if it was measured
 
     def __post_init__(self) -> None:
-        for each in metric_options().values():
+        for each in list_metric_options().values():
             if each.kind in ("whole", "number", "choice", "text"):
                 each.check(getattr(self, each.name))
         if not 0 <= self.success_threshold <= 1:
@@ -260,6 +260,6 @@ def _echo(value: Any) -> Any:
     return getattr(value, "source", value)
 
 
-def metric_options() -> Mapping[str, Option]:
+def list_metric_options() -> Mapping[str, Option]:
     """Return the options of metrics, by the names of their fields in `Settings`."""
     return read_options(Settings, "metrics", MEASURING)

@@ -1,4 +1,4 @@
-"""The shape of a chain of thought: how long, how many steps, how it weighs against the answer."""
+"""The shape of a chain of thought: its length, its steps, its size relative to the answer."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from calipers.metrics.answers.normalize import PYTHON_SPACE
 from calipers.metrics.declare.declaration import Feature
 from calipers.metrics.declare.means import mean
 from calipers.metrics.declare.settings import Settings
-from calipers.metrics.reasoning.tokens import tokens
+from calipers.metrics.reasoning.tokens import count_tokens
 
 _NULLS = "a row without a cot is left out; an empty cot has length 0"
 
@@ -32,22 +32,22 @@ _CORRECTIONS = re.compile(
 )
 
 
-def steps_and_lines(cot: str) -> list[tuple[bool, str]]:
-    r"""Each line of one chain of thought, and whether it begins as a step.
+def mark_steps(cot: str) -> list[tuple[bool, str]]:
+    r"""Return each line of one chain of thought, with whether it begins a step.
 
-    >>> steps_and_lines("First:\n1. add")
+    >>> mark_steps("First:\n1. add")
     [(False, 'First:'), (True, '1. add')]
     """
     return [(_STEP_LINE.match(line) is not None, line) for line in _LINE_END.split(cot)]
 
 
-def corrections(cot: str) -> list[tuple[int, int]]:
-    """Where one chain of thought corrects itself: start and end of each phrase."""
+def find_corrections(cot: str) -> list[tuple[int, int]]:
+    """Return where one chain of thought corrects itself: start and end of each phrase."""
     return [match.span() for match in _CORRECTIONS.finditer(cot)]
 
 
 def _steps(_: Settings) -> pl.Expr:
-    """The first line apart: a pattern that begins with a line's end is searched twice as fast."""
+    """Return the count; the first line apart, which is faster."""
     text = pl.col("cot").str
     return text.contains(f"^{_STEP}").cast(pl.Int64) + text.count_matches(rf"[\r\n]{_STEP}")
 
@@ -56,7 +56,7 @@ cot_tokens = Feature(
     name="cot_tokens",
     reads=("cot",),
     dtype=pl.Int64(),
-    expression=lambda settings: tokens("cot", settings),
+    expression=lambda settings: count_tokens("cot", settings),
 )
 
 cot_chars = Feature(
@@ -82,7 +82,7 @@ self_correcting = Feature(
 
 
 def _ratio(settings: Settings) -> pl.Expr:
-    return pl.col("cot_tokens") / tokens("answer", settings).clip(lower_bound=1)
+    return pl.col("cot_tokens") / count_tokens("answer", settings).clip(lower_bound=1)
 
 
 ra_ratio = Feature(

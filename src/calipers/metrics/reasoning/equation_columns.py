@@ -140,7 +140,7 @@ def _settle(pairs: pl.DataFrame) -> pl.DataFrame:
     is_wrong = pl.col("verdict") == _WRONG
     is_sure = told.select(~is_wrong).to_series()
     if not is_sure.all():
-        is_sure |= told.select(_leaves_no_other_reading()).to_series()
+        is_sure |= told.select(_is_wrong_anyway()).to_series()
     told = told.with_columns(is_found=is_sure & told.select(_is_clear()).to_series())
     is_found = pl.col("is_found").fill_null(value=False)
     rest = pl.concat([told.filter(~is_found).drop("is_found"), frame.filter(~has_verdict)])
@@ -168,8 +168,8 @@ def _is_clear() -> pl.Expr:
     )
 
 
-def _leaves_no_other_reading() -> pl.Expr:
-    """Say of a wrong equation whether it is one under every reading."""
+def _is_wrong_anyway() -> pl.Expr:
+    """Say whether a wrong equation is wrong under every reading."""
     expression = pl.col("expression").str
     is_dash = expression.contains("-") & pl.col("word").is_not_null() & pl.col("4").is_not_null()
     return (

@@ -72,7 +72,7 @@ class CaseWeights:
             object.__setattr__(self, name, WeightsByName(getattr(self, name), of=f"weights.{name}"))
 
     def to_dict(self) -> dict[str, dict[str, float]]:
-        """As a policy file has them."""
+        """Return the weights as in a policy file."""
         return {"by_category": dict(self.by_category), "by_capability": dict(self.by_capability)}
 
 

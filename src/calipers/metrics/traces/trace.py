@@ -7,7 +7,7 @@ from functools import partial
 import polars as pl
 
 from calipers.metrics.declare.declaration import Feature
-from calipers.metrics.traces.graphs import DECODED, decoded
+from calipers.metrics.traces.graphs import DECODED, decode_traces
 
 PROFILES = ("agents",)
 
@@ -16,7 +16,7 @@ trace = Feature(
     reads=("trace",),
     dtype=DECODED,
     expression=lambda settings: pl.col("trace").map_batches(
-        partial(decoded, contexts=settings.optimal_tools is not None), return_dtype=DECODED
+        partial(decode_traces, contexts=settings.optimal_tools is not None), return_dtype=DECODED
     ),
     stored=False,
     listed=False,
@@ -24,12 +24,12 @@ trace = Feature(
 
 
 def part(name: str) -> pl.Expr:
-    """The column of one part of the traces: a list per row, null where the trace has none."""
+    """Return the column of one part of the traces: a list per row, null without it."""
     return pl.col(trace.name).struct.field(name)
 
 
-def counted(name: str, expression: pl.Expr) -> Feature:
-    """How many things there are in a row's trace, for totals only."""
+def declare_count(name: str, expression: pl.Expr) -> Feature:
+    """Return the feature of the number of things in a row's trace, for totals only."""
     return Feature(
         name=name,
         reads=(trace,),

@@ -42,14 +42,14 @@ class Prices:
 
 
 def read_prices(path: str | Path) -> Prices:
-    """The prices in a YAML or JSON file: `{my-model: {input: 3, output: 15, cache_read: 0.3}}`."""
-    return checked_prices(read_config(path, example=_EXAMPLE).value, source=str(path))
+    """Read prices from a YAML or JSON file: `{my-model: {input: 3, output: 15}}`."""
+    return check_prices(read_config(path, example=_EXAMPLE).value, source=str(path))
 
 
-def checked_prices(table: Any, *, source: str) -> Prices:
-    """The prices in a table as a file holds it; errors name the source, the model and the key.
+def check_prices(table: Any, *, source: str) -> Prices:
+    """Return the prices in a table read from a file; errors name source, model and key.
 
-    >>> checked_prices({"my-model": {"input": 3, "output": -15}}, source="prices.yaml")
+    >>> check_prices({"my-model": {"input": 3, "output": -15}}, source="prices.yaml")
     Traceback (most recent call last):
     calipers.support.errors.UsageError: prices.yaml: my-model: output is -15, negative
       write a plain number, USD per million tokens: 0.15
@@ -63,11 +63,12 @@ def checked_prices(table: Any, *, source: str) -> Prices:
                 fix="put it in quotes",
             )
     return Prices(
-        source, {name: _price(entry, f"{source}: {shown(name)}") for name, entry in table.items()}
+        source,
+        {name: _read_price(entry, f"{source}: {shown(name)}") for name, entry in table.items()},
     )
 
 
-def _price(entry: Any, where: str) -> Price:
+def _read_price(entry: Any, where: str) -> Price:
     if not isinstance(entry, Mapping):
         raise UsageError(f"{where} is {shown(entry)}, no prices", fix=_EXAMPLE)
     for key in entry:
