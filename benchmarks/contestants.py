@@ -116,7 +116,7 @@ def _leave_intervals_out() -> None:
     from calipers.scores import score  # noqa: PLC0415
 
     Plan.influences = ()  # type: ignore[assignment]
-    vars(score)["evidence_notices"] = lambda *_: iter(())  # which read what these would have told
+    vars(score)["note_evidence"] = lambda *_: iter(())  # which read what these would have told
 
 
 def bootstrap() -> Work:

@@ -20,7 +20,7 @@ from calipers.cli import app
 from calipers.metrics import metric_named
 from calipers.metrics.declare.settings import Settings, list_metric_options
 from calipers.reports.options import FUNCTIONS, keywords_stub, options_page
-from calipers.scores.options import Options, options_of
+from calipers.scores.options import Options, list_options
 from tests.commands import run
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -82,7 +82,7 @@ def test_the_metrics_of_options_are_in_the_catalogue() -> None:
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_signatures_and_help_name_every_option(name: str) -> None:
     function = cal.audit_judges if name == "audit" else getattr(cal, name)
-    known = options_of(name)
+    known = list_options(name)
     parameters = inspect.signature(function).parameters
     assert set(known) <= set(parameters)
     text = function.__doc__ or ""
@@ -94,7 +94,7 @@ def test_signatures_and_help_name_every_option(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["read", "convert"])
 def test_functions_that_read_have_the_same_keywords(name: str) -> None:
-    known = options_of(name)
+    known = list_options(name)
     assert set(known) <= set(inspect.signature(getattr(cal, name)).parameters)
 
 

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import click
 from click.core import ParameterSource
 
-from calipers.scores.options import options_of
+from calipers.scores.options import list_options
 from calipers.support.errors import UsageError
 from calipers.support.options import GROUPS, Option
 
@@ -63,7 +63,7 @@ def declared_options(command: str) -> Callable[[F], F]:
 
     Whatever a user leaves out is not passed on: a policy or a suite may say it.
     """
-    known = options_of(command)
+    known = list_options(command)
 
     def decorate(function: F) -> F:
         @wraps(function)

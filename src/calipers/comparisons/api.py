@@ -13,7 +13,7 @@ from calipers.comparisons.results import Compared
 from calipers.comparisons.runs import CompareOptions, compare_data
 from calipers.comparisons.sizing import REPEATS, Aim
 from calipers.scores.choices import read_options
-from calipers.scores.signatures import takes_options
+from calipers.scores.signatures import declare_signature
 from calipers.statistics.power import CORRELATION
 from calipers.support.arguments import names, path_of
 
@@ -65,7 +65,7 @@ def agree(
     return agree_data(data, options)
 
 
-@takes_options("compare")
+@declare_signature("compare")
 def compare(
     *data: Any,
     unpaired: bool = False,
@@ -109,7 +109,7 @@ def compare(
     return compare_data(data, read_options("compare", options, data), asked)
 
 
-@takes_options("power")
+@declare_signature("power")
 def power(
     data: Any,
     candidate: Any = None,

@@ -1,4 +1,4 @@
-"""A metric without a value per task, an entropy say: tasks are resampled, and swapped."""
+"""Comparison of metrics without a value per task, such as an entropy: tasks are resampled."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from calipers.comparisons.sides import (
     NO_PAIR,
     TOO_LARGE,
     Floats,
-    clusters_of,
-    lacking,
-    nothing,
-    resamples,
+    count_resamples,
+    explain_missing,
+    list_clusters,
+    make_null,
 )
 from calipers.engines.resampling import CODE, WeightedValues
 from calipers.metrics import Metric
@@ -44,7 +44,7 @@ class _Weighted:
 
     @classmethod
     def of(cls, base: pl.DataFrame, candidate: pl.DataFrame, metric: Metric, units: int) -> Self:
-        """Both sides' rows carry the `CODE` of their unit."""
+        """Return the weighted values; both sides' rows carry the `CODE` of their unit."""
 
         def values_of(rows: pl.DataFrame, units: int) -> Callable[[Floats], Floats]:
             under_weights = WeightedValues(rows, [metric], units)
@@ -58,35 +58,35 @@ class _Weighted:
             of_either=values_of(either, _TWO * units),
         )
 
-    def observed(self) -> tuple[float, float]:
-        """Each side's value as it is: every unit once."""
+    def observe(self) -> tuple[float, float]:
+        """Return each side's value with every unit once."""
         once = np.ones((1, self.units))
         return float(self.of_base(once)[0]), float(self.of_candidate(once)[0])
 
 
-def resampled(
+def compare_resampled(
     base: TaskRows,
     candidate: TaskRows,
     metric: Metric,
     common: pl.DataFrame,
     options: Options,
 ) -> MetricComparison:
-    """The difference over the common tasks, a bootstrap interval, and a permutation test."""
+    """Return the difference over common tasks, with a bootstrap interval and a permutation test."""
     counts = [select_counted(side, metric) for side in (base, candidate)]
     for rows in counts:
         common = common.join(rows, on=TASK, how="semi")
     common = common.sort(TASK)
     if not common.height:
-        return nothing(lacking(base, candidate, metric) or NO_PAIR, n_pairs=0)
-    codes = _codes(common, (base, candidate) if options.cluster else ())
+        return make_null(explain_missing(base, candidate, metric) or NO_PAIR, n_pairs=0)
+    codes = _number_units(common, (base, candidate) if options.cluster else ())
     ours, theirs = (
         rows.select(list(base.plan.schema)).join(codes, on=TASK, maintain_order="left")
         for rows in counts
     )
     sides = _Weighted.of(ours, theirs, metric, units=codes[CODE].n_unique())
-    before, after = sides.observed()
+    before, after = sides.observe()
     if np.isnan(after - before):
-        return nothing(metric.empty, n_pairs=common.height)
+        return make_null(metric.empty, n_pairs=common.height)
     rounding = _ROUNDING * max(abs(before), abs(after))
     difference = 0.0 if abs(after - before) <= rounding else after - before
     found = MetricComparison(
@@ -98,7 +98,7 @@ def resampled(
     )
     if sides.units < _TWO:
         return found
-    drawn, swapped = _changes(sides, options, rounding)
+    drawn, swapped = _resample_changes(sides, options, rounding)
     if drawn.size < _TWO or np.ptp(drawn) <= rounding:
         return replace(found, reason="no resample differs")
     with np.errstate(over="ignore", invalid="ignore"):
@@ -121,23 +121,23 @@ def resampled(
     )
 
 
-def _codes(common: pl.DataFrame, clustered: Sequence[TaskRows]) -> pl.DataFrame:
-    """Each task with the number of its unit: its own, or that of its cluster on these sides."""
+def _number_units(common: pl.DataFrame, clustered: Sequence[TaskRows]) -> pl.DataFrame:
+    """Return each task with the number of its unit: its own, or that of its cluster."""
     if not clustered:
         return common.with_row_index(CODE).with_columns(pl.col(CODE).cast(pl.Int64))
-    numbers = np.unique(clusters_of(common, *clustered), return_inverse=True)[1]
+    numbers = np.unique(list_clusters(common, *clustered), return_inverse=True)[1]
     return common.with_columns(pl.Series(CODE, numbers).cast(pl.Int64))
 
 
-def _changes(sides: _Weighted, options: Options, rounding: float) -> tuple[Floats, Floats]:
-    """The change in each resample of the units, and with each unit's sides swapped by chance."""
+def _resample_changes(sides: _Weighted, options: Options, rounding: float) -> tuple[Floats, Floats]:
+    """Return the change in each resample of the units, and with sides swapped at random."""
 
     def change(towards: Floats, away: Floats) -> Floats:
         return np.where(np.abs(towards - away) <= rounding, 0.0, towards - away)
 
     units = sides.units
     drawn, swapped = [], []
-    wanted = resamples(options, units, RESAMPLES, _RESAMPLED_CELLS)
+    wanted = count_resamples(options, units, RESAMPLES, _RESAMPLED_CELLS)
     for number, block in enumerate(draw_weights(units, wanted, (options.seed, 0))):
         drawn.append(change(sides.of_candidate(block), sides.of_base(block)))
         chance = np.random.default_rng([options.seed, 1, number])

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from calipers.scores.choices import read_options
 from calipers.scores.score import Progress
-from calipers.scores.signatures import takes_options
+from calipers.scores.signatures import declare_signature
 from calipers.support.arguments import no_progress, path_of
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from calipers.scores.keywords import GateKeywords
 
 
-@takes_options("gate")
+@declare_signature("gate")
 def gate(
     data: Any,
     *,

@@ -23,8 +23,8 @@ from calipers.scores.calibration import (
     SPECIFICITY,
     Calibration,
     Member,
-    made_from,
-    members_of,
+    describe_overlap,
+    read_members,
 )
 from calipers.scores.results import JudgedBy
 from calipers.statistics.influence import Estimate
@@ -96,7 +96,7 @@ class Licences:
 
     def evidence(self, judged: JudgedBy) -> Evidence:
         """Return whether one judge or panel has a licence for what it says."""
-        members = members_of(m for m in judged.members if m[0] not in self.demands.people)
+        members = read_members(m for m in judged.members if m[0] not in self.demands.people)
         aspect = ASPECTS[judged.value]
         of: Callable[..., Evidence] = _of(judged)
         if not judged.members:
@@ -150,7 +150,7 @@ class Licences:
         of_value = [each for each in self.judges if each.value == judged.value]
         if judged.rows > _SILENT * sum(each.rows for each in of_value):
             return None
-        panels = [members_of(each.members) for each in of_value]
+        panels = [read_members(each.members) for each in of_value]
         return next((each for each in panels if set(members) < set(each)), None)
 
     def _overlap(
@@ -162,8 +162,8 @@ class Licences:
             overlap = judged.rated.get(place)
             if overlap and each.members in bound and each.kappa(aspect) is not None:
                 return (
-                    f"{made_from(each, overlap, judged.rows)}, and a calibration is no evidence "
-                    "for the records that it was made from: have people rate others"
+                    f"{describe_overlap(each, overlap, judged.rows)}, and a calibration is no "
+                    "evidence for the records that it was made from: have people rate others"
                 )
         return None
 

@@ -37,7 +37,7 @@ from calipers.metrics.judged.who import FLAGGED, JUDGED_BY, PASSED, VALUES, list
 from calipers.metrics.scenarios.behaviors import behaviors_expected, scenario_score
 from calipers.metrics.scenarios.passing import passed
 from calipers.records.sinks import Watch
-from calipers.scores.keys import sorted_keys
+from calipers.scores.keys import sort_keys
 from calipers.scores.results import Group
 
 OUTCOMES = (passed, correct)  # whether a run passed; where nobody has said so, whether it was right
@@ -137,7 +137,7 @@ class ScenarioTable:
         parts = {
             str(text): part for (text,), part in rows.partition_by(GROUP, as_dict=True).items()
         }
-        of_key = {tuple(key.values()): parts[text] for text, key in sorted_keys(parts, by).items()}
+        of_key = {tuple(key.values()): parts[text] for text, key in sort_keys(parts, by).items()}
         judged = self._texts.by_group()
         return [
             ScenarioGroup(of_key[key], judged.get(str(of_key[key][GROUP][0])), self._optional)

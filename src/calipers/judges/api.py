@@ -12,7 +12,7 @@ from calipers.judges.auditing import audit_data
 from calipers.judges.rubric_items import read_rubric
 from calipers.scores.calibration import Calibrations
 from calipers.scores.choices import read_options
-from calipers.scores.signatures import takes_options
+from calipers.scores.signatures import declare_signature
 from calipers.support.arguments import refuse_renamed
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def calibrate_judges(
     return calibrate_files(*files, confidence=confidence)
 
 
-@takes_options("audit")
+@declare_signature("audit")
 def audit_judges(
     data: Any,
     *,

@@ -39,7 +39,7 @@ from calipers.judges.table import (
     JudgedRecords,
     read_judgments,
 )
-from calipers.scores.keys import sorted_keys
+from calipers.scores.keys import sort_keys
 from calipers.scores.options import Options
 from calipers.scores.results import Measured
 from calipers.statistics import agreement, correlation
@@ -117,7 +117,7 @@ def _groups(judged: JudgedRecords, options: Options, worst: int) -> Iterator[Aud
     rows = judged.judgments.join(places, on=RECORD, maintain_order="left")
     parts = rows.partition_by(_GROUP, as_dict=True)
     sizes = records.group_by(_GROUP).agg(pl.len(), pl.col(FAILED).sum()).rows_by_key(_GROUP)
-    for text, key in sorted_keys(sizes, by).items():
+    for text, key in sort_keys(sizes, by).items():
         [(size, errors)] = sizes[text]
         own = parts.get((text,), rows.clear())
         panel = _panel(own, options.confidence)

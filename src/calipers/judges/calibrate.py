@@ -31,7 +31,7 @@ from calipers.scores.calibration import (
     Calibration,
     Calibrations,
     Member,
-    members_of,
+    read_members,
 )
 from calipers.statistics.agreement import (
     Level,
@@ -112,7 +112,7 @@ def _judges(
             judge.rated[key] = dict(rated[who])
             judge.hashes[key] = own_hash
         for aspect in dict.fromkeys(name for each in rated.values() for name in each):
-            together = members_of(who for who, each in rated.items() if aspect in each)
+            together = read_members(who for who, each in rated.items() if aspect in each)
             if len(together) > 1:
                 panel = panels.setdefault(together, _Judge({}))
                 _add_names(panel, [each for who in together for each in own[who]])

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from calipers.metrics.declare.settings import list_metric_options
-from calipers.scores.options import options_of
+from calipers.scores.options import list_options
 from calipers.support.options import GROUPS, Option
 
 FUNCTIONS = ("score", "gate", "compare", "report", "explain", "power", "audit")
@@ -58,7 +58,9 @@ def options_page() -> str:
 
 def _page() -> Iterator[str]:
     every = {
-        each.keyword: each for name in (*FUNCTIONS, "convert") for each in options_of(name).values()
+        each.keyword: each
+        for name in (*FUNCTIONS, "convert")
+        for each in list_options(name).values()
     }
     yield _INTRO
     for group, title in GROUPS.items():
@@ -107,7 +109,7 @@ def _classes() -> Iterator[str]:
     metrics = list_metric_options().values()
     yield from _class("MetricKeywords", "TypedDict", list(metrics))
     for name in FUNCTIONS:
-        known = options_of(name).values()
+        known = list_options(name).values()
         has_metrics = any(each.group == "metrics" and each in metrics for each in known)
         own = [each for each in known if each not in metrics]
         yield from _class(

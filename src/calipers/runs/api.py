@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from calipers.runs.report_data import SAMPLES, Report
 from calipers.scores.choices import read_options
 from calipers.scores.score import Progress
-from calipers.scores.signatures import takes_options
+from calipers.scores.signatures import declare_signature
 from calipers.support.arguments import no_progress
 from calipers.support.errors import ArgumentTypeError
 
@@ -108,7 +108,7 @@ def _refuse_for_files(suite: Any, **of_functions: Any) -> None:
             )
 
 
-@takes_options("report")
+@declare_signature("report")
 def report(
     data: Any,
     output: str | Path | None = None,

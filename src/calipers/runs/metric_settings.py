@@ -16,8 +16,8 @@ from calipers.scores.choices import (
     Layer,
     is_path,
     locate,
-    options_from,
-    policy_layer,
+    merge_layers,
+    read_policy_layer,
 )
 from calipers.scores.options import Options
 
@@ -32,7 +32,7 @@ def suite_options(suite: Suite, base: Path, **plain: Any) -> Options:
         base: Its folder, which its paths are relative to.
         plain: Further fields of the options.
     """
-    return options_from(_layers(suite, base).values(), **plain)
+    return merge_layers(_layers(suite, base).values(), **plain)
 
 
 def settings_to_store(suite: Suite, base: Path, folder: Path) -> dict[str, dict[str, Any]]:
@@ -47,7 +47,7 @@ def settings_to_store(suite: Suite, base: Path, folder: Path) -> dict[str, dict[
 def _layers(suite: Suite, base: Path) -> dict[str, Layer]:
     found = {SUITE: Layer("the suite", locate(suite.metric_settings, base))}
     if suite.policy is not None:
-        found[POLICY] = policy_layer(base / suite.policy)
+        found[POLICY] = read_policy_layer(base / suite.policy)
     return found
 
 

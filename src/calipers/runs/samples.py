@@ -18,7 +18,7 @@ from calipers.records.fields import BadValue
 from calipers.records.judgment_shape import REASONS, listed
 from calipers.records.sinks import Watch
 from calipers.runs.report_data import WRONG, Failure, Sample, SampleKind
-from calipers.scores.keys import natural_key
+from calipers.scores.keys import split_natural
 
 FIELDS = ("category", "capability", "model", "tier")  # by which records can be told apart
 OUTCOMES = ("accuracy", "pass_rate")  # the metrics that tell what went wrong
@@ -111,7 +111,7 @@ class SampleTable:
 
     def values(self, name: str) -> list[str]:
         """The values of a field, sorted; where there are very many, some of them."""
-        return sorted(self._values[name] - {None}, key=natural_key)
+        return sorted(self._values[name] - {None}, key=split_natural)
 
     def kinds(self) -> dict[SampleKind, int]:
         """How many records there are of each kind."""

@@ -1,4 +1,4 @@
-"""From what a user gives, on the command line, in Python and in files, to the options of a score.
+"""Options of a score from what a user gives on the command line, in Python and in files.
 
 How metrics are computed may be said in several places. In this order, the later wins and says so:
 the suite of the run that the records are of, the policy, the flags or keywords.
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from calipers.metrics.declare.settings import Settings, list_metric_options
 from calipers.records.result_folder import MANIFEST, RECORDS, result_folder, stored_json
-from calipers.scores.options import Options, options_of
+from calipers.scores.options import Options, list_options
 from calipers.scores.thresholds import set_threshold
 from calipers.support.arguments import RENAMED
 from calipers.support.config.files import shown
@@ -60,7 +60,7 @@ def read_options(
         ArgumentTypeError: A keyword is not known, or a value is of another type.
         UsageError: A value is refused, or a file cannot be read.
     """
-    known = options_of(command)
+    known = list_options(command)
     checked = check_keywords(command, given, known)
     own = list_metric_options()
     explicit = {name: value for name, value in checked.items() if name in own}
@@ -69,11 +69,11 @@ def read_options(
     asked = plain.get("policy") or policy
     if asked is not None:
         layers = [each for each in layers if each.source != _of_run(POLICY)]
-        layers.append(policy_layer(asked))
+        layers.append(read_policy_layer(asked))
     for option in known.values():
         if option.read is not None and option.name in plain:
             plain[option.name] = option.read(plain[option.name])
-    found = options_from([*layers, Layer(None, explicit)], **plain, **more)
+    found = merge_layers([*layers, Layer(None, explicit)], **plain, **more)
     if command in _SHOWS_ITS_RUN:
         return found
     return replace(found, notices=(*found.notices, *_of_the_run(layers)))
@@ -108,7 +108,7 @@ def check_keywords(
     return {**preset, **found}
 
 
-def options_from(layers: Iterable[Layer], **plain: Any) -> Options:
+def merge_layers(layers: Iterable[Layer], **plain: Any) -> Options:
     """Return options with the metric settings of all layers, the last of which wins.
 
     Args:
@@ -127,7 +127,9 @@ def options_from(layers: Iterable[Layer], **plain: Any) -> Options:
                 found[name] = (_read(name, before[0]) + _read(name, value), layer.source)
                 continue
             if before is not None and before[0] != value:
-                said.append(_overruled(list_metric_options()[name], (value, layer.source), before))
+                said.append(
+                    _describe_overruled(list_metric_options()[name], (value, layer.source), before)
+                )
             found[name] = (value, layer.source)
     given = {name: value for name, (value, _) in found.items()}
     threshold = given.pop(_THRESHOLD, None)
@@ -141,15 +143,17 @@ def _read(name: str, value: Any) -> Any:
     return value if read is None or value is None else read(value)
 
 
-def _overruled(option: Option, now: tuple[Any, str | None], before: tuple[Any, str | None]) -> str:
+def _describe_overruled(
+    option: Option, now: tuple[Any, str | None], before: tuple[Any, str | None]
+) -> str:
     value, source = now
     written = f"{option.flag} {shown(value)}" if source is None else f"{option.key}: {shown(value)}"
     where = "" if source is None else f" of {source}"
     return f"{written}{where} takes precedence over {shown(before[0])} in {before[1]}"
 
 
-def policy_layer(policy: PolicyLike) -> Layer:
-    """Return the metric settings that a policy brings: its own, weights, the latency budget."""
+def read_policy_layer(policy: PolicyLike) -> Layer:
+    """Return the metric settings of a policy: its own, weights, the latency budget."""
     from calipers.gates.policy import read_policy  # noqa: PLC0415 (loads pydantic)
 
     source = str(policy) if isinstance(policy, str | Path) else "the policy"
@@ -219,7 +223,7 @@ def run_layers(data: Any) -> list[Layer]:
 
     A run keeps them in its manifest: those of its suite, and those of its policy.
     """
-    found = [_layers_of(folder) for folder in _run_folders(data)]
+    found = [_read_run_layers(folder) for folder in _run_folders(data)]
     return found[0] if found and all(each == found[0] for each in found) else []
 
 
@@ -241,7 +245,7 @@ def _run_folder(path: str | Path) -> Path | None:
         return None
 
 
-def _layers_of(folder: Path) -> list[Layer]:
+def _read_run_layers(folder: Path) -> list[Layer]:
     stored = (stored_json(folder / MANIFEST) or {}).get("metric_settings")
     if not isinstance(stored, dict):
         return []

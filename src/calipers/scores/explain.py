@@ -21,11 +21,11 @@ from calipers.engines.totals import ERRORS, RECORDS, keyed, summed
 from calipers.metrics import Metric, metric_named
 from calipers.metrics.declare.declaration import GROUP, Aggregate, Feature, Need, Totals
 from calipers.records.sources import open_sources
-from calipers.scores.keys import sorted_keys
+from calipers.scores.keys import sort_keys
 from calipers.scores.options import Options
 from calipers.scores.own import refuse_absent
 from calipers.scores.score import check_fields
-from calipers.scores.variances import JUDGMENTS, judge_noise, judges_matter, variance_parts
+from calipers.scores.variances import JUDGMENTS, is_judged, judge_noise, split_by_source
 from calipers.statistics.power import Components
 from calipers.support.errors import EXIT_INCOMPLETE, EXIT_PASS
 from calipers.support.printing import Printed
@@ -105,7 +105,7 @@ def explain_data(data: Any, options: Options, *, rows: int) -> Explanation:
     read = 0
     present: set[str] = set()
     noise: list[float] = []
-    judged = (JUDGMENTS,) if judges_matter(metric) else ()
+    judged = (JUDGMENTS,) if is_judged(metric) else ()
     quotes = metric.quotes
     quoted = {quotes.name: quotes.dtype} if quotes else {}
     texts = tuple(dict.fromkeys(quotes.list_fields())) if quotes else ()
@@ -126,14 +126,14 @@ def explain_data(data: Any, options: Options, *, rows: int) -> Explanation:
             check_fields(present, plan, sources, options.map)
         if any(group[RECORDS] > group[ERRORS] for group in groups.values()):
             refuse_absent(plan.metrics, present, sources, options.map)
-        table = _keyed_table(store, metric)
+        table = _count_keys(store, metric)
         explained = [
-            _explained(text, key, groups[text], plan, store, table, rows)
-            for text, key in sorted_keys(groups, plan.by).items()
+            _explain_group(text, key, groups[text], plan, store, table, rows)
+            for text, key in sort_keys(groups, plan.by).items()
         ]
         explained = [
-            replace(each, variance=variance_parts(metric, _rows_of(store, text), noise))
-            for each, text in zip(explained, sorted_keys(groups, plan.by), strict=True)
+            replace(each, variance=split_by_source(metric, _select_rows(store, text), noise))
+            for each, text in zip(explained, sort_keys(groups, plan.by), strict=True)
         ]
     return Explanation(metric=metric, groups=tuple(explained))
 
@@ -146,14 +146,14 @@ def _with_quotes(rows: pl.DataFrame, plan: Plan) -> pl.DataFrame:
     return rows.with_columns(quotes.expression(plan.settings).alias(quotes.name))
 
 
-def _rows_of(store: Store, text: str) -> pl.DataFrame:
+def _select_rows(store: Store, text: str) -> pl.DataFrame:
     """Return a group's rows of calls that did not fail."""
     own = (pl.col(GROUP) == store.code(text)) & ~pl.col(FAILED)
     return pl.concat([part.filter(own) for part in store.parts()])
 
 
-def _keyed_table(store: Store, metric: Metric) -> pl.DataFrame | None:
-    """What the metric's aggregate counts per key, over all rows."""
+def _count_keys(store: Store, metric: Metric) -> pl.DataFrame | None:
+    """Return what the metric's aggregate counts per key, over all rows, or None."""
     aggregate = metric.aggregate
     if not isinstance(aggregate, Aggregate) or not aggregate.keys:
         return None
@@ -164,7 +164,7 @@ def _keyed_table(store: Store, metric: Metric) -> pl.DataFrame | None:
     return store.named(summed(parts, [GROUP, *aggregate.keys]))
 
 
-def _explained(
+def _explain_group(
     text: str,
     by: Mapping[str, Any],
     group: Totals,
@@ -183,21 +183,23 @@ def _explained(
         records=int(group[RECORDS]),
         errors=int(group[ERRORS]),
         n=n,
-        left_out=_left_out(text, group, metric, n, store),
-        work=refused or (_filled(metric.work, group) if n else metric.empty),
-        table=None if counted is None else _largest(counted, metric),
+        left_out=_count_left_out(text, group, metric, n, store),
+        work=refused or (_fill_formula(metric.work, group) if n else metric.empty),
+        table=None if counted is None else _take_largest(counted, metric),
         table_rows=0 if counted is None else counted.height,
-        weigh_most=_weigh_most(text, group, metric, counted, store, rows),
+        weigh_most=_find_influential(text, group, metric, counted, store, rows),
     )
 
 
-def _filled(work: str, group: Totals) -> str:
-    """The formula over the totals with their numbers, in full precision."""
+def _fill_formula(work: str, group: Totals) -> str:
+    """Return the formula over the totals with their numbers, in full precision."""
     return re.sub(r"\{(\w+)\}", lambda match: f"{group[match[1]]!r}", work)
 
 
-def _left_out(text: str, group: Totals, metric: Metric, n: int, store: Store) -> dict[str, int]:
-    """Why rows were left out: each reason with its number of rows, a row under its first."""
+def _count_left_out(
+    text: str, group: Totals, metric: Metric, n: int, store: Store
+) -> dict[str, int]:
+    """Return why rows were left out: each reason with its rows, a row under its first reason."""
     averaged = metric.averaged
     decisive = (averaged,) if isinstance(averaged, Feature) else metric.features
     unused = pl.any_horizontal(pl.col(feature.name).is_null() for feature in decisive)
@@ -205,8 +207,8 @@ def _left_out(text: str, group: Totals, metric: Metric, n: int, store: Store) ->
     lacking: dict[str, pl.Expr] = {}
     so_far = pl.lit(value=True)
     for need in metric.needs:
-        lacking[f"without {need}"] = so_far & ~_row_meets(need)
-        so_far = so_far & _row_meets(need)
+        lacking[f"without {need}"] = so_far & ~_has_needs(need)
+        so_far = so_far & _has_needs(need)
     counts: dict[str, int] = dict.fromkeys(lacking, 0)
     for part in store.parts() if lacking else ():
         found = part.filter(mask).select(
@@ -223,18 +225,18 @@ def _left_out(text: str, group: Totals, metric: Metric, n: int, store: Store) ->
     return {reason: count for reason, count in reasons.items() if count}
 
 
-def _row_meets(need: Need) -> pl.Expr:
+def _has_needs(need: Need) -> pl.Expr:
     choices = ((need,),) if isinstance(need, str) else need.choices
     return reduce(or_, (reduce(and_, (pl.col(has(name)) for name in choice)) for choice in choices))
 
 
-def _largest(counted: pl.DataFrame, metric: Metric) -> pl.DataFrame:
+def _take_largest(counted: pl.DataFrame, metric: Metric) -> pl.DataFrame:
     assert isinstance(metric.aggregate, Aggregate)
     first = next(iter(metric.aggregate.totals))
     return counted.select(pl.exclude("^_.*$")).sort(first, descending=True).head(_TABLE_ROWS)
 
 
-def _weigh_most(
+def _find_influential(
     text: str,
     group: Totals,
     metric: Metric,
@@ -242,7 +244,7 @@ def _weigh_most(
     store: Store,
     rows: int,
 ) -> pl.DataFrame:
-    """The rows that move the value most, with their ids and per-row values."""
+    """Return the most influential rows, with their ids and per-row values."""
     if metric.weight is None or not group.get(metric.rows):
         return pl.DataFrame()
     stored = (each for each in metric.features if each.stored)

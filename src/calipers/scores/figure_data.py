@@ -1,4 +1,4 @@
-"""What figures are drawn of, from a group's totals: histograms and bins of confidence."""
+"""Data of figures from a group's totals: histograms and bins of confidence."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from calipers.statistics.intervals import wilson
 SPREAD = (latency_ms, total_tokens, cot_tokens)  # whose distributions are drawn
 
 
-def histograms_of(totals: Totals, plan: Plan) -> dict[str, Histogram | None]:
-    """The histograms that the plan wants; of those without an end, the ones with a value."""
+def read_histograms(totals: Totals, plan: Plan) -> dict[str, Histogram | None]:
+    """Return the histograms that the plan asks for; unbounded ones only if they hold a value."""
     found: dict[str, Histogram | None] = {}
     for feature in plan.binned:
         counts = read_bins(feature.name, totals)
@@ -29,8 +29,8 @@ def histograms_of(totals: Totals, plan: Plan) -> dict[str, Histogram | None]:
     return found
 
 
-def reliability_of_group(totals: Totals, plan: Plan) -> Iterator[ReliabilityBin]:
-    """The bins that hold answers; their intervals take rows for independent."""
+def read_reliability(totals: Totals, plan: Plan) -> Iterator[ReliabilityBin]:
+    """Yield the bins that hold answers; their intervals treat rows as independent."""
     for low, high, n, confidence, right in list_bins(plan.settings.bins, totals):
         around = wilson(right / n, n, 0.0, n, plan.confidence)
         yield ReliabilityBin(

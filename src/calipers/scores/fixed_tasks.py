@@ -22,13 +22,15 @@ def add_fixed_intervals(
     """Return the group with intervals from the noise of runs alone, null where it is unknown."""
     of_metric = {metric.name: metric for metric in metrics}
     found = {
-        name: _fixed(each, of_metric[name], totals, confidence)
+        name: _fix_interval(each, of_metric[name], totals, confidence)
         for name, each in group.metrics.items()
     }
     return replace(group, metrics=found)
 
 
-def _fixed(measured: Measured, metric: Metric, totals: Totals, confidence: float) -> Measured:
+def _fix_interval(
+    measured: Measured, metric: Metric, totals: Totals, confidence: float
+) -> Measured:
     influence = metric.influence
     if measured.value is None:
         return measured

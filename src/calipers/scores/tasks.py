@@ -17,9 +17,9 @@ from calipers.metrics import Metric
 from calipers.metrics.declare.declaration import GROUP, RUNS, TASK, Aggregate, Feature, Rank, is_met
 from calipers.metrics.own.statistics import settle
 from calipers.records.sources import open_sources
-from calipers.scores.keys import natural_key
+from calipers.scores.keys import split_natural
 from calipers.scores.options import Options
-from calipers.scores.score import plan_for
+from calipers.scores.score import make_plan
 from calipers.support.errors import DataError
 
 VALUE = "value"
@@ -51,7 +51,7 @@ class TaskRows:
         """The fields that any row has."""
         return frozenset(name for name in self.plan.watched if self.rows[has(name)].any())
 
-    def measures(self, metric: Metric) -> bool:
+    def has_fields(self, metric: Metric) -> bool:
         """Say whether any row has the fields that the metric needs."""
         found = self.present | self.plan.also_present
         return all(is_met(need, found.__contains__) for need in metric.needs)
@@ -65,7 +65,7 @@ def read_tasks(
     Where nothing is to be paired and no row has an id, each row is a task of its own.
     """
     sources = open_sources(data)
-    plan = plan_for(sources, options)
+    plan = make_plan(sources, options)
     columns = list(dict.fromkeys((*plan.schema, "id", *keep)))
     wanted = plan.wanted(options.map, *keep)
     empty = {**dict.fromkeys(keep, pl.Null()), **plan.schema, "id": pl.String()}
@@ -104,17 +104,17 @@ def split_rows(whole: TaskRows, field: str) -> list[TaskRows]:
     """Split the rows by a field, in the order of its values; rows without one are in no part."""
     groups = whole.rows.drop_nulls(field).partition_by(field, as_dict=True, maintain_order=True)
     return [
-        replace(whole, name=_shown(key), rows=groups[key,], skipped=0)
-        for key in sorted((key for (key,) in groups), key=_in_order)
+        replace(whole, name=_format_value(key), rows=groups[key,], skipped=0)
+        for key in sorted((key for (key,) in groups), key=_sort_key)
     ]
 
 
-def _in_order(key: Any) -> Any:
-    return natural_key(key) if isinstance(key, str) else key
+def _sort_key(key: Any) -> Any:
+    return split_natural(key) if isinstance(key, str) else key
 
 
-def _shown(value: Any) -> str:
-    """A field's value as JSON has it, whole numbers without a point."""
+def _format_value(value: Any) -> str:
+    """Return a field's value as in JSON, whole numbers without a point."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
@@ -144,7 +144,7 @@ def select_counted(found: TaskRows, metric: Metric) -> pl.DataFrame:
     return nw.from_native(rows).filter(aggregate.where()).to_native()
 
 
-def per_task(found: TaskRows, metric: Metric) -> pl.DataFrame | None:
+def measure_tasks(found: TaskRows, metric: Metric) -> pl.DataFrame | None:
     """Return a row per group and task with the metric's value and the number of its rows.
 
     Of a mean over rows also the `SQUARES` of a task's rows around their mean. None for a metric

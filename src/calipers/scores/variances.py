@@ -1,4 +1,4 @@
-"""Where the width of an interval comes from: tasks, the runs of each, and the judges of a run."""
+"""The parts of an interval's width: tasks, the runs of each, and the judges of a run."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ JUDGMENTS = "judgments"
 _TWO = 2
 
 
-def judges_matter(metric: Metric) -> bool:
-    """Say whether a metric may be made of judges' votes or scores."""
+def is_judged(metric: Metric) -> bool:
+    """Say whether a metric may be based on judges' votes or scores."""
     return not {PASSED, IMPL_RATE}.isdisjoint(list_judged_parts(metric))
 
 
@@ -40,8 +40,10 @@ def judge_noise(metric: Metric, judgments: pl.Series) -> list[float]:
     return found
 
 
-def variance_parts(metric: Metric, rows: pl.DataFrame, noise: Sequence[float]) -> Components | None:
-    """Return where the variance of a mean over rows comes from; None where it cannot be told."""
+def split_by_source(
+    metric: Metric, rows: pl.DataFrame, noise: Sequence[float]
+) -> Components | None:
+    """Return the parts of the variance of a mean over rows; None if they cannot be told apart."""
     if not isinstance(metric.averaged, Feature):
         return None
     known: Any = rows.select(TASK, pl.col(metric.averaged.name).cast(pl.Float64)).drop_nulls()
