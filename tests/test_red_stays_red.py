@@ -26,7 +26,7 @@ import calipers as cal
 from benchmarks.model_server import ModelServer
 from calipers.cli import app
 from calipers.gates.result import GateResult
-from calipers.records.judgment_shape import who_judged
+from calipers.records.judgment_shape import identify_judge
 from calipers.support.whole_files import whole
 from calipers.systems.answers import token_confidence
 from calipers.systems.journal import Journal
@@ -419,7 +419,7 @@ def test_a_judge_that_refuses_gives_no_score_and_is_paid_for(tmp_path: Path) -> 
 def test_a_judge_with_other_settings_has_no_licence() -> None:
     judgment = {"model": "openai:m", "rubric_hash": "ab", "passed": True}
     hot = judgment | {"settings": {"temperature": 1}}
-    assert who_judged(hot) != who_judged(judgment)
+    assert identify_judge(hot) != identify_judge(judgment)
 
 
 # --- Runs: stale answers, calls in flight -------------------------------------------------------

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 import calipers as cal
 from calipers.engines import resampling as module
 from calipers.engines.plan import Plan
-from calipers.engines.resampling import CODE, WeightedValues, with_codes
+from calipers.engines.resampling import CODE, WeightedValues, add_codes
 from calipers.metrics import Metric, catalogue, metrics_of
 from calipers.metrics.declare.declaration import CLUSTER, TASK
 from calipers.metrics.declare.settings import Settings
@@ -39,7 +39,7 @@ def weighted_values(
     """The values under weights, and the number of each row's cluster."""
     plan = Plan(tuple(metrics), (), Settings(), cluster=cluster)
     read = [{name: _read(row, name) for name in row} for row in rows]
-    coded = with_codes(compact(plan, read), TASK if cluster is None else CLUSTER)
+    coded = add_codes(compact(plan, read), TASK if cluster is None else CLUSTER)
     codes = coded[CODE].to_list()
     return WeightedValues(coded, metrics, max(codes) + 1), codes
 
@@ -173,7 +173,7 @@ def test_few_clusters_of_many_rows_fit_in_memory() -> None:
     rows = [{"id": str(n), "site": f"s{n % 4}", "latency_ms": float(n)} for n in range(20_000)]
     values, _ = weighted_values(rows, [catalogue()["latency_p95_ms"]], cluster="site")
     tracemalloc.start()
-    found = values.resampled(2_000, 0)["latency_p95_ms"]  # 320 MB as one matrix
+    found = values.resample(2_000, 0)["latency_p95_ms"]  # 320 MB as one matrix
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert np.isfinite(found).all()
@@ -297,7 +297,7 @@ def test_where_resampling_says_nothing_the_closed_form_stands(rows: list[Record]
 
 def test_codes_number_the_clusters_from_0() -> None:
     frame = pl.DataFrame({TASK: [5, None, 5, 3, None]}, schema={TASK: pl.Int64})
-    codes = with_codes(frame, TASK)[CODE].to_list()
+    codes = add_codes(frame, TASK)[CODE].to_list()
     assert codes[0] == codes[2]
     assert sorted(set(codes)) == [0, 1, 2, 3]
     assert codes[1] != codes[4], "a row without an id is a task of its own"

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import calipers as cal
-from calipers.records.completing import seconds_in, seconds_of
+from calipers.records.completing import parse_seconds, parse_seconds_in
 from calipers.records.fields import BadValue
 from calipers.support.errors import DataError
 from tests.engines_at_hand import ENGINES_AT_LENGTH
@@ -147,11 +147,13 @@ TIMES = st.one_of(
 def test_times_are_read_alike_one_by_one_and_all_at_once(texts: list[str]) -> None:
     def one(text: str) -> float | None:
         try:
-            return seconds_of(text, "start_time")
+            return parse_seconds(text, "start_time")
         except BadValue:
             return None
 
-    at_once = pl.DataFrame({"t": texts}, schema={"t": pl.String}).select(seconds_in(pl.col("t")))
+    at_once = pl.DataFrame({"t": texts}, schema={"t": pl.String}).select(
+        parse_seconds_in(pl.col("t"))
+    )
     assert at_once.to_series().to_list() == [one(text) for text in texts]
 
 

@@ -15,7 +15,7 @@ from click.testing import Result
 import calipers as cal
 from benchmarks.model_server import ModelServer
 from calipers.dashboard.catalog import Catalog
-from calipers.records.result_folder import result_folder
+from calipers.records.result_folder import find_folder
 from tests.commands import run as calipers
 from tests.files import write_lines
 from tests.judges.test_rubrics import rubric_file
@@ -189,7 +189,7 @@ def test_runs_of_before_there_were_folders_for_each_stay_in_the_list() -> None:
     assert run("-o", str(root)).exit_code == 0
     assert run().exit_code == 0
     names = {entry.name for entry in Catalog(Path("results")).entries()}
-    newest = result_folder(root)
+    newest = find_folder(root)
     assert newest is not None
     assert names == {"test", f"test/{newest.name}"}
 

@@ -105,9 +105,9 @@ def _ends_in_md(output: Path | None) -> bool:
 
 
 def _default_place(files: tuple[str, ...], kind: str) -> Path:
-    from calipers.records.result_folder import result_folder  # noqa: PLC0415
+    from calipers.records.result_folder import find_folder  # noqa: PLC0415
 
-    folder = result_folder(list(files))
+    folder = find_folder(list(files))
     return Path(_NAMES[kind]) if folder is None else folder / _NAMES[kind]
 
 

@@ -19,7 +19,7 @@ from calipers.metrics import Metric, metric_named
 from calipers.metrics.declare.declaration import GROUP, TASK
 from calipers.metrics.thresholds import parse_margin, read_scale
 from calipers.records.sources import STDIN, open_sources
-from calipers.records.unfinished import why_unfinished
+from calipers.records.unfinished import explain_unfinished
 from calipers.scores.keys import sort_keys
 from calipers.scores.options import Options
 from calipers.scores.own import refuse_absent
@@ -200,7 +200,7 @@ def _note_unfinished(data: Sequence[Any]) -> Iterator[str]:
     """Yield which run is compared only in part."""
     names = [source.name for each in data for source in open_sources(each)]
     for name in dict.fromkeys(names):
-        yield from (f"{name}: {lack}" for lack in why_unfinished(Path(name)))
+        yield from (f"{name}: {lack}" for lack in explain_unfinished(Path(name)))
 
 
 def _list_notices(

@@ -21,8 +21,8 @@ from typing import Any
 
 from calipers.records.fields import FIELDS
 from calipers.records.logs import log_at
-from calipers.records.parquet_folder import parquet_parts
-from calipers.records.result_folder import MANIFEST, RECORDS, stored_json
+from calipers.records.parquet_folder import list_parts
+from calipers.records.result_folder import MANIFEST, RECORDS, read_stored
 from calipers.records.sources import is_readable
 from calipers.support.errors import DataError
 
@@ -51,7 +51,7 @@ class Entry:
 
     def files(self) -> list[Path]:
         """The files that hold the records."""
-        return parquet_parts(self.records) if self.records.is_dir() else [self.records]
+        return list_parts(self.records) if self.records.is_dir() else [self.records]
 
     def changed(self) -> float:
         """When the records were last written to, as a time stamp."""
@@ -107,7 +107,7 @@ class Catalog:
 
     def stored(self, path: Path) -> dict[str, Any] | None:
         """The object in a JSON file, if it is in the folder."""
-        return stored_json(path) if inside(path, self.root) else None
+        return read_stored(path) if inside(path, self.root) else None
 
 
 class NotHere(DataError):  # noqa: N818 (reads as a sentence: "raise NotHere")
@@ -137,7 +137,7 @@ def _found(root: Path) -> Iterator[Entry]:
             continue
         if here != root and _is_one_table(here, folders, files):
             folders.clear()
-            if all(inside(part, root) for part in parquet_parts(here)):
+            if all(inside(part, root) for part in list_parts(here)):
                 yield _entry(root, here)
             continue
         folders[:] = sorted(
@@ -162,7 +162,7 @@ def is_run_folder(folder: Path, root: Path) -> bool:
     manifest = folder / MANIFEST
     if not (manifest.is_file() and inside(manifest, root)):
         return False
-    found = stored_json(manifest)
+    found = read_stored(manifest)
     journal_there = folder / RECORDS
     outside = journal_there.exists() and not inside(journal_there, root)
     return found is not None and found.get("schema") == RUN and not outside
@@ -174,7 +174,7 @@ def _is_one_table(folder: Path, folders: list[str], files: list[str]) -> bool:
     others = [name for name in files if not name.startswith((".", "_")) and name not in parts]
     by_key = [name for name in folders if "=" in name]
     numbered = len(parts) > 1 and all(name.startswith("part-") for name in parts)
-    return not others and (numbered or bool(by_key)) and bool(parquet_parts(folder))
+    return not others and (numbered or bool(by_key)) and bool(list_parts(folder))
 
 
 def _holds_records(path: Path) -> bool:

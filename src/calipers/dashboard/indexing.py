@@ -20,8 +20,8 @@ from calipers.dashboard.index import (
 )
 from calipers.dashboard.plans import ViewOptions
 from calipers.engines.batches import MeasuredBatch
-from calipers.engines.plan import FAILED, Plan, kept
-from calipers.engines.reading import measured_batches
+from calipers.engines.plan import FAILED, Plan, name_kept
+from calipers.engines.reading import measure_batches
 from calipers.metrics.declare.settings import Settings
 from calipers.records.fields import FIELDS
 from calipers.records.sources import BadRow, Batch, Chunk, Source, UnusualRows, Wanted, open_sources
@@ -121,14 +121,14 @@ def _build(
     chunks: Iterator[Chunk] = iter(source.chunks(Wanted(tuple(dict.fromkeys(fields)), field_map)))
     if "trace" in (*columns, *field_map):
         chunks = map(Exact, chunks)
-    wanted = [*map(kept, fields), *values.values()]
+    wanted = [*map(name_kept, fields), *values.values()]
     narrow: dict[str, str] | None = None
-    for batch in measured_batches(chunks, plan, columns=wanted):
+    for batch in measure_batches(chunks, plan, columns=wanted):
         _refuse_mixed(batch, own)
         seen.add_bad(batch.bad)
         if not batch.rows.height:
             continue
-        records = batch.rows.select(pl.col(kept(name)).alias(name) for name in fields)
+        records = batch.rows.select(pl.col(name_kept(name)).alias(name) for name in fields)
         narrow = {**_short_texts(records), **values} if narrow is None else narrow
         measured = batch.rows.select(pl.col(own).alias(name) for name, own in narrow.items())
         part = len(seen.parts)
@@ -143,7 +143,7 @@ def _short_texts(records: pl.DataFrame) -> dict[str, str]:
     """The fields that are as good to filter by as numbers are, by what the first part holds."""
     texts = (name for name in records.columns if name not in LONG_TEXTS)
     return {
-        name: kept(name)
+        name: name_kept(name)
         for name in texts
         if records[name].dtype != pl.String or _mean_length(records[name]) <= _SHORT
     }

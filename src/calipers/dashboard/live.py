@@ -11,7 +11,7 @@ from threading import Lock
 from typing import Any
 
 from calipers.dashboard.catalog import Entry
-from calipers.records.result_folder import MANIFEST, RECORDS, planned_calls, stored_json
+from calipers.records.result_folder import MANIFEST, RECORDS, count_planned, read_stored
 from calipers.systems.tally import Tally
 
 _LOCK = ".lock"
@@ -76,7 +76,7 @@ class Followed:
             tally = self._tally
             return Progress(
                 running=is_running(self._folder),
-                calls=planned_calls(stored_json(self._folder / MANIFEST)),
+                calls=count_planned(read_stored(self._folder / MANIFEST)),
                 done=tally.done,
                 errors=tally.errors,
                 truncated=tally.truncated,

@@ -23,7 +23,7 @@ from calipers.judges.audit import Audit
 from calipers.judges.auditing import audit_data
 from calipers.metrics.declare.settings import Settings
 from calipers.records.batch import Decoded
-from calipers.records.columns import conformed
+from calipers.records.columns import conform_columns
 from calipers.records.sources import Batch, Wanted
 from calipers.scores.results import Score
 from calipers.scores.score import score_data
@@ -61,7 +61,7 @@ class IndexedRecords:
         records = frame.select(names).collect().rechunk() if names else pl.DataFrame(height=rows)
         if self._kept is not None:
             records = records.filter(self._kept.slice(start, rows))
-        return conformed(records, wanted, self.name, start + 1, thorough=thorough)
+        return conform_columns(records, wanted, self.name, start + 1, thorough=thorough)
 
 
 def records_of(opened: Opened, query: Query, name: str) -> IndexedRecords:

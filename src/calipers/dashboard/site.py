@@ -30,10 +30,10 @@ from calipers.records.result_folder import (
     GATE,
     MANIFEST,
     SCORE,
-    stored_json,
-    suite_name,
-    suite_parts,
-    why_incomplete,
+    explain_incomplete,
+    get_suite_name,
+    list_suite_parts,
+    read_stored,
 )
 from calipers.reports.figures import figure
 from calipers.reports.pages.environment import environment
@@ -70,7 +70,7 @@ class Run:
     @property
     def suite(self) -> str | None:
         """The name of the suite that was run."""
-        return suite_name(self.manifest)
+        return get_suite_name(self.manifest)
 
     @property
     def id(self) -> str:
@@ -97,7 +97,7 @@ class Run:
     def tags(self) -> list[str]:
         """The systems and tiers, as far as they are known."""
         kinds = ("systems", "tiers", "judges")
-        parts = [part for kind in kinds for part in suite_parts(self.manifest, kind)]
+        parts = [part for kind in kinds for part in list_suite_parts(self.manifest, kind)]
         found = [str(part.get("name")) for part in parts]
         if not found and self.score is not None:
             found = [shown(v) for group in self.score.groups for v in group.by.values()]
@@ -149,15 +149,15 @@ class Site:
         """What an ended run lacks: by its score, or, where it has none, by its journal."""
         if run.score is None:
             now = self.followed(run.entry).progress()
-            return why_incomplete(run.manifest, now.done, now.errors)
+            return explain_incomplete(run.manifest, now.done, now.errors)
         errors = sum(group.errors for group in run.score.groups)
-        return why_incomplete(run.manifest, run.score.records, errors)
+        return explain_incomplete(run.manifest, run.score.records, errors)
 
     def _kept(self, entry: Entry) -> Score | None:
         """What was measured of a file when it was last looked at, in the state it is in."""
         if not self.indexes.is_there(entry):
             return None
-        return read_score(stored_json(self.indexes.place(entry) / _KEPT_SCORE))
+        return read_score(read_stored(self.indexes.place(entry) / _KEPT_SCORE))
 
     def keep(self, entry: Entry, score: Score) -> None:
         """Keep the score of all records beside their index, for the list and the next start."""

@@ -26,7 +26,7 @@ from calipers.gates.scenario_table import ScenarioTable
 from calipers.gates.sequential import settled
 from calipers.gates.undecided import HOW, undecided_reasons
 from calipers.metrics import metric_named
-from calipers.records.unfinished import unfinished_files
+from calipers.records.unfinished import list_unfinished
 from calipers.scores.calibration import Calibration, read_all
 from calipers.scores.correction import correct_part, use_corrected
 from calipers.scores.options import Options
@@ -156,7 +156,7 @@ def decide(question: GateQuestion, score: Score) -> GateResult:
         dict.fromkeys(
             (
                 *asked.incomplete,
-                *(() if ended_early else unfinished_files(_calls(score))),
+                *(() if ended_early else list_unfinished(_calls(score))),
                 *_incomplete(score),
                 *undecided_reasons(checks),
                 *_misspelt(groups, read, given),

@@ -11,7 +11,7 @@ from functools import partial
 
 import polars as pl
 
-from calipers.engines.plan import FAILED, kept
+from calipers.engines.plan import FAILED, name_kept
 from calipers.gates.judged_runs import JudgedTexts
 from calipers.gates.scenario_group import (
     CATEGORY,
@@ -79,7 +79,9 @@ class ScenarioTable:
         outcomes = (*(each.name for each in OUTCOMES), JUDGED_BY)
         counted = (name for of in self._open.values() for name in of.meta.root_names())
         named = (ID, GROUP, FAILED, *outcomes, behaviors_expected.name, *self._features, *counted)
-        columns = {name: name for name in named} | {kept_as(name): kept(name) for name in _KEPT}
+        columns = {name: name for name in named} | {
+            kept_as(name): name_kept(name) for name in _KEPT
+        }
         columns |= {CLUSTER: CLUSTER} if self._clustered else {}
         return Watch(kept=_KEPT, columns=columns, take=self._take)
 

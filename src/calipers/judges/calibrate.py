@@ -18,7 +18,7 @@ import numpy as np
 
 from calipers.metrics.judged.rubrics import HIGHEST, LOWEST, RUBRICS
 from calipers.records.fields import FIELDS, BadValue
-from calipers.records.judgment_shape import record_hash, score_of, who_judged
+from calipers.records.judgment_shape import identify_judge, read_score, record_hash
 from calipers.records.tasks import read_records
 from calipers.scores.calibration import (
     BIAS,
@@ -98,7 +98,7 @@ def _judges(
         own_hash = _hash(record)
         own: dict[Member, list[Mapping[str, Any]]] = {}
         for judgment in _judgments(record):
-            own.setdefault(who_judged(judgment), []).append(judgment)
+            own.setdefault(identify_judge(judgment), []).append(judgment)
         rated = {who: _together(map(_rated, said), median) for who, said in own.items()}
         for who, said in own.items():
             judge = judges.setdefault((who,), _Judge({}))
@@ -168,7 +168,7 @@ def _people(files: Sequence[str | Path]) -> dict[tuple[Key, tuple[str, ...]], Ra
 def _check_scale(name: Any, judgments: Iterable[Mapping[str, Any]]) -> None:
     for judgment in judgments:
         try:
-            score_of(judgment)
+            read_score(judgment)
         except BadValue as problem:
             raise DataError(
                 f"people's record {name}: {problem}", fix="divide it by the most there is"

@@ -129,7 +129,7 @@ class _JudgmentReader:
             try:
                 found = list(self._judgments_of(text, own))
             except BadValue as problem:
-                problem_text = f"{self._wanted.theirs(JUDGMENTS)}: {problem}"
+                problem_text = f"{self._wanted.get_name(JUDGMENTS)}: {problem}"
                 yield BadRow(source=source, row=number, problem=problem_text, content=text)
                 continue
             rows += ((self._kept, *judgment) for judgment in found)

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import polars as pl
 
-from calipers.records.convert import Converted, Progress, batches, convert_data, open_whole
+from calipers.records.convert import Converted, Progress, convert_data, open_whole, read_batches
 from calipers.support.arguments import no_progress, path_of, refuse_renamed
 
 
@@ -28,7 +28,7 @@ def read(data: Any, *, map: Mapping[str, str] | None = None) -> pl.DataFrame:  #
     """
     frames = []
     for source in open_whole(data):
-        for batch, _ in batches(source, map or {}):
+        for batch, _ in read_batches(source, map or {}):
             if batch.bad:
                 raise batch.bad[0].error()
             frames.append(batch.frame)

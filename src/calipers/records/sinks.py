@@ -1,4 +1,4 @@
-"""What an engine finds on the way: per-sample values and bad rows, in files that fill up.
+"""Files that fill up while an engine runs: per-sample values and bad rows.
 
 Both are written beside their place and moved there when whole, so that a run that fails leaves no
 half file behind.
@@ -90,7 +90,7 @@ class FileSinks:
         self._progress(share)
 
     def join_samples(self, path: Path) -> None:
-        """One file of all parts."""
+        """Join all parts into one file."""
         if not self._parts:
             pl.DataFrame().write_ndjson(path) if path.suffix == ".jsonl" else (
                 pl.DataFrame().write_parquet(path)
@@ -124,14 +124,14 @@ def open_sinks(
     progress: Callable[[float], None],
     watch: Watch | None = None,
 ) -> Iterator[FileSinks]:
-    """Sinks whose files are complete when the block ends, and untouched when it fails."""
+    """Open sinks whose files are complete when the block ends, and untouched if it fails."""
     if samples is not None:
         check_table_place(samples, "--per-sample")
     if bad_rows is not None:
         _check_place(bad_rows)
     with tempfile.TemporaryDirectory(prefix="calipers-") as name:
         folder = Path(name)
-        with _partial(bad_rows) as bad_file:
+        with _open_partial(bad_rows) as bad_file:
             sinks = FileSinks(
                 folder,
                 samples=samples,
@@ -148,7 +148,7 @@ def open_sinks(
 
 
 @contextmanager
-def _partial(path: Path | None) -> Iterator[IO[str] | None]:
+def _open_partial(path: Path | None) -> Iterator[IO[str] | None]:
     if path is None:
         yield None
         return

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from time import monotonic, perf_counter
 from typing import Any
 
-from calipers.records.judgment_shape import judging_cost
+from calipers.records.judgment_shape import sum_judging_cost
 from calipers.runs.checking import RecordChecks
 from calipers.runs.plan import CallPlace, CallPlan
 from calipers.runs.records import ReplyReader
@@ -202,10 +202,10 @@ class Calling:
         if tried.fault is not None and tried.fault.kind not in _MAY_COST:
             cost = 0.0
         if cost is not None:
-            cost += judging_cost(record)
+            cost += sum_judging_cost(record)
         prompt_tokens = record.get("prompt_tokens")
         self._budget.settle(
-            system, reserved, cost, call.prompt, prompt_tokens, judging=judging_cost(record)
+            system, reserved, cost, call.prompt, prompt_tokens, judging=sum_judging_cost(record)
         )
         self._tracing.record(self._suite.systems[system], record, took, call.settings)
 

@@ -28,7 +28,7 @@ from calipers.metrics.checks.kinds.own import Judged, Python
 from calipers.metrics.declare.settings import Settings
 from calipers.records.batch import Wanted
 from calipers.records.fields import FIELDS
-from calipers.records.rows import checked, scalar_types
+from calipers.records.rows import check_rows, find_scalar_types
 from calipers.records.tasks import Tasks
 from calipers.runs.suite import Suite
 from calipers.support.errors import DataError, UsageError, nearest
@@ -124,7 +124,7 @@ def _of_task(task: Mapping[str, Any], base: Path, data: str) -> Checks:
 def _applied(checks: Checks, record: Record) -> dict[str, Any]:
     """Return the row of a record, read as `score` reads it, with all results."""
     wanted = Wanted(tuple(dict.fromkeys((*checks.fields, RESULTS))))
-    batch = checked([(1, "", record)], wanted, "record", scalar_types([record], wanted))
+    batch = check_rows([(1, "", record)], wanted, "record", find_scalar_types([record], wanted))
     if batch.bad:
         raise DataError(f"a record cannot be checked: {batch.bad[0].problem}", fix="fix the system")
     frame: pl.DataFrame = checks.apply(batch.frame, Settings(), details=True)

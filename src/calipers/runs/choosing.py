@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from calipers.records.result_folder import new_stamp, newest_run
+from calipers.records.result_folder import find_newest, make_stamp
 from calipers.runs.changes import list_changes
 from calipers.runs.folder import Folder
 from calipers.runs.suite import Suite
@@ -31,11 +31,11 @@ def choose_folder(
     """
     root = Path(_ROOT) / _folder_name(suite)
     while True:
-        newest = newest_run(root)
+        newest = find_newest(root)
         changes = [] if newest is None else _changes_since(Folder(newest), now, base)
         if newest is not None and not (changes or fresh):
             return Folder(newest), ()
-        folder = root / new_stamp(newest)
+        folder = root / make_stamp(newest)
         if not _made(folder):  # another run has begun this very moment: look again
             continue
         if newest is None or fresh:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from calipers.records.result_folder import GATE, MANIFEST, REPORT, SCORE, new_stamp
+from calipers.records.result_folder import GATE, MANIFEST, REPORT, SCORE, make_stamp
 from calipers.runs.manifest import SCHEMA
 from calipers.support.errors import UsageError
 from calipers.support.whole_files import write_whole
@@ -126,7 +126,7 @@ class Folder:
         if self.manifest() is None:
             return None
         here = self.path.resolve()
-        kept = here.with_name(f"{here.name}.{new_stamp()}")
+        kept = here.with_name(f"{here.name}.{make_stamp()}")
         while kept.exists():
             kept = here.with_name(f"{kept.name}+")
         try:

@@ -18,11 +18,11 @@ from calipers.records.result_folder import (
     MANIFEST,
     RECORDS,
     SCORE,
-    result_folder,
-    stored_json,
-    suite_name,
-    suite_parts,
-    why_incomplete,
+    explain_incomplete,
+    find_folder,
+    get_suite_name,
+    list_suite_parts,
+    read_stored,
 )
 from calipers.records.sinks import Watch
 from calipers.runs.report_data import SAMPLES, Report
@@ -59,9 +59,9 @@ def report_data(
     data: Any, asked: ReportOptions, options: Options, progress: Progress = lambda _: None
 ) -> Report:
     """Return the report on the records in `data`, or in the result folder that it names."""
-    folder = result_folder(data)
+    folder = find_folder(data)
     records = data if folder is None else str(folder / RECORDS)
-    stored_score = None if folder is None else stored_json(folder / SCORE)
+    stored_score = None if folder is None else read_stored(folder / SCORE)
     not_anew = [] if stored_score is None else restore_own(stored_score.get("own_metrics"))
     if folder is not None and asked.policy is None and not options.calibrations:
         options = replace(options, calibrations=_calibrations(folder))
@@ -79,7 +79,7 @@ def report_data(
         if question is not None:
             question = replace(question, options=replace(question.options, by=page.by))
             gate = decide(question, read.score(question.options))
-        elif folder is not None and (stored := stored_json(folder / GATE)):
+        elif folder is not None and (stored := read_stored(folder / GATE)):
             gate = read_gate(stored)
         report = page.make(read, records, folder, gate)
     return replace(report, notices=(*_without_code(not_anew), *report.notices))
@@ -115,7 +115,7 @@ class ReportPage:
         self, read: ReadRecords, records: Any, folder: Path | None, gate: GateResult | None
     ) -> Report:
         """Return the report on records that were read, with this verdict if it is theirs."""
-        manifest = None if folder is None else stored_json(folder / MANIFEST)
+        manifest = None if folder is None else read_stored(folder / MANIFEST)
         options = replace(self._options, by=self.by)
         score = read.score(options)
         stale = tuple(_stale(gate, score))
@@ -155,12 +155,12 @@ def _stale(gate: GateResult | None, score: Score) -> Iterator[str]:
 
 def _lacking(manifest: Mapping[str, Any], score: Score) -> str | None:
     errors = sum(group.errors for group in score.groups)
-    return why_incomplete(manifest, score.records, errors)
+    return explain_incomplete(manifest, score.records, errors)
 
 
 def _calibrations(folder: Path) -> tuple[Calibration, ...]:
     """Return the calibrations that the run was corrected by, where all their files are there."""
-    settings = (stored_json(folder / SCORE) or {}).get("settings")
+    settings = (read_stored(folder / SCORE) or {}).get("settings")
     files = settings.get("calibrations") if isinstance(settings, dict) else None
     paths = [Path(str(each)) for each in files] if isinstance(files, list) else []
     try:
@@ -189,7 +189,7 @@ def _known(group: Group, name: str) -> bool:
 
 def _title(score: Score, manifest: Mapping[str, Any] | None) -> str:
     inputs = _some([Path(each.path).name for each in score.inputs])
-    return suite_name(manifest) or inputs or "Report"
+    return get_suite_name(manifest) or inputs or "Report"
 
 
 def _facts(
@@ -219,7 +219,7 @@ def _facts(
 
 def _of_run(manifest: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """What the run's manifest tells, as far as it can be read."""
-    if systems := suite_parts(manifest, "systems"):
+    if systems := list_suite_parts(manifest, "systems"):
         kinds = ("model", "python", "command", "http")
         named = [
             f"{each.get('name')} ({' '.join(map(str, what)) if isinstance(what, list) else what})"

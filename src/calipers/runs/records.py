@@ -8,7 +8,7 @@ from typing import Any
 
 from calipers.records.completing import DERIVED, complete_row
 from calipers.records.fields import BadValue
-from calipers.records.rows import check_field, scalar_type
+from calipers.records.rows import check_field, classify_scalar
 from calipers.records.tasks import FOUND_OUT
 from calipers.runs.suite import Suite
 from calipers.systems.answers import AnswerRule, split_thought, stated_confidence, token_confidence
@@ -59,7 +59,7 @@ class ReplyReader:
 
     def _check_prediction(self, predicted: Any) -> None:
         """Refuse a prediction of another type than the first: a column has one type."""
-        kind = scalar_type(predicted)
+        kind = classify_scalar(predicted)
         self._predicted = self._predicted or kind
         if kind is not None and kind is not self._predicted:
             raise Fault("bad_response", "predicted: of another type than in the replies before")

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from calipers.judges.panels import FAILED, WorkingJudge
-from calipers.records.judgment_shape import judging_cost, judgments_in
+from calipers.records.judgment_shape import get_judgments, sum_judging_cost
 from calipers.runs.checking import RecordChecks
 from calipers.runs.suite import Suite
 from calipers.systems.budget import Budget
@@ -47,7 +47,7 @@ class Rejudging:
         last: dict[tuple[Any, ...], tuple[int, int]] = {}
         end = 0
         for start, end, record in self._journal.lines():
-            if record.get("error") is None and any(e.get(FAILED) for e in judgments_in(record)):
+            if record.get("error") is None and any(e.get(FAILED) for e in get_judgments(record)):
                 last[_key(record)] = (start, end)
             else:
                 last.pop(_key(record), None)
@@ -69,7 +69,9 @@ class Rejudging:
             except BaseException:
                 self._budget.release(reserved)
                 raise
-            cost = judging_cost({"judgments": [new for old, new in judgments if new is not old]})
+            cost = sum_judging_cost(
+                {"judgments": [new for old, new in judgments if new is not old]}
+            )
             anew = {**record, "judgments": [new for _, new in judgments]}
             if self._check:
                 anew = self._check(anew)
@@ -79,7 +81,7 @@ class Rejudging:
     async def _judged(self, record: Record) -> list[tuple[Record, Record]]:
         """Each judgment with the one in its place, which is the same where it was good."""
         return list(
-            await asyncio.gather(*(self._one(record, each) for each in judgments_in(record)))
+            await asyncio.gather(*(self._one(record, each) for each in get_judgments(record)))
         )
 
     async def _one(self, record: Record, judgment: Record) -> tuple[Record, Record]:

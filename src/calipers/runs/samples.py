@@ -11,11 +11,11 @@ from typing import Any
 
 import polars as pl
 
-from calipers.engines.plan import FAILED, kept
+from calipers.engines.plan import FAILED, name_kept
 from calipers.metrics.answers.accuracy import correct
 from calipers.metrics.scenarios.passing import passed
 from calipers.records.fields import BadValue
-from calipers.records.judgment_shape import REASONS, listed
+from calipers.records.judgment_shape import REASONS, read_list
 from calipers.records.sinks import Watch
 from calipers.runs.report_data import WRONG, Failure, Sample, SampleKind
 from calipers.scores.keys import split_natural
@@ -60,7 +60,7 @@ class SampleTable:
     def watch(self) -> Watch:
         """What it has to see of each row."""
         columns = {"id": "id", FAILED: FAILED, correct.name: correct.name, passed.name: passed.name}
-        columns |= {_own(name): kept(name) for name in _KEPT}
+        columns |= {_own(name): name_kept(name) for name in _KEPT}
         return Watch(kept=_KEPT, columns=columns, take=self._take)
 
     def _take(self, rows: pl.DataFrame) -> None:
@@ -232,7 +232,7 @@ def _result(found: Mapping[str, Any]) -> str:
 def _judged(text: str | None) -> dict[str, str]:
     """What the judges said, a line each with its reasons."""
     try:
-        judges = [] if text is None else listed(text)
+        judges = [] if text is None else read_list(text)
     except BadValue:
         return {}
     lines = map(_judgment, judges[:_MOST_JUDGES])

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from calipers.judges.panels import FAILED as FAILED_JUDGMENT
-from calipers.records.judgment_shape import judging_cost, judgments_in
-from calipers.records.rows import scalar_type
+from calipers.records.judgment_shape import get_judgments, sum_judging_cost
+from calipers.records.rows import classify_scalar
 from calipers.runs.plan import CallPlan, Key
 from calipers.support.errors import DataError
 from calipers.systems.journal import Journal
@@ -50,7 +50,7 @@ class State:
         doubles = False
         for start, end, record in journal.lines():
             system, number = self._checked_place(record, journal)
-            self.predicted = self.predicted or scalar_type(record.get("predicted"))
+            self.predicted = self.predicted or classify_scalar(record.get("predicted"))
             states = self.calls[system]
             self._note_judges(system, record)
             if states[number] == DONE:
@@ -58,7 +58,7 @@ class State:
                 if (system, number) in self.unjudged:  # the later one has more judgments
                     lines[system][number] = (start, end)
                     paid = self._judging.get((system, number), 0.0)
-                    self.tally.judge(judging_cost(record) - paid)
+                    self.tally.judge(sum_judging_cost(record) - paid)
                     self.note_judgments(system, number, record)
                 continue
             if (before := failed.pop((system, number), None)) is not None:
@@ -86,14 +86,14 @@ class State:
         return self._systems[key[1]], number
 
     def _note_judges(self, system: int, record: Mapping[str, Any]) -> None:
-        cost = judging_cost(record)
+        cost = sum_judging_cost(record)
         self.dearest_judging[system] = max(cost, self.dearest_judging.get(system, 0.0))
 
     def note_judgments(self, system: int, number: int, record: Mapping[str, Any]) -> None:
         """Keep in mind what the judges of a call's record cost, and whether one failed."""
-        if cost := judging_cost(record):
+        if cost := sum_judging_cost(record):
             self._judging[system, number] = cost
-        failed = any(each.get(FAILED_JUDGMENT) for each in judgments_in(record))
+        failed = any(each.get(FAILED_JUDGMENT) for each in get_judgments(record))
         (self.unjudged.add if failed else self.unjudged.discard)((system, number))
 
     def _checked_place(self, record: dict[str, Any], journal: Journal) -> tuple[int, int]:

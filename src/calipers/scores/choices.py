@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from calipers.metrics.declare.settings import Settings, list_metric_options
-from calipers.records.result_folder import MANIFEST, RECORDS, result_folder, stored_json
+from calipers.records.result_folder import MANIFEST, RECORDS, find_folder, read_stored
 from calipers.scores.options import Options, list_options
 from calipers.scores.thresholds import set_threshold
 from calipers.support.arguments import RENAMED
@@ -240,13 +240,13 @@ def _run_folders(data: Any) -> Sequence[Path]:
 def _run_folder(path: str | Path) -> Path | None:
     """Return the result folder that a path is, or whose journal it is; None of another path."""
     try:
-        return result_folder(Path(path).parent if Path(path).name == RECORDS else path)
+        return find_folder(Path(path).parent if Path(path).name == RECORDS else path)
     except (OSError, ValueError):  # not a path: whoever reads it says so
         return None
 
 
 def _read_run_layers(folder: Path) -> list[Layer]:
-    stored = (stored_json(folder / MANIFEST) or {}).get("metric_settings")
+    stored = (read_stored(folder / MANIFEST) or {}).get("metric_settings")
     if not isinstance(stored, dict):
         return []
     return [

@@ -12,12 +12,12 @@ from typing import Any
 import narwhals as nw
 import polars as pl
 
-from calipers.engines.batches import numbered
-from calipers.engines.plan import FAILED, Plan, has
-from calipers.engines.polars import totals
-from calipers.engines.reading import measured_batches
+from calipers.engines.batches import number_rows
+from calipers.engines.plan import FAILED, Plan, name_presence
+from calipers.engines.polars import sum_store
+from calipers.engines.reading import measure_batches
 from calipers.engines.store import Store
-from calipers.engines.totals import ERRORS, RECORDS, keyed, summed
+from calipers.engines.totals import ERRORS, RECORDS, sum_keys, sum_tables
 from calipers.metrics import Metric, metric_named
 from calipers.metrics.declare.declaration import GROUP, Aggregate, Feature, Need, Totals
 from calipers.records.sources import open_sources
@@ -113,15 +113,17 @@ def explain_data(data: Any, options: Options, *, rows: int) -> Explanation:
         for source in sources:
             chunks = source.chunks(plan.wanted(options.map, *judged))
             columns = [*plan.schema, "id", *judged, *texts]
-            for batch in measured_batches(chunks, plan, columns=columns):
+            for batch in measure_batches(chunks, plan, columns=columns):
                 if batch.bad and options.on_bad == "stop":
                     raise batch.bad[0].error()
                 read += batch.rows.height
-                store.add(numbered(_with_quotes(batch.rows, plan).drop(*judged, *texts), read))
+                store.add(number_rows(_with_quotes(batch.rows, plan).drop(*judged, *texts), read))
                 if judged:
                     noise += judge_noise(metric, batch.rows[JUDGMENTS])
-                present.update(name for name in plan.watched if batch.rows[has(name)].any())
-        groups = totals(store, plan)
+                present.update(
+                    name for name in plan.watched if batch.rows[name_presence(name)].any()
+                )
+        groups = sum_store(store, plan)
         if read:
             check_fields(present, plan, sources, options.map)
         if any(group[RECORDS] > group[ERRORS] for group in groups.values()):
@@ -158,10 +160,10 @@ def _count_keys(store: Store, metric: Metric) -> pl.DataFrame | None:
     if not isinstance(aggregate, Aggregate) or not aggregate.keys:
         return None
     parts = (
-        keyed(nw.from_native(part.lazy()), aggregate).collect().to_native()
+        sum_keys(nw.from_native(part.lazy()), aggregate).collect().to_native()
         for part in store.parts()
     )
-    return store.named(summed(parts, [GROUP, *aggregate.keys]))
+    return store.named(sum_tables(parts, [GROUP, *aggregate.keys]))
 
 
 def _explain_group(
@@ -227,7 +229,9 @@ def _count_left_out(
 
 def _has_needs(need: Need) -> pl.Expr:
     choices = ((need,),) if isinstance(need, str) else need.choices
-    return reduce(or_, (reduce(and_, (pl.col(has(name)) for name in choice)) for choice in choices))
+    return reduce(
+        or_, (reduce(and_, (pl.col(name_presence(name)) for name in choice)) for choice in choices)
+    )
 
 
 def _take_largest(counted: pl.DataFrame, metric: Metric) -> pl.DataFrame:

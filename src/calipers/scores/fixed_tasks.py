@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import isfinite
 
-from calipers.engines.spreads import repeated_tasks, within_tasks
+from calipers.engines.spreads import name_repeated_tasks, name_within_tasks
 from calipers.metrics import Metric
 from calipers.metrics.declare.declaration import Totals
 from calipers.metrics.declare.intervals import name_one_cluster
@@ -49,13 +49,13 @@ def _fix_interval(
     name = influence.name
     rows = int(totals.get(influence.rows, 0))
     tasks = 1 if totals.get(name_one_cluster(name)) else int(totals.get(f"{name}__clusters", 0))
-    if not tasks or int(totals.get(repeated_tasks(name), 0)) < tasks:
+    if not tasks or int(totals.get(name_repeated_tasks(name), 0)) < tasks:
         return none
     per = totals[influence.per] if influence.per else rows
     low, high = metric.range
     around = fixed_interval(
         measured.value,
-        max(0.0, totals[within_tasks(name)]) / (per * per),
+        max(0.0, totals[name_within_tasks(name)]) / (per * per),
         rows=rows,
         freedom=max(1, rows - tasks),
         bounds=(low, high) if isfinite(high - low) else None,

@@ -18,10 +18,10 @@ from calipers.metrics.scenarios.weighted import WEIGHTED_BY
 from calipers.metrics.text.similarity import note_similarity
 from calipers.metrics.traces.coordination import note_messages
 from calipers.metrics.traces.tool_use import note_tools
-from calipers.records.foreign import suggested_maps, tool_of
+from calipers.records.foreign import recognize_tool, suggest_maps
 from calipers.records.logs import log_notices
 from calipers.records.sources import Source
-from calipers.records.unfinished import why_unfinished
+from calipers.records.unfinished import explain_unfinished
 from calipers.scores.calibration import CALIBRATE
 from calipers.scores.options import Options
 from calipers.scores.results import Group
@@ -36,7 +36,7 @@ def list_notices(sources: Sequence[Source], outcome: Outcome, options: Options) 
     yield from options.notices
     yield from log_notices(sources)
     for source, reading in zip(sources, outcome.readings, strict=True):
-        lacking = why_unfinished(Path(source.name), reading.rows + reading.skipped)
+        lacking = explain_unfinished(Path(source.name), reading.rows + reading.skipped)
         yield from (f"{source.name}: {lack}" for lack in lacking)
     records = outcome.total(RECORDS)
     if records and "id" not in outcome.present:
@@ -106,7 +106,7 @@ def refuse_unmeasured(groups: Sequence[Group], sources: Sequence[Source]) -> Non
     if not _is_unmeasured(groups):
         return
     columns = _list_columns(sources)
-    tool, maps = tool_of(columns), suggested_maps(columns)
+    tool, maps = recognize_tool(columns), suggest_maps(columns)
     told = f"; this looks like {tool}" if tool else ""
     raise DataError(
         f"{', '.join(source.name for source in sources[:3])}{', …' if sources[3:] else ''}: "

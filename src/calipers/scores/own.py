@@ -6,9 +6,9 @@ from collections.abc import Collection, Mapping, Sequence
 
 from calipers.metrics.declare.declaration import Metric
 from calipers.metrics.own.statistics import parse_metric
-from calipers.records.convert import all_fields, look_through
+from calipers.records.convert import list_fields, look_through
 from calipers.records.fields import FIELDS, Kind
-from calipers.records.kinds import fields_in
+from calipers.records.kinds import list_kinds
 from calipers.records.sources import Source
 from calipers.support.errors import UsageError, nearest
 
@@ -20,7 +20,7 @@ def find_scores(sources: Sequence[Source]) -> list[Metric]:
     """Return a metric for each numeric score of a log, under the score's name."""
     found: dict[str, set[str]] = {}
     for source in sources:
-        for name, kinds in fields_in(source).items():
+        for name, kinds in list_kinds(source).items():
             if name.startswith(_SCORE) and name.isprintable():
                 found.setdefault(name, set()).update(kinds)
     numeric = [name for name, kinds in found.items() if kinds and "text" not in kinds]
@@ -35,14 +35,14 @@ def list_whole_fields(
     if not any(each.of_record for metric in metrics for each in metric.features):
         return ()
     known = look_through(list(sources))
-    return tuple(dict.fromkeys(name for each in known for name in all_fields(each, field_map)))
+    return tuple(dict.fromkeys(name for each in known for name in list_fields(each, field_map)))
 
 
 def refuse_texts(
     metrics: Sequence[Metric], sources: Sequence[Source], field_map: Mapping[str, str]
 ) -> None:
     """Raise UsageError where a field to be measured holds text in every source that has it."""
-    known = [fields_in(source) for source in sources]
+    known = [list_kinds(source) for source in sources]
     for metric, field in _list_measured(metrics):
         theirs = field_map.get(field, field)
         held = [kinds for fields in known if (kinds := fields.get(theirs))]
@@ -83,7 +83,7 @@ def _find_numeric(sources: Sequence[Source]) -> set[str]:
     return {
         name
         for source in sources
-        for name, kinds in fields_in(source).items()
+        for name, kinds in list_kinds(source).items()
         if "text" not in kinds and _may_be_measured(name)
     }
 

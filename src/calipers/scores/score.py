@@ -14,7 +14,7 @@ from calipers.engines.plan import Plan
 from calipers.engines.task_file import TaskFile, open_task_file
 from calipers.engines.totals import ERRORS, RECORDS, REPEATED
 from calipers.metrics.declare.declaration import GROUP
-from calipers.records.completing import derivable_from
+from calipers.records.completing import list_derivable
 from calipers.records.logs import Log
 from calipers.records.sinks import Watch, check_folder, open_sinks
 from calipers.records.sources import Source, open_sources
@@ -118,7 +118,7 @@ def _dump_settings(options: Options) -> dict[str, Any]:
 def _list_seen(sources: Sequence[Source], options: Options) -> frozenset[str]:
     columns = {column for source in sources for column in source.columns()}
     ours = (name for name, theirs in options.map.items() if theirs in columns)
-    return frozenset((*columns, *ours, *derivable_from(columns)))
+    return frozenset((*columns, *ours, *list_derivable(columns)))
 
 
 def run_engine(

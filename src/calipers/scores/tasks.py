@@ -10,9 +10,9 @@ from typing import Any
 import narwhals as nw
 import polars as pl
 
-from calipers.engines.plan import FAILED, Plan, has
-from calipers.engines.reading import measured_batches
-from calipers.engines.totals import keyed
+from calipers.engines.plan import FAILED, Plan, name_presence
+from calipers.engines.reading import measure_batches
+from calipers.engines.totals import sum_keys
 from calipers.metrics import Metric
 from calipers.metrics.declare.declaration import GROUP, RUNS, TASK, Aggregate, Feature, Rank, is_met
 from calipers.metrics.own.statistics import settle
@@ -49,7 +49,7 @@ class TaskRows:
     @cached_property
     def present(self) -> frozenset[str]:
         """The fields that any row has."""
-        return frozenset(name for name in self.plan.watched if self.rows[has(name)].any())
+        return frozenset(name for name in self.plan.watched if self.rows[name_presence(name)].any())
 
     def has_fields(self, metric: Metric) -> bool:
         """Say whether any row has the fields that the metric needs."""
@@ -72,7 +72,7 @@ def read_tasks(
     frames = [pl.DataFrame(schema=empty)]
     skipped = 0
     for source in sources:
-        for batch in measured_batches(source.chunks(wanted), plan, columns=columns):
+        for batch in measure_batches(source.chunks(wanted), plan, columns=columns):
             if batch.bad and options.on_bad == "stop":
                 raise batch.bad[0].error()
             skipped += len(batch.bad)
@@ -168,7 +168,7 @@ def measure_tasks(found: TaskRows, metric: Metric) -> pl.DataFrame | None:
         values = next(each for each in aggregate.tasks if averaged in each.values)
         rows = found.rows.filter(~pl.col(FAILED))
         # In memory and in order: the streaming engine would add numbers up in any order.
-        table: pl.LazyFrame = keyed(nw.from_native(rows.lazy()), aggregate).to_native()
+        table: pl.LazyFrame = sum_keys(nw.from_native(rows.lazy()), aggregate).to_native()
         ordered = table.sort(GROUP, *aggregate.keys).collect(engine="in-memory")
         tasks: pl.LazyFrame = values.step(nw.from_native(ordered.lazy())).to_native()
         per = tasks.select(GROUP, TASK, value, RUNS).drop_nulls(VALUE).collect(engine="in-memory")

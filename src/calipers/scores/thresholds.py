@@ -13,7 +13,7 @@ from math import ceil
 
 import polars as pl
 
-from calipers.engines.reading import measured_batches
+from calipers.engines.reading import measure_batches
 from calipers.metrics.text.similarity import output_similarity, semantic_reason
 from calipers.records.sources import Source, Wanted, open_sources
 from calipers.scores.options import Options
@@ -81,7 +81,7 @@ def _measure_similarities(path: str, options: Options) -> tuple[pl.Series, str |
         field_map = _find_names(source, options.map)
         asked = Options(metrics=(output_similarity.name,), map=field_map, settings=options.settings)
         plan = asked.plan()
-        for batch in measured_batches(
+        for batch in measure_batches(
             source.chunks(Wanted(plan.fields, field_map)), plan, columns=columns
         ):
             if batch.bad:

@@ -13,7 +13,7 @@ import polars as pl
 from calipers.engines.outcome import Outcome
 from calipers.engines.per_task import ID, MOST_RUNS
 from calipers.engines.plan import Plan
-from calipers.engines.totals import family_confidence
+from calipers.engines.totals import adjust_confidence
 from calipers.metrics import metric_named
 from calipers.metrics.cost.cost import cost_usd
 from calipers.metrics.cost.tiers import MEDIANS, TIER, composite_score
@@ -40,7 +40,7 @@ def add_evidence(
     tiers: Sequence[Tiers], groups: Mapping[str, Group], outcome: Outcome, plan: Plan
 ) -> list[Tiers]:
     """Return the tiers with intervals, tests and the reason for each that is missing."""
-    level = family_confidence(outcome.groups, plan.confidence)
+    level = adjust_confidence(outcome.groups, plan.confidence)
     families: dict[str, dict[str, str]] = {}
     for text, group in groups.items():
         if group.by.get(TIER) is not None:

@@ -12,7 +12,7 @@ import polars as pl
 from calipers.metrics import Metric
 from calipers.metrics.declare.declaration import TASK, Feature
 from calipers.metrics.judged.who import IMPL_RATE, PASSED, list_judged_parts
-from calipers.records.judgment_shape import listed, score_of, vote_of
+from calipers.records.judgment_shape import read_list, read_score, read_vote
 from calipers.statistics.power import Components, estimate_spread, split_variance
 from calipers.support.errors import DataError
 
@@ -30,10 +30,10 @@ def judge_noise(metric: Metric, judgments: pl.Series) -> list[float]:
 
     The variance among a record's judges, divided by their number.
     """
-    value_of = vote_of if PASSED in list_judged_parts(metric) else score_of
+    value_of = read_vote if PASSED in list_judged_parts(metric) else read_score
     found = []
     for row in judgments.is_not_null().arg_true():
-        values = [value_of(each) for each in listed(judgments[row])]
+        values = [value_of(each) for each in read_list(judgments[row])]
         known = [float(each) for each in values if each is not None]
         if len(known) >= _TWO:
             found.append(variance(known) / len(known))

@@ -16,7 +16,7 @@ from calipers.metrics.checks.kinds.language import detect_language
 from calipers.metrics.checks.kinds.pii import SORTS
 from calipers.metrics.declare.settings import Settings
 from calipers.records.batch import Wanted
-from calipers.records.rows import checked, scalar_types
+from calipers.records.rows import check_rows, find_scalar_types
 from calipers.support.errors import UsageError
 from tests.shared_data import FOLDER, needs_shared_data
 
@@ -121,7 +121,7 @@ def results(checks: list[Any], record: dict[str, Any]) -> list[dict[str, Any]]:
     """The results of checks for one record, read as `score` reads it."""
     found = read_checks(checks).see_columns(tuple(record))
     wanted = Wanted(tuple(dict.fromkeys((*found.fields, "checks"))))
-    batch = checked([(1, "", record)], wanted, "r", scalar_types([record], wanted))
+    batch = check_rows([(1, "", record)], wanted, "r", find_scalar_types([record], wanted))
     assert not batch.bad
     text = found.apply(batch.frame, Settings(), details=True)["checks"][0]
     told: list[dict[str, Any]] = json.loads(text)

@@ -13,7 +13,7 @@ from calipers.metrics.cost.prices import USED, open_price_list, price_calls, pri
 from calipers.metrics.declare.declaration import GROUP, Aggregate, Feature, Frame, OneOf, Totals
 from calipers.metrics.declare.means import declare_sums, mean
 from calipers.metrics.declare.settings import Settings
-from calipers.records.judgment_shape import calls_of, listed
+from calipers.records.judgment_shape import read_calls, read_list
 from calipers.records.usage import read_usage
 from calipers.support.config.files import shown
 
@@ -71,8 +71,8 @@ def _judge_pricing(settings: Settings) -> pl.Expr:
 def _list_judge_calls(text: str) -> list[dict[str, Any]]:
     """Return the calls of all judges of a row; none if one of them lacks its usage."""
     found: list[dict[str, Any]] = []
-    for judgment in listed(text):
-        calls = calls_of(judgment)
+    for judgment in read_list(text):
+        calls = read_calls(judgment)
         if not calls:
             return []
         found += calls

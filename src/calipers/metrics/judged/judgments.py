@@ -12,7 +12,7 @@ from typing import Any
 import polars as pl
 
 from calipers.metrics.declare.declaration import Feature
-from calipers.records.judgment_shape import listed, score_of, vote_of
+from calipers.records.judgment_shape import read_list, read_score, read_vote
 
 
 def _map_judgments(
@@ -23,19 +23,19 @@ def _map_judgments(
     def combine_rows(texts: pl.Series) -> pl.Series:
         found: list[Any] = [None] * len(texts)
         for row in texts.is_not_null().arg_true():
-            found[row] = combine(listed(texts[row]))
+            found[row] = combine(read_list(texts[row]))
         return pl.Series(texts.name, found, dtype=dtype)
 
     return combine_rows
 
 
 def _take_majority(judgments: Sequence[Mapping[str, Any]]) -> bool | None:
-    votes = [vote for each in judgments if (vote := vote_of(each)) is not None]
+    votes = [vote for each in judgments if (vote := read_vote(each)) is not None]
     return 2 * sum(votes) > len(votes) if votes else None
 
 
 def _take_median(judgments: Sequence[Mapping[str, Any]]) -> float | None:
-    scores = [score for each in judgments if (score := score_of(each)) is not None]
+    scores = [score for each in judgments if (score := read_score(each)) is not None]
     return median(scores) if scores else None
 
 

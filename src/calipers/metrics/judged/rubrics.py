@@ -16,7 +16,7 @@ import polars as pl
 
 from calipers.metrics.declare.declaration import Aggregate, Feature, Metric, Totals
 from calipers.metrics.declare.means import declare_sums, mean
-from calipers.records.judgment_shape import listed
+from calipers.records.judgment_shape import read_list
 
 LOWEST, HIGHEST = 1, 5
 _BAD = "bad"
@@ -90,7 +90,7 @@ def _score_rows(texts: pl.Series) -> pl.Series:
 def _score_row(text: str) -> dict[str, float | bool | None]:
     """Return every rubric's score of one row; `bad` if a score is outside 1 to 5."""
     criteria: dict[str, list[Any]] = {}
-    for judgment in listed(text):
+    for judgment in read_list(text):
         scores = judgment.get("scores")
         for name, score in scores.items() if isinstance(scores, dict) else ():
             if score is not None:

@@ -23,13 +23,13 @@ from calipers.metrics.judged.judgments import judged_impl_rate, judged_passed
 from calipers.metrics.judged.rubrics import RUBRICS, SCORES
 from calipers.metrics.scenarios.passing import passed, told_passed
 from calipers.records.judgment_shape import (
-    listed,
+    identify_judge,
+    identify_rubric,
+    is_empty,
+    read_list,
+    read_score,
+    read_vote,
     record_hash,
-    rubric_key,
-    says_nothing,
-    score_of,
-    vote_of,
-    who_judged,
 )
 
 PASSED, IMPL_RATE = "passed", "impl_rate"
@@ -72,12 +72,12 @@ def list_judged_values(
     for judgment in judgments:
         for name in _list_values(judgment):
             if name not in recorded:
-                found.setdefault(name, set()).add(who_judged(judgment))
-                rubrics.setdefault(name, set()).add(rubric_key(judgment))
+                found.setdefault(name, set()).add(identify_judge(judgment))
+                rubrics.setdefault(name, set()).add(identify_rubric(judgment))
                 flagged |= {name} if judgment.get("flags") else set()
-    told = {rubric_key(each) for each in judgments if not says_nothing(each)}
-    other = told - {rubric_key(each) for each in judgments if _list_values(each)}
-    failed = {rubric_key(each) for each in judgments if says_nothing(each)} - told
+    told = {identify_rubric(each) for each in judgments if not is_empty(each)}
+    other = told - {identify_rubric(each) for each in judgments if _list_values(each)}
+    failed = {identify_rubric(each) for each in judgments if is_empty(each)} - told
     named = {
         name: sorted(keys)
         for name, keys in rubrics.items()
@@ -97,8 +97,8 @@ def _list_values(judgment: Mapping[str, Any]) -> list[str]:
     pairs = scores.items() if isinstance(scores, Mapping) else ()
     named = {name for name, score in pairs if score is not None}
     return [
-        *([PASSED] if vote_of(judgment) is not None else []),
-        *([IMPL_RATE] if score_of(judgment) is not None else []),
+        *([PASSED] if read_vote(judgment) is not None else []),
+        *([IMPL_RATE] if read_score(judgment) is not None else []),
         *(rubric.name for rubric in RUBRICS if not named.isdisjoint(rubric.weights)),
     ]
 
@@ -144,7 +144,7 @@ def _of_rows(rows: pl.Series, rated: Sequence[Collection[str]]) -> pl.Series:
     told = {name: frame[name] for name in (PASSED, IMPL_RATE)}
     for row in frame["judgments"].is_not_null().arg_true():
         recorded = [name for name, is_told in told.items() if is_told[row]]
-        values = list_judged_values(listed(frame["judgments"][row]), recorded)
+        values = list_judged_values(read_list(frame["judgments"][row]), recorded)
         if rated and values:
             own = record_hash(frame["id"][row], frame["answer"][row])
             if places := [at for at, hashes in enumerate(rated) if own in hashes]:

@@ -13,7 +13,7 @@ import polars as pl
 
 from calipers.metrics.checks.kind import TEXT, Replies, ReplyTest, Schema, read_keys, read_number
 from calipers.records.fields import FIELDS, BadValue, Kind
-from calipers.records.judgment_shape import listed, vote_of
+from calipers.records.judgment_shape import read_list, read_vote
 from calipers.support.config.files import shown
 from calipers.support.config.models import refuse
 from calipers.support.errors import UsageError
@@ -157,14 +157,14 @@ class Judged(ReplyTest):
         )
 
     def _held(self, text: str | None) -> bool | None:
-        votes = [self._vote(each) for each in ([] if text is None else listed(text))
+        votes = [self._vote(each) for each in ([] if text is None else read_list(text))
                  if self.rubric in (each.get("rubric"), each.get("judge"))]  # fmt: skip
         told = [vote for vote in votes if vote is not None]
         return 2 * sum(told) > len(told) if told else None
 
     def _vote(self, judgment: Mapping[str, Any]) -> bool | None:
         if self.at_least is None:
-            return vote_of(judgment)
+            return read_vote(judgment)
         scores = (judgment.get(name) for name in ("weighted_score", "overall_score"))
         score = next((each for each in scores if isinstance(each, int | float)), None)
         return None if score is None else score >= self.at_least
