@@ -28,7 +28,7 @@ def main() -> None:
         found = coverage(shape, datasets)
         lines.append(
             f"| `{shape.metric}` | {shape.name} | {found.covered:.1%} | {found.width:.3g} "
-            f"| {found.resample:.0%} |"
+            f"| {found.resampled:.0%} |"
         )
         print(lines[-1], flush=True)
     before, _, rest = PAGE.read_text("utf-8").partition(BEGIN)
