@@ -14,7 +14,7 @@ from calipers.metrics import metrics_of
 from calipers.metrics.checks.checks import read_checks
 from calipers.metrics.checks.page import list_kinds
 from calipers.records.fields import FIELDS
-from calipers.reports.catalogue import catalogue_markdown
+from calipers.reports.catalogue import write_catalogue
 from tests.commands import run
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -23,7 +23,7 @@ PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglo
 
 def test_the_metrics_page_is_what_the_declarations_say() -> None:
     page = (ROOT / "docs/metrics.md").read_text(encoding="utf-8")
-    assert page == catalogue_markdown(metrics_of(None)), (
+    assert page == write_catalogue(metrics_of(None)), (
         "write it anew: calipers metrics --format markdown > docs/metrics.md"
     )
 

@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("vl_convert", reason="vl-convert is not installed (extra `report`)")
 
-from calipers.reports.pages.drawing_script import drawing_script
+from calipers.reports.pages.drawing_script import load_script
 
 
 @pytest.fixture
@@ -26,11 +26,11 @@ def made(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[int]:
 
 
 def anew() -> str:
-    drawing_script.cache_clear()
+    load_script.cache_clear()
     try:
-        return drawing_script()
+        return load_script()
     finally:
-        drawing_script.cache_clear()
+        load_script.cache_clear()
 
 
 def test_it_is_kept(made: list[int], tmp_path: Path) -> None:

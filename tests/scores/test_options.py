@@ -19,7 +19,7 @@ import calipers as cal
 from calipers.cli import app
 from calipers.metrics import metric_named
 from calipers.metrics.declare.settings import Settings, list_metric_options
-from calipers.reports.options import FUNCTIONS, keywords_stub, options_page
+from calipers.reports.options import FUNCTIONS, write_page, write_stub
 from calipers.scores.options import Options, list_options
 from tests.commands import run
 
@@ -65,12 +65,12 @@ def test_one_line_makes_an_option(tmp_path: Path) -> None:
 
 def test_the_options_page_is_what_the_declarations_say() -> None:
     page = (ROOT / "docs/options.md").read_text(encoding="utf-8")
-    assert page == options_page(), "write it anew: make options"
+    assert page == write_page(), "write it anew: make options"
 
 
 def test_the_types_of_keywords_are_what_the_declarations_say() -> None:
     stub = (ROOT / "src/calipers/scores/keywords.pyi").read_text(encoding="utf-8")
-    assert stub == keywords_stub(), "write it anew: make options"
+    assert stub == write_stub(), "write it anew: make options"
 
 
 def test_the_metrics_of_options_are_in_the_catalogue() -> None:

@@ -53,9 +53,9 @@ class KindGroup(click.Group):
 
 
 def _say_error(error: CalipersError) -> None:
-    from calipers.reports.figures import printable  # noqa: PLC0415
+    from calipers.reports.figures import strip_controls  # noqa: PLC0415
 
-    message, fix = (printable(_without_keys(text)) for text in (error.message, error.fix))
+    message, fix = (strip_controls(_without_keys(text)) for text in (error.message, error.fix))
     click.echo(f"{click.style('error', fg='red', bold=True)}: {message}", err=True)
     click.echo(f"  {fix}", err=True)
 

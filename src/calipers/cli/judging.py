@@ -175,9 +175,9 @@ def files(
             _estimate(files, path, judging | options)
             return
         from calipers.judges.api import judge_records  # noqa: PLC0415 (loads Polars)
-        from calipers.reports.run import watched  # noqa: PLC0415
+        from calipers.reports.run import watch_run  # noqa: PLC0415
 
-        result = judge_records(list(files), path, watch=watched, **judging, **options)
+        result = judge_records(list(files), path, watch=watch_run, **judging, **options)
         if output is None and path.exists():
             with path.open("rb") as lines:
                 copyfileobj(lines, sys.stdout.buffer)
@@ -196,8 +196,8 @@ def _estimate(files: tuple[str, ...], output: Path, options: Any) -> None:
 
 
 def _say(result: JudgedFiles, *, kept: bool) -> None:
-    from calipers.reports.figures import printable  # noqa: PLC0415
-    from calipers.reports.run import dollars  # noqa: PLC0415
+    from calipers.reports.figures import strip_controls  # noqa: PLC0415
+    from calipers.reports.run import format_dollars  # noqa: PLC0415
 
     say_notices(result.notices)
     said = [f"{result.judged:,} of {result.records:,} records judged"]
@@ -212,15 +212,15 @@ def _say(result: JudgedFiles, *, kept: bool) -> None:
     said += [f"{count:,} {what}" for what, count in counts.items() if count]
     said.append(f"{result.tokens:,.0f} tokens")
     if result.cost_usd is not None:
-        said.append(dollars(result.cost_usd))
-    where = f"{printable(result.output)}: " if kept else ""
+        said.append(format_dollars(result.cost_usd))
+    where = f"{strip_controls(result.output)}: " if kept else ""
     click.echo(f"{where}{', '.join(said)}", err=True)
     for each in result.by_model if len(result.by_model) > 1 else ():
-        cost = "" if each.cost_usd is None else f", {dollars(each.cost_usd)}"
+        cost = "" if each.cost_usd is None else f", {format_dollars(each.cost_usd)}"
         of = f"{each.judgments:,} judgments, {each.tokens:,.0f} tokens{cost}"
-        click.echo(f"  {printable(each.model)}: {of}", err=True)
+        click.echo(f"  {strip_controls(each.model)}: {of}", err=True)
     for count, message in result.failures:
-        click.echo(f"  {count:,} × {printable(message)}", err=True)
+        click.echo(f"  {count:,} × {strip_controls(message)}", err=True)
     if result.exit_code:
         why = " (it was interrupted)" if result.interrupted else ""
         why = " (the budget is spent)" if result.spent else why

@@ -84,7 +84,7 @@ def run(
     if dry_run:
         _estimate(suite, until_decided=until_decided, seed=seed)
         return
-    from calipers.reports.run import watched  # noqa: PLC0415
+    from calipers.reports.run import watch_run  # noqa: PLC0415
     from calipers.runs.api import run as run_suite  # noqa: PLC0415 (loads Polars)
 
     again = _again(suite, output, checks, seed if until_decided else None)
@@ -96,7 +96,7 @@ def run(
             until_decided=until_decided,
             seed=seed,
             report=not no_report,
-            watch=watched,
+            watch=watch_run,
             checks=checks,
         )
     except KeyboardInterrupt:  # not among the calls: while reading, or scoring
@@ -138,12 +138,12 @@ def _show(result: RunResult) -> None:
 
 
 def _say_how_to_go_on(result: RunResult, again: str, all_calls: str) -> None:
-    from calipers.reports.run import failures, reuse_line, run_summary  # noqa: PLC0415
+    from calipers.reports.run import list_failures, reuse_line, run_summary  # noqa: PLC0415
 
     click.echo(run_summary(result), err=True)
     if (reused := reuse_line(result)) is not None:
         click.echo(reused, err=True)
-    for line in failures(result):
+    for line in list_failures(result):
         click.echo(f"  {line}", err=True)
     if result.was_decided_early and not result.is_incomplete:
         saved = f"{result.missing:,} of {result.calls:,} calls were not needed"

@@ -69,10 +69,10 @@ def add_plugin_option(command: click.Command) -> None:
 
 def say_notices(notices: Sequence[str]) -> None:
     """Say on stderr what the user should know about the data, whose names may be hostile."""
-    from calipers.reports.figures import printable  # noqa: PLC0415
+    from calipers.reports.figures import strip_controls  # noqa: PLC0415
 
     for notice in notices:
-        click.echo(f"{click.style('note', fg='yellow')}: {printable(notice)}", err=True)
+        click.echo(f"{click.style('note', fg='yellow')}: {strip_controls(notice)}", err=True)
 
 
 def say_empty(files: tuple[str, ...], what: str = "records") -> None:
@@ -82,9 +82,9 @@ def say_empty(files: tuple[str, ...], what: str = "records") -> None:
 
 def console() -> Console:
     """Where a table is printed."""
-    from calipers.reports.terminal import stdout_console  # noqa: PLC0415
+    from calipers.reports.terminal import open_stdout  # noqa: PLC0415
 
-    return stdout_console()
+    return open_stdout()
 
 
 def write(path: Path, text: str) -> None:

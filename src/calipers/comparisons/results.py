@@ -233,6 +233,6 @@ class Compared(Printed, Tabular):
         return strict_json(self.to_dict(), indent=indent)
 
     def _repr_html_(self) -> str:
-        from calipers.reports.notebook import comparison_figures  # noqa: PLC0415 (only notebooks)
+        from calipers.reports.notebook import render_comparison_figures  # noqa: PLC0415 (only notebooks)
 
-        return Printed._repr_html_(self) + comparison_figures(self)
+        return Printed._repr_html_(self) + render_comparison_figures(self)

@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 
 from calipers.dashboard.index import Index
-from calipers.reports.spreadsheets import csv_text
+from calipers.reports.spreadsheets import write_csv
 
 AT_ONCE = 5_000
 
@@ -17,10 +17,10 @@ AT_ONCE = 5_000
 def as_csv(index: Index, rows: pl.Series) -> Iterator[str]:
     """A header, then a line per record: its number, its fields, what was measured."""
     names = _names(index)
-    yield csv_text([["row", *names]])
+    yield write_csv([["row", *names]])
     for numbers, part in _parts(index, rows):
         records = part.select(names).iter_rows()
-        yield csv_text(
+        yield write_csv(
             [number, *map(_cell, record)] for number, record in zip(numbers, records, strict=True)
         )
 

@@ -35,10 +35,10 @@ from calipers.records.result_folder import (
     list_suite_parts,
     read_stored,
 )
-from calipers.reports.figures import figure
-from calipers.reports.pages.environment import environment
-from calipers.reports.pages.texts import clipped
-from calipers.reports.pages.vega import PageFigure, page_figure
+from calipers.reports.figures import format_figure
+from calipers.reports.pages.environment import make_environment
+from calipers.reports.pages.texts import clip_text
+from calipers.reports.pages.vega import PageFigure, make_page_figure
 from calipers.scores.reading import read_score
 from calipers.scores.results import FlakyTask, Score
 from calipers.support.version import __version__
@@ -193,7 +193,7 @@ class Site:
     @cached_property
     def templates(self) -> Environment:
         """The templates of the dashboard before those that all pages share."""
-        made = environment(PackageLoader("calipers.dashboard"))
+        made = make_environment(PackageLoader("calipers.dashboard"))
         made.globals |= {
             "definition": lambda name: f"/metrics/{quote(name, safe='')}",
             "asset": asset,
@@ -202,7 +202,7 @@ class Site:
             "site_name": self.catalog.root.name or str(self.catalog.root),
         }
         made.filters |= {
-            "long": partial(clipped, most=LONGEST),
+            "long": partial(clip_text, most=LONGEST),
             "cell": cell,
             "size": size,
             "in_query": in_query,
@@ -211,12 +211,12 @@ class Site:
 
 
 def _figures(score: Score) -> dict[str, PageFigure]:
-    from calipers.reports.charts import charts_of  # noqa: PLC0415 (loads Altair)
+    from calipers.reports.charts import draw_charts  # noqa: PLC0415 (loads Altair)
 
-    charts, _ = charts_of(score)
+    charts, _ = draw_charts(score)
     if len(score.groups) == 1:
         charts.pop("cost_pass_rate", None)  # a point alone, which the cards tell better
-    return {name: page_figure(name, chart) for name, chart in charts.items()}
+    return {name: make_page_figure(name, chart) for name, chart in charts.items()}
 
 
 def site_of(request: Request) -> Site:
@@ -252,7 +252,7 @@ def cell(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float) and isinf(value):
-        return figure(value)
+        return format_figure(value)
     if isinstance(value, int) or (isinstance(value, float) and value.is_integer()):
         return f"{int(value):,}"
     return f"{value:,.4g}" if isinstance(value, float) else str(value)

@@ -51,7 +51,7 @@ precedence over a suite, and a flag or keyword over both; a note says where that
 """
 
 
-def options_page() -> str:
+def write_page() -> str:
     """Return docs/options.md."""
     return "\n".join(_page())
 
@@ -69,27 +69,32 @@ def _page() -> Iterator[str]:
             yield _SETTINGS
         yield "| option | Python | default | what it does | of |"
         yield "|---|---|---|---|---|"
-        yield from (_row(each) for each in every.values() if each.group == group)
+        yield from (_make_row(each) for each in every.values() if each.group == group)
         yield ""
 
 
-def _row(option: Option) -> str:
+def _make_row(option: Option) -> str:
     metavar = f" {option.metavar}" if option.metavar else ""
     shown = f"{'|'.join(option.choices)}" if option.choices else metavar.strip()
     flag = f"`{option.flag}{f' {shown}' if shown else ''}`".replace("|", "\\|")
     text = option.help.replace("|", "\\|")
-    cells = (f"`{option.keyword}`", _default(option), text + _bounds(option), _of(option))
+    cells = (
+        f"`{option.keyword}`",
+        _format_default(option),
+        text + _format_bounds(option),
+        _of(option),
+    )
     return f"| {flag} | {' | '.join(cells)} |"
 
 
-def _default(option: Option) -> str:
+def _format_default(option: Option) -> str:
     if option.defaults:
         return ", ".join(f"`{value}` ({command})" for command, value in option.defaults.items())
     is_none = option.default is None or option.default in ((), {})
     return "" if is_none else f"`{option.default}`"
 
 
-def _bounds(option: Option) -> str:
+def _format_bounds(option: Option) -> str:
     said = " and ".join(f"{text} {bound:g}" for text, bound in option.list_bounds().items())
     return f" Must be {said}." if said else ""
 
@@ -100,35 +105,35 @@ def _of(option: Option) -> str:
     return ", ".join(option.commands)
 
 
-def keywords_stub() -> str:
-    """Return src/calipers/scores/keywords.pyi, by which editors and mypy know the keywords."""
-    return "\n".join((_HEAD, *_classes()))
+def write_stub() -> str:
+    """Return src/calipers/scores/keywords.pyi, which declares the keywords for editors and mypy."""
+    return "\n".join((_HEAD, *_write_classes()))
 
 
-def _classes() -> Iterator[str]:
+def _write_classes() -> Iterator[str]:
     metrics = list_metric_options().values()
-    yield from _class("MetricKeywords", "TypedDict", list(metrics))
+    yield from _write_class("MetricKeywords", "TypedDict", list(metrics))
     for name in FUNCTIONS:
         known = list_options(name).values()
         has_metrics = any(each.group == "metrics" and each in metrics for each in known)
         own = [each for each in known if each not in metrics]
-        yield from _class(
+        yield from _write_class(
             f"{name.capitalize()}Keywords", "MetricKeywords" if has_metrics else "TypedDict", own
         )
 
 
-def _class(name: str, base: str, options: list[Option]) -> Iterator[str]:
+def _write_class(name: str, base: str, options: list[Option]) -> Iterator[str]:
     yield f"class {name}({base}, total=False):"
-    yield from (f"    {each.keyword}: {_type(each)}" for each in options)
+    yield from (f"    {each.keyword}: {_find_type(each)}" for each in options)
     yield ""
 
 
-def _type(option: Option) -> str:
+def _find_type(option: Option) -> str:
     choices = ", ".join(f'"{each}"' for each in option.choices)
     found = option.python or (f"Literal[{choices}]" if choices else _TYPES[option.kind])
     return found if option.default is not None or "None" in found else f"{found} | None"
 
 
 if __name__ == "__main__":
-    for path, text in zip(sys.argv[1:], (options_page(), keywords_stub()), strict=True):
+    for path, text in zip(sys.argv[1:], (write_page(), write_stub()), strict=True):
         Path(path).write_text(text, encoding="utf-8")

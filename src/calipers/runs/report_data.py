@@ -87,15 +87,15 @@ class Report(Tabular):
     def to_html(self) -> str:
         """One page that needs nothing else: it opens from disk and without a network."""
         need_report("an HTML report")
-        from calipers.reports.pages.report import report_html  # noqa: PLC0415 (loads Jinja and Altair)
+        from calipers.reports.pages.report import render_report  # noqa: PLC0415 (loads Jinja and Altair)
 
-        return report_html(self)
+        return render_report(self)
 
     def to_markdown(self) -> str:
         """The same as text tables, for a pull request or an appendix."""
-        from calipers.reports.report import report_markdown  # noqa: PLC0415
+        from calipers.reports.report import render_report  # noqa: PLC0415
 
-        return report_markdown(self)
+        return render_report(self)
 
     def save(self, path: str | Path) -> Path:
         """Write HTML, or Markdown to a file that ends in .md; give back where."""

@@ -344,9 +344,9 @@ class Score(Printed, Tabular):
     def charts(self) -> dict[str, Any]:
         """Return the figures that the score allows, as Altair charts by name."""
         require_figures("charts")
-        from calipers.reports.charts import charts_of  # noqa: PLC0415 (loads Altair)
+        from calipers.reports.charts import draw_charts  # noqa: PLC0415 (loads Altair)
 
-        return dict(charts_of(self)[0])
+        return dict(draw_charts(self)[0])
 
     def save_figures(self, folder: str | Path, profile: str | None = None) -> dict[str, str]:
         """Write each figure, or those of a profile, as SVG and PNG; say why others are not drawn.
@@ -354,9 +354,9 @@ class Score(Printed, Tabular):
         Without a profile the reasons, by name, are given only where no figure can be drawn.
         """
         require_figures("figures")
-        from calipers.reports.charts import FIGURES, charts_of, save_charts  # noqa: PLC0415
+        from calipers.reports.charts import FIGURES, draw_charts, save_charts  # noqa: PLC0415
 
-        charts, left_out = charts_of(self)
+        charts, left_out = draw_charts(self)
         asked = {*charts, *left_out} if profile is None else FIGURES[profile]
         save_charts({name: chart for name, chart in charts.items() if name in asked}, Path(folder))
         if profile is None and charts:
@@ -364,9 +364,9 @@ class Score(Printed, Tabular):
         return {name: why for name, why in left_out.items() if name in asked}
 
     def _repr_html_(self) -> str:
-        from calipers.reports.notebook import score_figures  # noqa: PLC0415 (only in notebooks)
+        from calipers.reports.notebook import render_score_figures  # noqa: PLC0415 (only in notebooks)
 
-        return Printed._repr_html_(self) + score_figures(self)
+        return Printed._repr_html_(self) + render_score_figures(self)
 
 
 def require_figures(what: str) -> None:

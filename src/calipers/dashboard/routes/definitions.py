@@ -7,7 +7,7 @@ from fastapi import APIRouter, Response
 from calipers.dashboard.catalog import NotHere
 from calipers.dashboard.site import SiteHere
 from calipers.metrics import catalogue, metric_named
-from calipers.reports.pages.families import families_of
+from calipers.reports.pages.families import group_by_family
 from calipers.support.errors import UsageError
 
 router = APIRouter()
@@ -16,7 +16,7 @@ router = APIRouter()
 @router.get("/metrics")
 def metrics(site: SiteHere) -> Response:
     """What every number means."""
-    return site.page("metrics.html", families=list(families_of(list(catalogue()))), name=None)
+    return site.page("metrics.html", families=list(group_by_family(list(catalogue()))), name=None)
 
 
 @router.get("/metrics/{name}")

@@ -43,10 +43,10 @@ def export(site: SiteHere, request: Request, id_: str, kind: str) -> Response:
 @router.get("/runs/{id_}/figures/{name}.{kind}")
 def figure(site: SiteHere, request: Request, id_: str, name: str, kind: str) -> Response:
     """A figure of the view, as SVG or PNG."""
-    from calipers.reports.charts import charts_of  # noqa: PLC0415 (loads Altair)
+    from calipers.reports.charts import draw_charts  # noqa: PLC0415 (loads Altair)
 
     found, query = site.run(id_), query_of(request)
-    charts, _ = charts_of(site.pictured_score(found, query))
+    charts, _ = draw_charts(site.pictured_score(found, query))
     if name not in charts or kind not in ("svg", "png"):
         raise NotHere(f"there is no figure {name}.{kind} of this view")
     headers = {"content-disposition": f'attachment; filename="{name}.{kind}"'}

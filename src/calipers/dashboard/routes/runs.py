@@ -18,8 +18,8 @@ from calipers.dashboard.site import Run, SiteHere, query_of, task_url
 from calipers.metrics import metric_named
 from calipers.metrics.declare.declaration import Feature, Metric, Rank
 from calipers.reports.gate import gate_summary
-from calipers.reports.pages.families import families_of
-from calipers.reports.remarks import reasons, remarks
+from calipers.reports.pages.families import group_by_family
+from calipers.reports.remarks import list_reasons, list_remarks
 from calipers.scores.results import Group, Score
 
 LISTED = 200
@@ -145,11 +145,11 @@ def _score_view(run: Run, query: Query, score: Score) -> dict[str, Any]:
     """What the template shows of a score; its figures come behind, for they take longer."""
     names = list(dict.fromkeys(name for group in score.groups for name in group.metrics))
     known = [name for name in names if any(_known(group, name) for group in score.groups)]
-    first = [family for family in families_of(known) if family.first]
+    first = [family for family in group_by_family(known) if family.first]
     cards = {name for family in first for name in family.first}
     return {
         "score": score,
-        "beside": [*remarks(score), *reasons(score.groups, cards)],
+        "beside": [*list_remarks(score), *list_reasons(score.groups, cards)],
         "families": first,
         "others": [name for name in names if name not in cards],
         "rows": lambda name, group: rows_behind(run, query, name, group.by),

@@ -24,7 +24,7 @@ from calipers.dashboard.timeline import timeline
 from calipers.dashboard.words import side_by_side
 from calipers.records.fields import BadValue
 from calipers.records.judgment_shape import REASONS
-from calipers.reports.traces.picture import trace_picture
+from calipers.reports.traces.picture import draw_trace
 from calipers.support.errors import DataError
 
 _FIRST = ("model", "tier", "run", "category", "capability")
@@ -128,7 +128,7 @@ def trace(site: SiteHere, id_: str, row: int, graph: str = "tools") -> Response:
         raise NotHere("the record has no trace")
     chosen: Literal["agents", "tools"] = "agents" if graph == "agents" else "tools"
     try:
-        picture = trace_picture(record["trace"], graph=chosen)
+        picture = draw_trace(record["trace"], graph=chosen)
     except BadValue as problem:
         raise DataError(f"trace: {problem}", fix="fix the trace") from None
     headers = {"content-security-policy": _PICTURE_POLICY}

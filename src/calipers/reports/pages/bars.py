@@ -1,4 +1,4 @@
-"""A value and its interval as a small bar: where they lie on the metric's scale, in percent."""
+"""A value and its interval as a small bar: their positions on the metric's scale, in percent."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Bar:
 
 
 def scale_of(metric: Metric, several: Iterable[Measured]) -> tuple[float, float]:
-    """From the least to the most that the bars of these values have to show."""
+    """Return the range that the bars of these values have to show."""
     low, high = metric.range
     ends = [
         end
@@ -38,7 +38,7 @@ def scale_of(metric: Metric, several: Iterable[Measured]) -> tuple[float, float]
 
 
 def bar_of(measured: Measured, scale: tuple[float, float]) -> Bar | None:
-    """The bar; None without a finite value."""
+    """Return the bar; None without a finite value."""
     if measured.value is None or not isfinite(measured.value):
         return None
     low = measured.value if measured.low is None else measured.low
