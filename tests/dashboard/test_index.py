@@ -28,7 +28,9 @@ from tests.files import write_lines
 
 
 def opened(path: Path) -> Opened:
-    entry = next(each for each in Catalog(path.parent).entries() if each.records == path.resolve())
+    entry = next(
+        each for each in Catalog(path.parent).list_entries() if each.records == path.resolve()
+    )
     return Indexes().open(entry, wait=30)
 
 
@@ -131,7 +133,7 @@ def test_a_search_goes_on_from_where_it_was(tmp_path: Path) -> None:
     for number in range(3):
         frame = pl.DataFrame(rows[number * 1000 : (number + 1) * 1000])
         frame.write_parquet(parts / f"part-{number}.parquet")
-    entry = Catalog(tmp_path).entries()[0]
+    entry = Catalog(tmp_path).list_entries()[0]
     found = Indexes().open(entry, wait=30)
     assert found.index.rows == 3000
     search = Search(found.index, "marbles", None)
@@ -275,7 +277,7 @@ def test_a_field_that_only_some_parts_have(tmp_path: Path, cache: Path) -> None:
     ]
     pl.DataFrame(rows).write_parquet(parts / "part-0.parquet")
     pl.DataFrame(late).write_parquet(parts / "part-1.parquet")
-    found = Indexes().open(Catalog(tmp_path).entries()[0], wait=30)
+    found = Indexes().open(Catalog(tmp_path).list_entries()[0], wait=30)
     assert ids(found, "failed=true") == ["t0", "t1", "t2"]
     assert len(ids(found, "tier=(none)")) == 20
     assert len(ids(found, "own=7.5&q=timeout")) == 3
@@ -286,7 +288,7 @@ def test_a_field_that_only_some_parts_have(tmp_path: Path, cache: Path) -> None:
 def test_what_is_there_is_shown_while_the_rest_is_indexed(tmp_path: Path, cache: Path) -> None:
     del cache
     write_lines(tmp_path / "r.jsonl", records(30_000))
-    entry = Catalog(tmp_path).entries()[0]
+    entry = Catalog(tmp_path).list_entries()[0]
     indexes = Indexes()
     with pytest.raises(NotYet, match="is being indexed"):
         indexes.open(entry, wait=0)
@@ -318,9 +320,9 @@ def test_an_empty_file_is_an_empty_table(tmp_path: Path, cache: Path) -> None:
 def test_fields_may_have_other_names(tmp_path: Path) -> None:
     row = {"name": "x", "said": "1", "target": "1", "steps": {"tool_calls": []}}
     write_lines(tmp_path / "a.jsonl", [row])
-    (entry,) = Catalog(tmp_path).entries()
+    (entry,) = Catalog(tmp_path).list_entries()
     names = {"id": "name", "answer": "said", "trace": "steps", "cot": "nowhere"}
-    record, values = Indexes(names).open(entry, wait=30).index.one(0)
+    record, values = Indexes(names).open(entry, wait=30).index.read_one(0)
     assert record == {"id": "x", "answer": "1", "target": "1", "trace": '{"tool_calls": []}'}
     assert values["correct"] is True
     plain = Indexes().open(entry, wait=30).index  # another way to read is another index

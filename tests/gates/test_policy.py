@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 
 import pytest
 
-from calipers.gates.policy import Policy, policy_model, read_policy
-from calipers.gates.policy_values import known_metric
+from calipers.gates.policy import Policy, make_model, read_policy
+from calipers.gates.policy_values import find_metric
 from calipers.gates.rule_check import Given
 from calipers.gates.rules.baseline import Baseline
 from calipers.gates.rules.composite import Composite
@@ -59,7 +59,7 @@ def test_the_document_has_both_kinds_of_blocks() -> None:
 
 @pytest.mark.parametrize("block", METRICS, ids=lambda block: str(block["name"]))
 def test_metrics_of_the_document_take_their_typical_threshold(block: dict[str, Any]) -> None:
-    metric = known_metric(block["name"])
+    metric = find_metric(block["name"])
     if "typical_threshold" in block:
         found = parse_threshold(block["typical_threshold"], read_scale(metric))
         number = re.search(r"\d+", block["typical_threshold"])
@@ -304,8 +304,8 @@ def test_the_policy_in_the_documentation_loads() -> None:
     page = Path(__file__).resolve().parents[2] / "docs" / "gate.md"
     text = page.read_text(encoding="utf-8")
     first = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)[0]
-    policy = policy_model().of(ConfigFile("gate.md", load_yaml(first)[0]), example="")
-    assert policy.model_fields_set == set(policy_model().model_fields)
+    policy = make_model().of(ConfigFile("gate.md", load_yaml(first)[0]), example="")
+    assert policy.model_fields_set == set(make_model().model_fields)
 
 
 def test_the_baselines_file_is_beside_the_policy(tmp_path: Path) -> None:

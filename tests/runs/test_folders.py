@@ -188,7 +188,7 @@ def test_runs_of_before_there_were_folders_for_each_stay_in_the_list() -> None:
     root = Path("results/test")
     assert run("-o", str(root)).exit_code == 0
     assert run().exit_code == 0
-    names = {entry.name for entry in Catalog(Path("results")).entries()}
+    names = {entry.name for entry in Catalog(Path("results")).list_entries()}
     newest = find_folder(root)
     assert newest is not None
     assert names == {"test", f"test/{newest.name}"}

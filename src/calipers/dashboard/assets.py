@@ -16,14 +16,14 @@ ASSETS = (
 MEDIA = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 
 
-def asset(name: str) -> str:
-    """The address of a script or a style, another one with each version."""
+def locate_asset(name: str) -> str:
+    """Return the address of a script or a style, which differs by version."""
     return f"/static/{__version__}/{name}"
 
 
 @cache
-def asset_text(name: str) -> str:
-    """The text of one of them."""
+def read_asset(name: str) -> str:
+    """Return the text of a script or a style."""
     if name == "vega.js":
         return load_script()
     if name == "htmx.js":

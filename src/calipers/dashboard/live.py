@@ -1,4 +1,4 @@
-"""How far a run is that goes on: its journal is followed, line by line, as it grows."""
+"""Progress of a run that is going on: its journal is followed, line by line, as it grows."""
 
 from __future__ import annotations
 
@@ -69,8 +69,8 @@ class Followed:
         self._last: dict[tuple[str, ...], dict[str, Any]] = {}  # failed calls, which are made anew
         self._lock = Lock()
 
-    def progress(self) -> Progress:
-        """The counts up to now."""
+    def read_progress(self) -> Progress:
+        """Return the counts up to now."""
         with self._lock:
             self._read_on()
             tally = self._tally

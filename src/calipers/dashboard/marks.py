@@ -43,21 +43,21 @@ class ThoughtLine:
     pieces: tuple[Piece, ...]
 
 
-def marked(cot: str) -> list[ThoughtLine]:
-    """The lines with their marks; the metrics' own functions decide what is marked."""
+def mark_thought(cot: str) -> list[ThoughtLine]:
+    """Return the lines with their marks; the metrics' own functions decide what is marked."""
     if len(cot) > LONGEST:
         rest = Piece(f"… ({len(cot) - LONGEST:,} more characters)")
-        return [*marked(cot[:LONGEST]), ThoughtLine(None, (rest,))]
+        return [*mark_thought(cot[:LONGEST]), ThoughtLine(None, (rest,))]
     spans = [(start, end, _MARK[verdict]) for start, end, verdict in find_equations(cot)]
     spans += [(start, end, CORRECTION) for start, end in find_corrections(cot)]
-    spans = _apart(sorted(spans, key=lambda span: (span[0], -_WEIGHT[span[2]])))
+    spans = _resolve_overlaps(sorted(spans, key=lambda span: (span[0], -_WEIGHT[span[2]])))
     starts, ends = [span[0] for span in spans], [span[1] for span in spans]
     lines, at, step = [], 0, 0
     for is_step, line in mark_steps(cot):
         step += is_step
         end = at + len(line)
         here = spans[bisect_right(ends, at) : bisect_left(starts, end)]
-        pieces = tuple(_pieces(cot, at, end, here))
+        pieces = tuple(_cut_pieces(cot, at, end, here))
         lines.append(ThoughtLine(step if is_step else None, pieces))
         at = end + (2 if cot.startswith("\r\n", end) else 1)
     return lines
@@ -68,8 +68,8 @@ _WEIGHT = {RIGHT: 0, ROUNDED: 0, CORRECTION: 1, WRONG: 2}
 Span = tuple[int, int, str]
 
 
-def _apart(spans: Sequence[Span]) -> list[Span]:
-    """Spans that do not overlap: of two, what is wrong goes before what is right."""
+def _resolve_overlaps(spans: Sequence[Span]) -> list[Span]:
+    """Return spans that do not overlap: of two, a wrong one wins over a right one."""
     kept: list[Span] = []
     for span in spans:
         if not kept or span[0] >= kept[-1][1]:
@@ -82,7 +82,7 @@ def _apart(spans: Sequence[Span]) -> list[Span]:
     return kept
 
 
-def _pieces(text: str, start: int, end: int, spans: Sequence[Span]) -> Iterator[Piece]:
+def _cut_pieces(text: str, start: int, end: int, spans: Sequence[Span]) -> Iterator[Piece]:
     at = start
     for first, last, mark in spans:
         first, last = max(first, start), min(last, end)  # noqa: PLW2901 (cut to the line)

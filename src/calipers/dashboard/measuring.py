@@ -41,12 +41,12 @@ class IndexedRecords:
         self._kept = kept
 
     def columns(self) -> list[str]:
-        """The fields that any record has."""
+        """Return the fields that any record has."""
         return list(self._index.summary.fields)
 
     def chunks(self, wanted: Wanted) -> Iterator[Decoded]:
-        """Part by part, as they were read; those of which nothing is kept are not."""
-        starts = self._index.part_starts()
+        """Yield the records part by part; parts without a kept row are not read."""
+        starts = self._index.list_part_starts()
         for part, start in enumerate(starts):
             rows = self._index.summary.parts[part]
             if self._kept is not None and not self._kept.slice(start, rows).any():
@@ -64,8 +64,8 @@ class IndexedRecords:
         return conform_columns(records, wanted, self.name, start + 1, thorough=thorough)
 
 
-def records_of(opened: Opened, query: Query, name: str) -> IndexedRecords:
-    """The records that a view shows."""
+def select_records(opened: Opened, query: Query, name: str) -> IndexedRecords:
+    """Return the records that a view shows."""
     if not query.narrows:
         return IndexedRecords(opened.index, name)
     rows = opened.selector.whole(query)
@@ -102,30 +102,32 @@ class Measuring:
         self._comparisons: Kept[ComparedViews] = Kept()
 
     def score(self, opened: Opened, query: Query, name: str) -> Score:
-        """The score of the records in a view, grouped as it says, with all that figures need."""
+        """Return the score of the records in a view, grouped as it says, with data for figures."""
         options = ViewOptions(by=query.by, on_bad="skip", for_report=True, settings=opened.settings)
-        data = partial(records_of, opened, query, name)
+        data = partial(select_records, opened, query, name)
         key = opened.key, query.rows, query.by
         return self._scores.get(key, lambda: score_data(data(), options))
 
     def audit(self, opened: Opened, query: Query, name: str) -> Audit:
-        """What the judges of a view's records are worth."""
+        """Return the audit of the judges of a view's records."""
         options = ViewOptions(by=query.by, on_bad="skip")
         key = opened.key, query.rows, query.by
-        return self._audits.get(key, lambda: audit_data(records_of(opened, query, name), options))
+        return self._audits.get(
+            key, lambda: audit_data(select_records(opened, query, name), options)
+        )
 
     def compare(
         self, base: tuple[Opened, Query, str], candidate: tuple[Opened, Query, str]
     ) -> ComparedViews:
-        """Two views, task by task."""
+        """Return the comparison of two views, task by task."""
         key = tuple((opened.key, query.rows) for opened, query, _ in (base, candidate))
-        return self._comparisons.get(key, lambda: _compared(base, candidate))
+        return self._comparisons.get(key, lambda: _compare(base, candidate))
 
 
-def _compared(
+def _compare(
     base: tuple[Opened, Query, str], candidate: tuple[Opened, Query, str]
 ) -> ComparedViews:
-    sides = [records_of(*side) for side in (base, candidate)]
+    sides = [select_records(*side) for side in (base, candidate)]
     ours, theirs = (side[0].settings for side in (base, candidate))
     options = ViewOptions(on_bad="skip", settings=ours if ours == theirs else Settings())
     with TemporaryDirectory(prefix="calipers-") as folder:

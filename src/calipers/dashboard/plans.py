@@ -1,4 +1,4 @@
-"""What the dashboard measures: all that needs no language model, which would take minutes."""
+"""The metrics of the dashboard: all that need no language model, which would take minutes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class ViewOptions(Options):
     """The options of a score whose plan asks no model."""
 
     def plan(self, sources: Sequence[Source] = ()) -> Plan:
-        """The plan without what stands on a model's similarity."""
+        """Return the plan without metrics that are based on a model's similarity."""
         plan = super().plan(sources)
         return replace(plan, metrics=tuple(filter(_needs_no_model, plan.metrics)))
 

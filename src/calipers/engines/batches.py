@@ -27,7 +27,7 @@ def measure_chunk(chunk: Chunk, plan: Plan, columns: Sequence[str]) -> MeasuredB
         records = chunk.lazy().collect(engine="in-memory")
         checks = [name for name in records.columns if name.startswith(CHECK)]
         plain_keys = not any(records.schema[name].is_nested() for name in plan.keys)
-        if plain_keys and chunk.trusts(records.select(checks)):
+        if plain_keys and chunk.is_trusted(records.select(checks)):
             return MeasuredBatch(_measure(records.drop(checks), plan, columns), (), chunk.done)
     except (pl.exceptions.PolarsError, UnusualRows, BadValue):
         pass

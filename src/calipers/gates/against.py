@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from calipers.gates.baseline_files import RECORD_FIRST, read_baseline, write_baseline
-from calipers.gates.baselines import Recorded, changes, ratcheted
+from calipers.gates.baselines import Recorded, list_changes, ratchet
 from calipers.gates.regressions import has_gained
 from calipers.gates.result import Changes
 from calipers.gates.rules.baseline import Baseline
@@ -53,7 +53,7 @@ def find_changes(before: Recorded | None, now: Recorded) -> Iterator[Changes]:
     for group in () if before is None else now.groups:
         recorded = None if before is None else before.group(group.by)
         if recorded is not None:
-            yield changes(recorded, group)
+            yield list_changes(recorded, group)
 
 
 def tell_uncompared(before: Recorded | None, now: Recorded, asked: GateOptions) -> Iterator[str]:
@@ -108,7 +108,7 @@ def keep_baseline(
         write_baseline(asked.save_baseline, now)
         said.append(f"baseline saved: {asked.save_baseline}")
     if asked.ratchet and verdict == "pass" and before is not None and path is not None:
-        raised, metrics = ratcheted(before, now, partial(has_gained, confidence=confidence))
+        raised, metrics = ratchet(before, now, partial(has_gained, confidence=confidence))
         if raised.to_dict() != before.to_dict():
             write_baseline(path, raised)
         what = f"raised: {', '.join(metrics)}" if metrics else "nothing to raise"

@@ -1,4 +1,4 @@
-"""What a gate demands: the policy file, in the JSON shapes of S, and our own keys beside them.
+"""The policy file of a gate: the JSON shapes of S, and our own keys besides.
 
 A key per kind of rule comes from the kinds themselves; what stands here holds for all of them.
 """
@@ -126,8 +126,8 @@ class Policy(StrictModel):
         """Return the rule of a kind, if one is written."""
         return next((rule for rule in self.written if isinstance(rule, kind)), None)
 
-    def metric_values(self) -> dict[str, Any]:
-        """Return the metric settings that it brings, its weights and latency budget among them."""
+    def list_settings(self) -> dict[str, Any]:
+        """Return its metric settings, weights and latency budget included."""
         found = dict(self.metric_settings)
         weights = self.weights.model_dump(include={"by_category", "by_capability"})
         if any(weights.values()):
@@ -164,13 +164,13 @@ class Policy(StrictModel):
             yield from rule.demands(ahead)
 
 
-def policy_model() -> type[Policy]:
+def make_model() -> type[Policy]:
     """Return the model of a policy file, with a key per kind of rule."""
-    return _model_with(tuple(rules.KINDS))
+    return _make_model(tuple(rules.KINDS))
 
 
 @cache
-def _model_with(kinds: tuple[type[RuleKind], ...]) -> type[Policy]:
+def _make_model(kinds: tuple[type[RuleKind], ...]) -> type[Policy]:
     fields: dict[str, Any] = {kind.key: kind.as_field() for kind in kinds}
     return create_model("Policy", __base__=Policy, __doc__=Policy.__doc__, **fields)
 
@@ -180,7 +180,7 @@ def read_policy(policy: str | Path | Mapping[str, Any] | Policy) -> Policy:
     if isinstance(policy, Policy):
         return policy
     if isinstance(policy, Mapping):
-        return _policy_in(ConfigFile("policy", policy), Path())
+        return _read_policy(ConfigFile("policy", policy), Path())
     if not isinstance(policy, str | Path):
         raise ArgumentTypeError(
             f"policy={policy!r}: expected a file or a mapping, not {type(policy).__name__}",
@@ -188,7 +188,7 @@ def read_policy(policy: str | Path | Mapping[str, Any] | Policy) -> Policy:
         )
     folder = Path(policy).parent
     with resolve_from(folder):
-        found = _policy_in(read_config(policy, example=EXAMPLE), folder)
+        found = _read_policy(read_config(policy, example=EXAMPLE), folder)
     files = [str(folder / each) for each in found.judges.calibrations]
     judges = found.judges.model_copy(update={"calibrations": files})
     settings = locate(found.metric_settings, folder)
@@ -196,7 +196,7 @@ def read_policy(policy: str | Path | Mapping[str, Any] | Policy) -> Policy:
     return found.model_copy(update={"judges": judges, "metric_settings": settings, **moved})
 
 
-def _policy_in(config: ConfigFile, folder: Path) -> Policy:
+def _read_policy(config: ConfigFile, folder: Path) -> Policy:
     """Return the policy; its own metrics are known before thresholds name them."""
     declare_metrics(config, folder)
-    return policy_model().of(config, example=EXAMPLE)
+    return make_model().of(config, example=EXAMPLE)

@@ -1,4 +1,4 @@
-"""What a gate found: its checks, each with a verdict and the reason for it, and the whole."""
+"""The result of a gate: its checks, each with a verdict and its reason, and the whole."""
 
 from __future__ import annotations
 
@@ -211,12 +211,12 @@ class GateResult(Printed, Tabular):
             yield {**check.by, **plain(check.to_dict())}
 
     def to_json(self, *, indent: int | None = 1) -> str:
-        """Strict JSON, the same bytes for the same input."""
+        """Return strict JSON; equal input gives equal bytes."""
         return strict_json(self.to_dict(), indent=indent)
 
 
-def verdict_of(checks: tuple[Check, ...], *, complete: bool) -> GateVerdict:
-    """Return the verdict: a failed check goes before an incomplete run, that before doubt."""
+def combine_verdicts(checks: tuple[Check, ...], *, complete: bool) -> GateVerdict:
+    """Return the verdict: a failed check outranks an incomplete run, which outranks doubt."""
     blocking = {check.verdict for check in checks if check.blocks}
     if "fail" in blocking:
         return "fail"

@@ -287,12 +287,12 @@ def _keyed(records: pl.DataFrame, cluster: str | None) -> pl.DataFrame:
 def _notices(judgments: pl.DataFrame, skipped: int, *, numbered: bool) -> Iterator[str]:
     if numbered:
         yield "no record has an id: rows are numbered, each a task of its own"
-    if nameless := judgments[NAMELESS].sum():
+    if nameless := judgments[NAMELESS].read_sum():
         yield (
             f"judgments without the name of their judge: {nameless:,}; "
             "they are numbered by their place in the record"
         )
-    if repeated := judgments[REPEATED].sum():
+    if repeated := judgments[REPEATED].read_sum():
         yield (
             f"judgments by a judge that has judged the record before: {repeated:,}; "
             "each counts as a judge of its own, NAME #2"

@@ -130,4 +130,6 @@ def _read(chunk: Chunk) -> Batch:
     except (pl.exceptions.PolarsError, UnusualRows, BadValue):
         return chunk.exact()
     checks = [name for name in records.columns if name.startswith(CHECK)]
-    return Batch(records.drop(checks)) if chunk.trusts(records.select(checks)) else chunk.exact()
+    return (
+        Batch(records.drop(checks)) if chunk.is_trusted(records.select(checks)) else chunk.exact()
+    )

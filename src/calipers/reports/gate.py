@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from calipers.gates.reasons import value_text
+from calipers.gates.reasons import format_value
 from calipers.reports.figures import (
     NOTHING,
     Form,
@@ -94,7 +94,7 @@ def check_value(check: Check) -> str:
         return NOTHING
     scale, threshold = check.threshold.scale, check.threshold
     if check.low is None and check.high is None:
-        return value_text(check.value, scale, threshold)
+        return format_value(check.value, scale, threshold)
     factor = 100 if scale.is_ratio else 1
     value, low, high = (
         None if each is None else factor * each for each in (check.value, check.low, check.high)
@@ -119,7 +119,7 @@ def _format_required(check: Check) -> str:
         return NOTHING
     if check.change is None:
         return str(threshold)
-    return f"{threshold.operator} {value_text(threshold.value, threshold.scale)}"
+    return f"{threshold.operator} {format_value(threshold.value, threshold.scale)}"
 
 
 def gate_summary(result: GateResult) -> str:

@@ -120,8 +120,9 @@ def _describe(analysis: PowerAnalysis, group: PowerGroup) -> list[str]:
         return []
     first, last = found.plans[0], found.plans[-1]
     needed = (
-        f"To see a difference of {_format_delta(found.delta)} in {name} "
-        f"with power {analysis.aim.power:g} you need {first.tasks:,} tasks at {count_things(first.runs, 'run')} each"
+        f"To detect a difference of {_format_delta(found.delta)} in {name} "
+        f"with power {analysis.aim.power:g} you need {first.tasks:,} tasks "
+        f"at {count_things(first.runs, 'run')} each"
     )
     if last.tasks < first.tasks:
         needed += f", or {last.tasks:,} at {last.runs}"

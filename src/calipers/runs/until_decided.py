@@ -156,7 +156,7 @@ class UntilDecided:
             alpha=1 - _CONFIDENCE,
             shared_by=_bets(groups),
             standings={
-                _key(self._plan, self._by, *at): tuple(each.standing() for each in sequences)
+                _key(self._plan, self._by, *at): tuple(each.describe() for each in sequences)
                 for at, sequences in groups.items()
             },
         )

@@ -157,7 +157,7 @@ def read_policy_layer(policy: PolicyLike) -> Layer:
     from calipers.gates.policy import read_policy  # noqa: PLC0415 (loads pydantic)
 
     source = str(policy) if isinstance(policy, str | Path) else "the policy"
-    return Layer(source, read_policy(policy).metric_values())
+    return Layer(source, read_policy(policy).list_settings())
 
 
 def read_metric_settings(given: Mapping[str, Any]) -> dict[str, Any]:

@@ -214,7 +214,7 @@ def _count_left_out(
     counts: dict[str, int] = dict.fromkeys(lacking, 0)
     for part in store.parts() if lacking else ():
         found = part.filter(mask).select(
-            check.sum().alias(reason) for reason, check in lacking.items()
+            check.read_sum().alias(reason) for reason, check in lacking.items()
         )
         for reason, count in found.row(0, named=True).items():
             counts[reason] += count

@@ -44,7 +44,7 @@ class TaskRows:
     @property
     def errors(self) -> int:
         """How many of them are calls that failed."""
-        return int(self.rows[FAILED].sum())
+        return int(self.rows[FAILED].read_sum())
 
     @cached_property
     def present(self) -> frozenset[str]:
@@ -97,7 +97,7 @@ def settle_metric(metric: Metric, sides: Sequence[TaskRows]) -> Metric:
         return metric
     [feature] = metric.features
     values = pl.concat(side.rows[feature.name] for side in sides).drop_nulls()
-    return settle(metric, float((~values.is_in([0.0, 1.0])).sum()))
+    return settle(metric, float((~values.is_in([0.0, 1.0])).read_sum()))
 
 
 def split_rows(whole: TaskRows, field: str) -> list[TaskRows]:

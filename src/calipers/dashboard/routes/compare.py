@@ -11,11 +11,11 @@ from fastapi import APIRouter, Response
 
 from calipers.dashboard.catalog import NotHere
 from calipers.dashboard.filters import Query, read_query
-from calipers.dashboard.grouping import few_values
+from calipers.dashboard.grouping import has_few_values
 from calipers.dashboard.indexes import Opened
-from calipers.dashboard.marks import marked
+from calipers.dashboard.marks import mark_thought
 from calipers.dashboard.site import Run, Site, SiteHere
-from calipers.dashboard.words import side_by_side
+from calipers.dashboard.words import diff_words
 from calipers.support.errors import UsageError
 
 MOST_FLIPS = 500
@@ -45,12 +45,12 @@ class Side:
         """What is compared."""
         return self.opened, self.query, self.name
 
-    def url(self, row: int) -> str:
-        """The page of one of its records."""
+    def locate(self, row: int) -> str:
+        """Return the address of one of its records."""
         return f"/runs/{self.run.id}/samples/{row}{self.query.rows.to_url()}"
 
-    def row(self, id_: str, run: str | None) -> int:
-        """The first record of a task, or of one of its runs, that is in the view."""
+    def find_row(self, id_: str, run: str | None) -> int:
+        """Return the first record of a task, or of one of its runs, that is in the view."""
         index = self.opened.index
         if "id" not in index.columns:
             raise NotHere(f"no record of {self.name} has an id")
@@ -69,9 +69,9 @@ class Side:
 def compare(site: SiteHere, base: str = "", candidate: str = "", flips: str = "") -> Response:
     """Choose two views, or see them compared."""
     if not (base and candidate):
-        choices = _choices(site)
+        choices = _list_choices(site)
         base = base or (choices[0][0] if choices else "")
-        candidate = candidate or _another(base, [each for each, _ in choices])
+        candidate = candidate or _suggest_side(base, [each for each, _ in choices])
         return site.page("compare_choose.html", choices=choices, base=base, candidate=candidate)
     ours, theirs = Side(site, base), Side(site, candidate)
     found = site.measuring.compare(ours.measured, theirs.measured)
@@ -82,22 +82,26 @@ def compare(site: SiteHere, base: str = "", candidate: str = "", flips: str = ""
         candidate=theirs,
         pair=found.result.pairs[0],
         result=found.result,
-        names=_names(found.result.pairs[0].metrics),
+        names=_sort_metrics(found.result.pairs[0].metrics),
         flips=listed[:MOST_FLIPS],
         total=len(listed),
         counts=found.result.flips,
         which=flips,
         link=_link(base, candidate),
-        choices=_choices(site),
+        choices=_list_choices(site),
     )
 
 
 @router.get("/compare/task")
-def task(site: SiteHere, base: str, candidate: str, task: str, run: str | None = None) -> Response:
-    """Two answers to one task next to each other."""
+def show_task(
+    site: SiteHere, base: str, candidate: str, task: str, run: str | None = None
+) -> Response:
+    """Show two answers to one task next to each other."""
     ours, theirs = Side(site, base), Side(site, candidate)
     rows = [side.row(task, run) for side in (ours, theirs)]
-    found = [side.opened.index.one(row) for side, row in zip((ours, theirs), rows, strict=True)]
+    found = [
+        side.opened.index.read_one(row) for side, row in zip((ours, theirs), rows, strict=True)
+    ]
     records = [record for record, _ in found]
     return site.page(
         "compare_task.html",
@@ -106,23 +110,25 @@ def task(site: SiteHere, base: str, candidate: str, task: str, run: str | None =
         task=task,
         run_number=run,
         records=records,
-        urls=[ours.url(rows[0]), theirs.url(rows[1])],
+        urls=[ours.locate(rows[0]), theirs.locate(rows[1])],
         measured=[values for _, values in found],
-        differences=_differences(*records),
-        cots=[marked(each["cot"]) if each.get("cot") else None for each in records],
+        differences=_diff(*records),
+        cots=[mark_thought(each["cot"]) if each.get("cot") else None for each in records],
         link=_link(base, candidate),
-        neighbours=_neighbours(site, ours, theirs, task, run),
+        neighbours=_find_neighbours(site, ours, theirs, task, run),
     )
 
 
-def _differences(ours: dict[str, Any], theirs: dict[str, Any]) -> Any:
+def _diff(ours: dict[str, Any], theirs: dict[str, Any]) -> Any:
     if ours.get("answer") is None or theirs.get("answer") is None:
         return None
-    return side_by_side(ours["answer"], theirs["answer"])
+    return diff_words(ours["answer"], theirs["answer"])
 
 
-def _neighbours(site: Site, ours: Side, theirs: Side, task: str, run: str | None) -> dict[str, Any]:
-    """The flips before and behind this one."""
+def _find_neighbours(
+    site: Site, ours: Side, theirs: Side, task: str, run: str | None
+) -> dict[str, Any]:
+    """Return the flips before and after this one."""
     flips = site.measuring.compare(ours.measured, theirs.measured).flips
     places = [at for at, each in enumerate(flips) if each.id == task and each.run == run]
     if not places:
@@ -138,37 +144,37 @@ def _link(base: str, candidate: str) -> str:
     return f"base={quote(base, safe='')}&candidate={quote(candidate, safe='')}"
 
 
-def _names(metrics: Any) -> list[str]:
-    """The most telling metrics first; what has no difference last."""
+def _sort_metrics(metrics: Any) -> list[str]:
+    """Return the most telling metrics first, those without a difference last."""
     known = [name for name in metrics if metrics[name].difference is not None]
     first = [name for name in _FIRST if name in known]
     return [*first, *(name for name in known if name not in first)]
 
 
-def _choices(site: Site) -> list[tuple[str, str]]:
-    """Every run, and each system of a run that has several, as a side to choose."""
+def _list_choices(site: Site) -> list[tuple[str, str]]:
+    """Return every run, and each system of a run that has several, as sides to choose."""
     found = []
-    for entry in site.catalog.entries():
+    for entry in site.catalog.list_entries():
         found.append((entry.id, entry.name))
         if site.indexes.is_there(entry):
-            found += _systems(site, entry.id, entry.name)
+            found += _list_systems(site, entry.id, entry.name)
     return found
 
 
-def _another(base: str, references: Sequence[str]) -> str:
-    """A side to begin with: another run, or at least another system."""
+def _suggest_side(base: str, references: Sequence[str]) -> str:
+    """Return a side to begin with: another run, or at least another system."""
     others = [each for each in references if each != base]
     elsewhere = (each for each in others if each.partition("?")[0] != base.partition("?")[0])
     return next(elsewhere, others[0] if others else "")
 
 
-def _systems(site: Site, id_: str, name: str) -> list[tuple[str, str]]:
+def _list_systems(site: Site, id_: str, name: str) -> list[tuple[str, str]]:
     try:
         index = site.indexes.open(site.catalog.entry(id_)).index
     except UsageError:
         return []
     for field in ("model", "tier"):
-        if few_values(index, field):
+        if has_few_values(index, field):
             values = sorted(index.column(field).drop_nulls().unique().to_list())
             queries = [Query().with_filter(field, value) for value in values]
             return [

@@ -1,4 +1,4 @@
-"""What every number means, from the declarations."""
+"""The meaning of every metric, from the declarations."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ router = APIRouter()
 
 
 @router.get("/metrics")
-def metrics(site: SiteHere) -> Response:
-    """What every number means."""
+def show_metrics(site: SiteHere) -> Response:
+    """Show what every metric means."""
     return site.page("metrics.html", families=list(group_by_family(list(catalogue()))), name=None)
 
 
 @router.get("/metrics/{name}")
-def metric(site: SiteHere, name: str) -> Response:
-    """What one number means."""
+def show_metric(site: SiteHere, name: str) -> Response:
+    """Show what one metric means."""
     try:
         found = metric_named(name)
     except UsageError as error:

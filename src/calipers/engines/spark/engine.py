@@ -120,7 +120,9 @@ def _write_tasks(good: DataFrame, plan: Plan, outcome: Outcome, sinks: Sinks) ->
 
 def _count_present(good: DataFrame, plan: Plan) -> dict[str, int]:
     """Return how many rows have each watched field."""
-    counts = (nw.col(name_presence(name)).cast(nw.Int64).sum().alias(name) for name in plan.watched)
+    counts = (
+        nw.col(name_presence(name)).cast(nw.Int64).read_sum().alias(name) for name in plan.watched
+    )
     [found] = collect_table(nw.from_native(good).select(*counts)).rows(named=True)
     return {name: count or 0 for name, count in found.items()}
 

@@ -1,4 +1,4 @@
-"""What a kind of rule is: one class that knows all that a gate has to know about it.
+"""A kind of rule: one class that holds all that a gate has to know about it.
 
 An instance is the rule as a policy has it. Its class says under which key it stands there, and how
 that is read: a kind is also a pydantic model, or gives a field of its own. A new kind is one file
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from pydantic import Field
 
-from calipers.gates.policy_values import known_metric
+from calipers.gates.policy_values import find_metric
 from calipers.metrics.judged.who import list_judged_parts
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class RuleKind(ABC):
     @classmethod
     def as_field(cls) -> tuple[Any, Any]:
         """Return the type of its key in the policy, and its default: None, for no such rule."""
-        return (cls | None, None) if cls.may_be_null else (cls, Field(default_factory=_absent))
+        return (cls | None, None) if cls.may_be_null else (cls, Field(default_factory=_return_none))
 
     @classmethod
     def absent(cls) -> Self | None:
@@ -83,18 +83,18 @@ class RuleKind(ABC):
 
     def judged_values(self, check: Check, _run: MeasuredRun) -> tuple[str, ...]:
         """Return the judged values behind a check; one named after a metric rests on its parts."""
-        return judged_behind([check.name])
+        return list_judged([check.name])
 
     def count_flagged(self, check: Check, run: MeasuredRun) -> int:
         """Return how many judged answers behind a check seem to address the judge."""
         return run.count_flagged(self.judged_values(check, run))
 
 
-def judged_behind(metrics: Iterable[str]) -> tuple[str, ...]:
-    """Return the judged values that metrics may rest on."""
-    found = (each for name in metrics for each in list_judged_parts(known_metric(name)))
+def list_judged(metrics: Iterable[str]) -> tuple[str, ...]:
+    """Return the judged values that metrics may be based on."""
+    found = (each for name in metrics for each in list_judged_parts(find_metric(name)))
     return tuple(dict.fromkeys(found))
 
 
-def _absent() -> None:
+def _return_none() -> None:
     """Return None, as a default that the JSON Schema does not show."""

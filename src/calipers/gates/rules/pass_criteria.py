@@ -46,7 +46,7 @@ class PassCriteria(RuleKind, StrictModel):
 
     def checks(self, judge: Judge) -> Iterator[Check]:
         """Yield a check of the whole, then one per category."""
-        for category, rule in self._rules():
+        for category, rule in self._list_rules():
             known = judge.run.categories
             if category is None:
                 measured = judge.run.metrics[PASS_RATE]
@@ -58,7 +58,7 @@ class PassCriteria(RuleKind, StrictModel):
 
     def demands(self, ahead: Ahead) -> Iterator[Demand]:
         """Yield the share of runs that pass, in all tasks or in those of a category."""
-        for category, rule in self._rules():
+        for category, rule in self._list_rules():
             demand = Demand(
                 name=rule.name,
                 on=rule.threshold,
@@ -78,7 +78,7 @@ class PassCriteria(RuleKind, StrictModel):
             return run.flagged.get(check.name, 0)
         return run.count_flagged((PASSED,))
 
-    def _rules(self) -> Iterator[tuple[str | None, Rule]]:
+    def _list_rules(self) -> Iterator[tuple[str | None, Rule]]:
         """Yield the thresholds, that of everything, whose category is None, first."""
         if self.overall is not None:
             yield None, self.overall

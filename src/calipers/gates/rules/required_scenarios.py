@@ -1,4 +1,4 @@
-"""`required_scenarios`: single scenarios that have to be there, and to pass in all their runs."""
+"""`required_scenarios`: single scenarios that have to be present, and to pass in all their runs."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class NamedScenarios(RuleKind, StrictModel):
     def check_scenario(self, scenario: str, run: MeasuredRun, level: Level) -> Check:
         """Return whether a scenario is there and passed in all its runs."""
         found = run.named.get(scenario)
-        missed, value = _outcome(found)
+        missed, value = _describe_outcome(found)
         known = 0 if found is None else found.passed + found.failed
         return Check(
             name=scenario,
@@ -84,7 +84,7 @@ class NamedScenarios(RuleKind, StrictModel):
             source=self.key,
             verdict="pass" if missed is None else "warn" if level == "warning" else "fail",
             value=value,
-            threshold=_all_pass(scenario),
+            threshold=_require_all(scenario),
             reason=missed,
             n=known,
             missing=0 if found is None else found.runs - known,
@@ -104,7 +104,7 @@ class RequiredScenarios(NamedScenarios):
             check = self.check_scenario(scenario, judge.run, "required")
             yield replace(
                 check,
-                undecided=_undecided(judge, scenario),
+                undecided=_count_undecided(judge, scenario),
                 failing=Ids() if check.verdict == "pass" else Ids(1, (scenario,)),
             )
 
@@ -114,18 +114,18 @@ class RequiredScenarios(NamedScenarios):
             outcome = pl.coalesce(passed.name, correct.name).fill_null(value=False)
             yield Demand(
                 name=scenario,
-                on=_all_pass(scenario),
+                on=_require_all(scenario),
                 value=outcome.cast(pl.Float64),
                 metrics=_METRICS,
                 scenario=scenario,
             )
 
 
-def _all_pass(scenario: str) -> Threshold:
+def _require_all(scenario: str) -> Threshold:
     return Threshold(operator="=", value=1.0, scale=share_scale(scenario))
 
 
-def _undecided(judge: Judge, scenario: str) -> Undecided:
+def _count_undecided(judge: Judge, scenario: str) -> Undecided:
     """Return the runs that expectations or judges did not decide, whatever their answer."""
     found = judge.run.named.get(scenario)
     if found is None or judge.policy.undecided == "ignore":
@@ -133,8 +133,8 @@ def _undecided(judge: Judge, scenario: str) -> Undecided:
     return Undecided(found.lacking, found.runs - found.errors)
 
 
-def _outcome(found: ScenarioRuns | None) -> tuple[str | None, float | None]:
-    """Return why it did not pass in all its runs, and the share of those that ran that did."""
+def _describe_outcome(found: ScenarioRuns | None) -> tuple[str | None, float | None]:
+    """Return why it did not pass in all its runs, and the share of its runs that passed."""
     if found is None:
         return "not among the records", None
     ran = found.runs - found.errors

@@ -1,4 +1,4 @@
-"""`thresholds`: what metrics have to be; some fail the build, some only warn."""
+"""`thresholds`: required values of metrics; some fail the build, some only warn."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from calipers.gates.demands import Ahead, Demand, demand_on_metric
+from calipers.gates.demands import Ahead, Demand, make_demand
 from calipers.gates.policy_fields import Description, Rules
-from calipers.gates.policy_values import FINAL_SCORE, SAFETY, Rule, known_metric
+from calipers.gates.policy_values import FINAL_SCORE, SAFETY, Rule, find_metric
 from calipers.gates.result import Check
-from calipers.gates.rule_check import Given, Judge, joined
+from calipers.gates.rule_check import Given, Judge, join_checks
 from calipers.gates.rules.kind import RuleKind
 from calipers.metrics.scenarios.passing import ADVERSARIAL
 from calipers.metrics.thresholds import Threshold, read_scale
@@ -30,7 +30,7 @@ class MetricRules(RuleKind):
 
     def categories(self, given: Given) -> Iterable[str]:
         """Return the category that a threshold is about, if one is."""
-        return categories_of(self.row(given.release))
+        return list_categories(self.row(given.release))
 
     def metrics(self, given: Given) -> Iterable[str]:
         """Return the metrics, with that which a final score needs beside it."""
@@ -41,15 +41,15 @@ class MetricRules(RuleKind):
         for name, rule in self.row(judge.given.release).items():
             check = judge.metric(rule, "blocking", self.source)
             if name == FINAL_SCORE:
-                scale = read_scale(known_metric(SAFETY))
+                scale = read_scale(find_metric(SAFETY))
                 safe = Rule(name=SAFETY, threshold=Threshold(operator="=", value=1.0, scale=scale))
-                check = joined(check, judge.metric(safe, "blocking", self.source))
+                check = join_checks(check, judge.metric(safe, "blocking", self.source))
             yield check
 
     def demands(self, ahead: Ahead) -> Iterator[Demand]:
         """Yield the mean behind each metric."""
         for rule in self.row(None).values():
-            yield demand_on_metric(rule, corrected=ahead.corrected)
+            yield make_demand(rule, corrected=ahead.corrected)
 
 
 class Thresholds(MetricRules, StrictModel):
@@ -86,6 +86,6 @@ def _with_safety(names: Collection[str]) -> tuple[str, ...]:
     return (*names, SAFETY) if FINAL_SCORE in names else tuple(names)
 
 
-def categories_of(metrics: Iterable[str]) -> tuple[str, ...]:
+def list_categories(metrics: Iterable[str]) -> tuple[str, ...]:
     """Return the category that one of the metrics is about, if one is."""
     return (ADVERSARIAL,) if {SAFETY, FINAL_SCORE} & {*metrics} else ()
