@@ -28,7 +28,7 @@ from calipers.cli import app
 from calipers.gates.result import GateResult
 from calipers.records.judgment_shape import identify_judge
 from calipers.support.whole_files import whole
-from calipers.systems.answers import token_confidence
+from calipers.systems.answers import average_confidence
 from calipers.systems.journal import Journal
 from tests.commands import run
 from tests.commands import run as calipers
@@ -665,9 +665,9 @@ def test_a_command_leaves_no_process_behind(tmp_path: Path, how: str) -> None:
 
 
 def test_a_log_probability_that_is_no_number_is_no_certainty() -> None:
-    assert token_confidence("1", [("1", float("nan"))]) is None
-    assert token_confidence("1", [("1", 5.0)]) is None
-    assert token_confidence("1", [("1", -1e308), ("1", -1e308)]) == 0.0
+    assert average_confidence("1", [("1", float("nan"))]) is None
+    assert average_confidence("1", [("1", 5.0)]) is None
+    assert average_confidence("1", [("1", -1e308), ("1", -1e308)]) == 0.0
 
 
 class Scripted(ModelServer):

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calipers.support.patterns import find_last, groups_in
-from calipers.systems.answers import AnswerRule, stated_confidence
+from calipers.systems.answers import AnswerRule, read_confidence
 
 PATTERNS = [
     *(r"(\d+)", r"ANSWER: (.*)", r"ANSWER: (.*)$", r"(?m)^A(.*)$", r"(?is)a(.*)b", r"\b(\w+)\b"),
@@ -49,7 +49,7 @@ def test_no_text_can_hang_it(pattern: str) -> None:
 )
 def test_no_text_can_hang_the_search_for_confidence(text: str) -> None:
     began = monotonic()
-    assert stated_confidence(text) == (text, None)
+    assert read_confidence(text) == (text, None)
     assert monotonic() - began < 5
 
 

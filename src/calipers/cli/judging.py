@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from calipers.cli.options import declared_options
-from calipers.cli.shared import console, limit_options, say_notices
+from calipers.cli.options import add_declared_options
+from calipers.cli.shared import limit_options, open_console, say_notices
 from calipers.support.errors import UsageError
 
 if TYPE_CHECKING:
@@ -155,7 +155,7 @@ def read_settings(
     help="Time limit of one attempt.",
 )
 @click.option("--dry-run", is_flag=True, help="Say how many calls are left and what they may cost.")
-@declared_options("judge")
+@add_declared_options("judge")
 @limit_options
 def files(
     files: tuple[str, ...],
@@ -187,12 +187,12 @@ def files(
 
 def _estimate(files: tuple[str, ...], output: Path, options: Any) -> None:
     from calipers.judges.estimate import estimate_judging  # noqa: PLC0415
-    from calipers.judges.options import work_of  # noqa: PLC0415 (loads Polars)
+    from calipers.judges.options import make_work  # noqa: PLC0415 (loads Polars)
     from calipers.reports.run import estimate_document  # noqa: PLC0415
     from calipers.reports.terminal import show_document  # noqa: PLC0415
 
-    estimate = estimate_judging(work_of(list(files), output, options))
-    show_document(estimate_document(estimate), console())
+    estimate = estimate_judging(make_work(list(files), output, options))
+    show_document(estimate_document(estimate), open_console())
 
 
 def _say(result: JudgedFiles, *, kept: bool) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from calipers.cli.shared import console
+from calipers.cli.shared import open_console
 from calipers.metrics import PROFILES
 
 
@@ -33,7 +33,7 @@ def list_metrics(name: str | None, profile: str | None, output_format: str) -> N
 
     chosen = metrics_of(profile) if name is None else [metric_named(name)]
     if output_format == "table":
-        show_document(make_catalogue_document(chosen, whole=name is not None), console())
+        show_document(make_catalogue_document(chosen, whole=name is not None), open_console())
     else:
         written = dump_catalogue if output_format == "json" else write_catalogue
         click.echo(written(chosen), nl=False)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from calipers.cli.shared import console, limit_options, say_notices
+from calipers.cli.shared import limit_options, open_console, say_notices
 from calipers.cli.verdicts import write_verdict
 from calipers.records.result_folder import RECORDS, REPORT
 from calipers.support.errors import EXIT_INCOMPLETE
@@ -87,7 +87,7 @@ def run(
     from calipers.reports.run import watch_run  # noqa: PLC0415
     from calipers.runs.api import run as run_suite  # noqa: PLC0415 (loads Polars)
 
-    again = _again(suite, output, checks, seed if until_decided else None)
+    again = _make_command(suite, output, checks, seed if until_decided else None)
     try:
         result = run_suite(
             suite,
@@ -108,9 +108,9 @@ def run(
     elif junit is not None:
         say_notices([f"{junit}: not written, since there is no verdict"])
     _show(result)
-    _say_how_to_go_on(result, again, _again(suite, output, checks))
+    _say_how_to_go_on(result, again, _make_command(suite, output, checks))
     if result.score is not None:
-        _say_what_next(result.folder, _first_known(result.score))
+        _say_next(result.folder, _find_known(result.score))
     sys.exit(result.exit_code)
 
 
@@ -125,7 +125,7 @@ def _estimate(suite: Path, *, until_decided: bool, seed: int) -> None:
     if until_decided:
         say_notices(tuple(deciding_course(ready, seed).notices()))
     estimate = estimate_suite(ready.plan, ready.prices)
-    show_document(estimate_document(estimate, may_end_early=until_decided), console())
+    show_document(estimate_document(estimate, may_end_early=until_decided), open_console())
 
 
 def _show(result: RunResult) -> None:
@@ -133,7 +133,7 @@ def _show(result: RunResult) -> None:
 
     for part in (result.score, result.gate):
         if part is not None:
-            show(part, console())
+            show(part, open_console())
             click.echo()
 
 
@@ -156,8 +156,8 @@ def _say_how_to_go_on(result: RunResult, again: str, all_calls: str) -> None:
     click.echo(f"  Continue with: {again}", err=True)
 
 
-def _first_known(score: Score) -> str | None:
-    """A metric that has a value."""
+def _find_known(score: Score) -> str | None:
+    """Return the first metric that has a value, or None."""
     return next(
         (
             name
@@ -169,8 +169,8 @@ def _first_known(score: Score) -> str | None:
     )
 
 
-def _say_what_next(folder: Path, metric: str | None) -> None:
-    """Where to look closer, by the commands that there are."""
+def _say_next(folder: Path, metric: str | None) -> None:
+    """Say which commands show more of the results."""
     root = click.get_current_context().find_root().command
     there = root.commands if isinstance(root, click.Group) else {}
     page = folder / REPORT
@@ -188,7 +188,7 @@ def _say_what_next(folder: Path, metric: str | None) -> None:
             click.echo(f"  {what}: {shlex.join(['calipers', name, *arguments])}", err=True)
 
 
-def _again(
+def _make_command(
     suite: Path, output: Path | None, checks: Path | None, order_seed: int | None = None
 ) -> str:
     to = ["-o", str(output)] if output else []

@@ -1,4 +1,4 @@
-"""What the commands share: limits of reading, progress, and where the output goes."""
+"""What the commands share: limits of reading, progress, and output."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from calipers.cli.options import F, own_option
+from calipers.cli.options import F, add_own_option
 from calipers.support.errors import unwritable
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def limit_options(command: F) -> F:
         ("--max-expansion", "N", "Refuse compressed data that expands more than N times [200]."),
         ("--max-record-mb", "MB", "Refuse a line, row or sample of more than MB megabytes [32]."),
     ):
-        option = own_option(
+        option = add_own_option(
             "input",
             name,
             type=float,
@@ -80,8 +80,8 @@ def say_empty(files: tuple[str, ...], what: str = "records") -> None:
     click.echo(f"{click.style('empty', fg='yellow')}: no {what} in {', '.join(files)}", err=True)
 
 
-def console() -> Console:
-    """Where a table is printed."""
+def open_console() -> Console:
+    """Return the console on which tables are printed."""
     from calipers.reports.terminal import open_stdout  # noqa: PLC0415
 
     return open_stdout()
@@ -96,8 +96,8 @@ def write(path: Path, text: str) -> None:
 
 
 @contextmanager
-def progress() -> Iterator[Callable[[float], None]]:
-    """A bar on stderr once the work has taken a second, if somebody is looking."""
+def show_progress() -> Iterator[Callable[[float], None]]:
+    """Show a bar on stderr once the work has taken a second, if stderr is a terminal."""
     if not sys.stderr.isatty():
         yield lambda _: None
         return

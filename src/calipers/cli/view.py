@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from calipers.cli.options import declared_options
+from calipers.cli.options import add_declared_options
 from calipers.cli.shared import limit_options
 from calipers.support.errors import UsageError, need_extra
 
@@ -32,7 +32,7 @@ _NEEDED = ("fastapi", "uvicorn", "jinja2", "altair", "vl_convert", "js_lib_htmx"
     show_default=True,
     help="Address to listen on; beyond this machine, the printed URL holds a token.",
 )
-@declared_options("view")
+@add_declared_options("view")
 @limit_options
 @click.option("--no-open", is_flag=True, help="Print the URL, and open no browser.")
 def view(folder: Path, port: int, host: str, options: dict[str, Any], *, no_open: bool) -> None:
@@ -51,11 +51,11 @@ def view(folder: Path, port: int, host: str, options: dict[str, Any], *, no_open
             f"{folder}: not a file of records", fix="name a folder, or a file that score reads"
         )
 
-    def ready(address: str) -> None:
+    def announce(address: str) -> None:
         click.echo(f"{address}")
         click.echo(f"looking at {folder}; Ctrl-C ends it", err=True)
         if not no_open:
             threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
 
-    serve(folder, host=host, port=port, ready=ready, field_map=options.get("map"))
+    serve(folder, host=host, port=port, ready=announce, field_map=options.get("map"))
     click.echo("ended", err=True)

@@ -316,7 +316,7 @@ def _add_ranks(
 ) -> None:
     """Add the feature's values at positions within each group: sorted, or found by counting."""
     if isinstance(values, SortedGroups):
-        found = values.at(feature, positions)
+        found = values.price_tokens(feature, positions)
     else:
         rows = sum(count_values(groups, feature).values())
         join = partial(_join_small, store=values)

@@ -30,7 +30,7 @@ def judge_records(
     watch: Watch | None = None,
     **judging: Unpack[Judging],
 ) -> JudgedFiles:
-    """Have the records in files judged by models, and write them with their `judgments`.
+    """Judge the records in files by models, and write them with their `judgments`.
 
     Run again with the same output to finish what is missing.
 
@@ -44,9 +44,9 @@ def judge_records(
         What was judged, what failed, and what it cost.
     """
     from calipers.judges.judging import judge_files  # noqa: PLC0415
-    from calipers.judges.options import work_of  # noqa: PLC0415
+    from calipers.judges.options import make_work  # noqa: PLC0415
 
-    return judge_files(work_of(files, output, judging), watch or (lambda _: nullcontext()))
+    return judge_files(make_work(files, output, judging), watch or (lambda _: nullcontext()))
 
 
 def calibrate_judges(

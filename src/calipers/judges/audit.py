@@ -1,4 +1,4 @@
-"""What an audit of judges found: frozen, with a reason for every null."""
+"""The result of an audit of judges: frozen, with a reason for every null."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class ItemsCheck:
     problems: tuple[Unsummed, ...]  # the first of them
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON of one judge's items."""
+        """Return the JSON of one judge's items."""
         return asdict(self) | {
             "worst": [asdict(each) for each in self.worst],
             "problems": [asdict(each) for each in self.problems],
@@ -68,7 +68,7 @@ class JudgeAudit:
     items: ItemsCheck
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON of one judge."""
+        """Return the JSON of one judge."""
         return {
             "judge": self.judge,
             "judgments": self.judgments,
@@ -88,7 +88,7 @@ class PairAgreement:
     weighted_score: Mapping[str, Estimate]
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON of one pair."""
+        """Return the JSON of one pair."""
         return {
             "judges": list(self.judges),
             "passed": as_dicts(self.passed),
@@ -105,7 +105,7 @@ class JudgesAgreement:
     pairs: tuple[PairAgreement, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON of the agreement."""
+        """Return the JSON of the agreement."""
         return {
             "passed": as_dicts(self.passed),
             "weighted_score": as_dicts(self.weighted_score),
@@ -142,7 +142,7 @@ class AuditGroup:
         return sum(judge.items.equal for judge in self.judges)
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON of one group."""
+        """Return the JSON of one group."""
         return {
             "by": dict(self.by),
             "records": self.records,
@@ -182,7 +182,7 @@ class Audit(Printed, Tabular):
         return EXIT_PASS if self.judged else EXIT_INCOMPLETE
 
     def to_dict(self) -> dict[str, Any]:
-        """The contract's JSON, as Python values."""
+        """Return the contract's JSON, as Python values."""
         return {
             "schema": SCHEMA,
             "version": __version__,
@@ -200,5 +200,5 @@ class Audit(Printed, Tabular):
                 yield from metric_rows({**group.by, "judge": judge.judge}, measures)
 
     def to_json(self, *, indent: int | None = 1) -> str:
-        """The contract's JSON: strict, the same bytes for the same input."""
+        """Return the contract's strict JSON; equal input gives equal bytes."""
         return strict_json(self.to_dict(), indent=indent)

@@ -21,7 +21,7 @@ from calipers.systems.budget import Budget
 from calipers.systems.calls import Call, Fault, System, time_fields
 from calipers.systems.journal import Journal, encode_record
 from calipers.systems.masking import Mask
-from calipers.systems.own_loop import had_not_begun
+from calipers.systems.own_loop import is_unbegun
 from calipers.systems.pace import LONGEST_WAIT, Lane
 from calipers.systems.pricing import Pricing
 
@@ -112,7 +112,7 @@ class Calling:
         first: float | None = None  # when its first attempt began
         while True:
             async with AsyncExitStack() as place_in_flight:
-                async with lane.slot():
+                async with lane.take_slot():
                     await place_in_flight.enter_async_context(self._slots)
                     if lane.given_up is not None:
                         tried = Attempted({}, 0, 0, _not_called(lane.given_up))
@@ -125,9 +125,9 @@ class Calling:
                     took = monotonic() - first
                     fault = tried.fault
                     if fault is None:
-                        lane.succeeded()
+                        lane.note_success()
                     elif fault.kind == "rate_limit":
-                        lane.throttled(began, fault)
+                        lane.note_throttling(began, fault)
                     if fault is not None and self._is_last(attempt, fault):
                         record = self._record(system, place, tried)
                         self._write(system, number, call, reserved, tried, record, took)
@@ -140,7 +140,7 @@ class Calling:
                         record = await self._checked(await self._judged(record))
                     self._write(system, number, call, reserved, tried, record, took)
                     return
-            await asyncio.sleep(lane.backoff(attempt, fault))
+            await asyncio.sleep(lane.compute_backoff(attempt, fault))
             attempt += 1
 
     async def _checked(self, record: dict[str, Any]) -> dict[str, Any]:
@@ -165,7 +165,7 @@ class Calling:
             fault = error
         except TimeoutError as late:
             # A function that hangs in its thread would only hang once more.
-            again = self._suite.systems[system].python is None or had_not_begun(late)
+            again = self._suite.systems[system].python is None or is_unbegun(late)
             fault = Fault("timeout", f"no reply in {limit:g} s", again=again, outage=again)
         except Exception as error:  # noqa: BLE001 (a system may fail in any way, the run must not)
             fault = Fault("exception", f"{type(error).__name__}: {error}")
@@ -175,7 +175,7 @@ class Calling:
         """The fields with their cost, where the system has not said it."""
         pricing = self._prices[system]
         if fields.get("cost_usd") is None and pricing is not None:
-            cost = pricing.cost(fields)
+            cost = pricing.compute_cost(fields)
             return fields if cost is None else {**fields, "cost_usd": cost}
         return fields
 

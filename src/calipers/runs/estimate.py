@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from calipers.runs.plan import CallPlace, CallPlan
-from calipers.systems.budget import most_output
-from calipers.systems.estimate import SuiteEstimate, SystemEstimate, prompt_tokens
-from calipers.systems.pricing import Pricing, pricing_of
+from calipers.systems.budget import limit_output
+from calipers.systems.estimate import SuiteEstimate, SystemEstimate, estimate_tokens
+from calipers.systems.pricing import Pricing, find_pricing
 
 
 def estimate_suite(plan: CallPlan, prices: Sequence[Pricing | None]) -> SuiteEstimate:
@@ -25,7 +25,7 @@ def _of_judges(plan: CallPlan) -> Iterator[SystemEstimate]:
     """The calls of each judge's models; what they will read is not known yet."""
     for judge in plan.suite.judges:
         for at, model in enumerate(judge.models):
-            pricing = pricing_of(model)
+            pricing = find_pricing(model)
             yield SystemEstimate(
                 name=f"{model.model}, where unsure" if at else f"{judge.name} (judge)",
                 calls=plan.calls * judge.samples,
@@ -38,11 +38,11 @@ def _of_model(plan: CallPlan, system: int, pricing: Pricing | None) -> SystemEst
     bounded = True
     for tier in range(max(1, len(plan.suite.tiers))):
         settings = plan.settings(system, CallPlace(0, tier, 1))
-        most = most_output(settings)
+        most = limit_output(settings)
         bounded = bounded and most is not None
         output += (most or 0) * len(plan.tasks)
         for task in range(len(plan.tasks)):
-            tokens += prompt_tokens(plan.prompt(CallPlace(task, tier, 1)))
+            tokens += estimate_tokens(plan.prompt(CallPlace(task, tier, 1)))
     tokens, output = tokens * plan.suite.runs, output * plan.suite.runs
     return SystemEstimate(
         name=plan.suite.systems[system].name,
@@ -57,4 +57,4 @@ def _of_model(plan: CallPlan, system: int, pricing: Pricing | None) -> SystemEst
 
 def _cost(pricing: Pricing, tokens: int, output: int, calls: int) -> float:
     """Priced call by call: long prompts may cost more per token."""
-    return pricing.at(input=tokens / calls, output=output / calls) * calls
+    return pricing.price_tokens(input=tokens / calls, output=output / calls) * calls

@@ -22,7 +22,7 @@ from calipers.systems.masked import Masked
 from calipers.systems.opening import mask_errors, open_model
 from calipers.systems.own_loop import OwnLoop
 from calipers.systems.registered import SYSTEMS
-from calipers.systems.secrets import key_of, mask_for
+from calipers.systems.secrets import mask_for, read_key
 from calipers.systems.servers import hash_servers
 from calipers.systems.spec import SystemSpec
 from calipers.systems.wire import open_session
@@ -120,7 +120,7 @@ def _opened(
     if system.http is not None:
         from calipers.systems.endpoints import Endpoint  # noqa: PLC0415 (loads aiohttp)
 
-        return Endpoint(session, system.http, key_of(system))
+        return Endpoint(session, system.http, read_key(system))
     assert system.model is not None
     logprobs = suite.confidence is not None and suite.confidence.logprobs
     return open_model(system.model, system, session, logprobs=logprobs)

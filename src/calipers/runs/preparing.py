@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from calipers.gates.policy import read_policy
-from calipers.judges.panels import rubrics_of
+from calipers.judges.panels import list_rubrics
 from calipers.judges.rubrics import Rubric
 from calipers.metrics.checks.checks import Checks, read_checks
 from calipers.records.tasks import read_tasks
@@ -65,7 +65,7 @@ def prepare_suite(
     if checks is not None:
         every = Checks(tuple(suite.checks)) + read_checks(checks)
         suite = suite.model_copy(update={"checks": every.checks})
-    rubrics = rubrics_of(suite.judges, base)
+    rubrics = list_rubrics(suite.judges, base)
     if suite.policy is not None:
         read_all(read_policy(base / suite.policy).judges.calibrations)
     suite_options(suite, base)

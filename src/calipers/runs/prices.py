@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from calipers.judges.prices import check_prices
 from calipers.runs.suite import Suite
 from calipers.support.errors import UsageError
-from calipers.systems.pricing import GIVE_PRICE, Pricing, pricing_of
+from calipers.systems.pricing import GIVE_PRICE, Pricing, find_pricing
 
 
 def find_prices(suite: Suite) -> list[Pricing | None]:
     """Return the prices of each system; None where none is known."""
-    found = [pricing_of(system) for system in suite.systems]
+    found = [find_pricing(system) for system in suite.systems]
     if suite.budget_usd is not None:
         for system, pricing in zip(suite.systems, found, strict=True):
             if pricing is None and system.model is not None:

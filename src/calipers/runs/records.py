@@ -11,7 +11,7 @@ from calipers.records.fields import BadValue
 from calipers.records.rows import check_field, classify_scalar
 from calipers.records.tasks import FOUND_OUT
 from calipers.runs.suite import Suite
-from calipers.systems.answers import AnswerRule, split_thought, stated_confidence, token_confidence
+from calipers.systems.answers import AnswerRule, average_confidence, read_confidence, split_thought
 from calipers.systems.calls import KINDS, Call, Fault, Reply
 from calipers.systems.journal import encode_record
 from calipers.systems.wire import MOST_BYTES
@@ -71,7 +71,7 @@ class ReplyReader:
             text, aloud = split_thought(text)
             thought = aloud if thought is None else thought
         if self._asks:
-            text, probability = stated_confidence(text)
+            text, probability = read_confidence(text)
         answer, cot = self._rule.read(text)
         found: dict[str, Any] = {"answer": answer}
         if thought is not None and cot:
@@ -79,7 +79,7 @@ class ReplyReader:
         if (cot := cot if thought is None else thought) is not None:
             found["cot"] = cot
         if self._weighs:
-            probability = token_confidence(answer, reply.logprobs)
+            probability = average_confidence(answer, reply.logprobs)
         if probability is not None:
             found["prob_correct"] = probability
         return found

@@ -1,4 +1,4 @@
-"""One question to a system, and what can come of it: a reply or a fault."""
+"""One call of a system, and its outcome: a reply or a fault."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Reply:
 
 
 def time_fields(seconds: float) -> dict[str, float]:
-    """The time of a call, as records have it."""
+    """Return the time of a call, as in records."""
     return {
         "latency_ms": round(seconds * 1000, _MICROSECOND - 3),
         "duration_seconds": round(seconds, _MICROSECOND),
@@ -94,7 +94,7 @@ class Fault(Exception):  # noqa: N818 (reads as a sentence: "raise Fault")
         self.usage = usage or {}  # tokens that were billed all the same
         super().__init__(f"{kind}: {self.message}")
 
-    def masked(self, mask: Mask) -> Fault:
+    def mask(self, mask: Mask) -> Fault:
         """Return the same fault with a message that can be written and shown."""
         return Fault(
             self.kind,
@@ -110,5 +110,5 @@ class System(Protocol):
     """Something that answers."""
 
     async def __call__(self, call: Call) -> Reply:
-        """The reply, or a Fault."""
+        """Return the reply, or raise a Fault."""
         ...

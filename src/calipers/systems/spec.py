@@ -1,4 +1,4 @@
-"""What a suite says of the systems it calls: models, functions, commands and servers."""
+"""The systems of a suite: models, functions, commands and servers."""
 
 from __future__ import annotations
 
@@ -87,8 +87,8 @@ class Served(StrictModel):
 
     @field_validator("api_key_env")
     @classmethod
-    def _names_a_variable(cls, name: str | None) -> str | None:
-        """What is no variable's name may be a key, and is not repeated."""
+    def _check_variable(cls, name: str | None) -> str | None:
+        """Refuse what is not a variable's name, without repeating it, since it may be a key."""
         if name is not None and not _VARIABLE.fullmatch(name):
             refuse(
                 "what stands here is not the name of an environment variable",
@@ -98,7 +98,7 @@ class Served(StrictModel):
 
 
 def _hold_no_secrets(settings: dict[str, Any], at: tuple[str, ...] = ()) -> dict[str, Any]:
-    """Settings are written into the results, and so must be free of keys."""
+    """Refuse settings that contain keys, since settings are written into the results."""
     secret = _SECRET_HEADER if at[-1:] == ("extra_headers",) else _SECRET
     for name, value in settings.items():
         if secret.search(str(name)):

@@ -1,4 +1,4 @@
-"""What a run has come to so far, for whoever watches."""
+"""The state of a run so far, for progress displays."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Tally:
             self.right += sign * correct
 
     def forget_failed(self) -> None:
-        """A failed call of before is made anew; what it cost stays spent."""
+        """Forget a failed call that is made again; its cost stays spent."""
         self.done -= 1
         self.errors -= 1
 
@@ -81,7 +81,7 @@ class Tally:
         )
 
     def begin(self) -> None:
-        """From here on speed is measured."""
+        """Start measuring the speed."""
         self.began = monotonic()
         self.done_before = self.done
 
@@ -101,7 +101,7 @@ def _number(value: Any) -> float:
 
 
 def is_correct(record: Mapping[str, Any]) -> bool | None:
-    """Whether a record is right, as accuracy has it; None where that cannot be said."""
+    """Say whether a record is right, as in accuracy; None if that is unknown."""
     if record.get("error") is not None:
         return None
     if isinstance(record.get("correct"), bool):
@@ -110,10 +110,10 @@ def is_correct(record: Mapping[str, Any]) -> bool | None:
     if target is None:
         return None
     answer = record.get("answer")
-    return answer is not None and _plain(answer) == _plain(target)
+    return answer is not None and _normalize(answer) == _normalize(target)
 
 
-def _plain(value: Any) -> str | Decimal:
+def _normalize(value: Any) -> str | Decimal:
     text = str(value).strip().lower()
     return Decimal(text.replace(",", "")) if _NUMBER.fullmatch(text) else text
 
