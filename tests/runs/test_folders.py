@@ -240,7 +240,7 @@ class TestANamedFolder:
         path.write_text(json.dumps({**manifest, "prices": {"s": listed}}))
         newer = {"usd_per_million": {"input": 2.0}, "source": "list 2"}
         monkeypatch.setattr(
-            "calipers.runs.running.new_manifest",
+            "calipers.runs.running.make_manifest",
             lambda *_: {**manifest, "prices": {"s": newer}},
         )
         refused = solver.run()

@@ -75,9 +75,9 @@ def report(
     kind = output_format or (_MARKDOWN if _is_markdown(output) else _HTML)
     place = output or _choose_place(files, kind)
     if kind == _HTML:
-        from calipers.runs.report_data import need_report  # noqa: PLC0415
+        from calipers.runs.report_data import require_report  # noqa: PLC0415
 
-        need_report("calipers report")
+        require_report("calipers report")
     _check_place(place)
     from calipers.runs.api import report as make  # noqa: PLC0415 (loads Polars)
 

@@ -118,12 +118,12 @@ def _estimate(suite: Path, *, until_decided: bool, seed: int) -> None:
     from calipers.reports.run import estimate_document  # noqa: PLC0415
     from calipers.reports.terminal import show_document  # noqa: PLC0415
     from calipers.runs.estimate import estimate_suite  # noqa: PLC0415
-    from calipers.runs.preparing import deciding_course, prepare_file  # noqa: PLC0415
+    from calipers.runs.preparing import make_deciding, prepare_file  # noqa: PLC0415
 
     ready = prepare_file(suite)
     say_notices(ready.notices)
     if until_decided:
-        say_notices(tuple(deciding_course(ready, seed).notices()))
+        say_notices(tuple(make_deciding(ready, seed).notices()))
     estimate = estimate_suite(ready.plan, ready.prices)
     show_document(estimate_document(estimate, may_end_early=until_decided), open_console())
 

@@ -82,7 +82,7 @@ def tabulate_score(
     """Return a row per group and metric; people see groups side by side, or metrics if `wide`.
 
     `names` are the metrics to show, `most` the groups; `define` gives the address of a metric's
-    definition, `locate_rows` that of the rows behind a value.
+    definition, `rows_behind` that of the rows behind a value.
     """
     groups = score.groups[:most]
     every = dict.fromkeys(name for group in groups for name in group.metrics)

@@ -71,14 +71,14 @@ def run(
     >>> result.score["accuracy"].value, result.records.height
     (1.0, 3)
     """
-    from calipers.runs.functions import new_folder, prepare_function  # noqa: PLC0415
+    from calipers.runs.functions import make_folder, prepare_function  # noqa: PLC0415
     from calipers.runs.preparing import prepare_file  # noqa: PLC0415
     from calipers.runs.running import run_suite  # noqa: PLC0415
 
     if callable(suite):
         ready = prepare_function(suite, tasks, policy, checks, **settings)
         report = report and output is not None
-        output = new_folder() if output is None else output
+        output = make_folder() if output is None else output
     else:
         _refuse_for_files(suite, tasks=tasks, policy=policy, **settings)
         ready = prepare_file(suite, checks)

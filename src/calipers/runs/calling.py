@@ -1,4 +1,4 @@
-"""One call after the other, many at a time: attempts, timeouts, and a line in the journal."""
+"""The calls of a run, many at a time: attempts, timeouts, and a line in the journal each."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class Calling:
         self._tracing = Tracing()
 
     async def all(self) -> None:
-        """Make them: each system has workers of its own, so that none waits for another."""
+        """Make all calls: each system has its own workers, so that none waits for another."""
         async with asyncio.TaskGroup() as workers:
             for system in range(len(self._systems)):
                 numbers = self._course.calls(system)
@@ -106,7 +106,7 @@ class Calling:
     async def _finish(
         self, system: int, number: int, place: CallPlace, call: Call, reserved: float
     ) -> None:
-        """Attempts until one is good or none may help; in flight until the line is flushed."""
+        """Attempt a call until it succeeds or cannot; it is in flight until its line is flushed."""
         lane = self._lanes[system]
         attempt = 0
         first: float | None = None  # when its first attempt began
@@ -115,13 +115,13 @@ class Calling:
                 async with lane.take_slot():
                     await place_in_flight.enter_async_context(self._slots)
                     if lane.given_up is not None:
-                        tried = Attempted({}, 0, 0, _not_called(lane.given_up))
+                        tried = Attempted({}, 0, 0, _add_not_called(lane.given_up))
                         record = self._record(system, place, tried)
                         self._write(system, number, call, reserved, tried, record)
                         return
                     began = monotonic()
                     first = began if first is None else first
-                    tried = await self._attempted(system, call, attempt + 1)
+                    tried = await self._attempt(system, call, attempt + 1)
                     took = monotonic() - first
                     fault = tried.fault
                     if fault is None:
@@ -134,32 +134,32 @@ class Calling:
                         lane.failed(fault)
                         return
                 if fault is None:
-                    record = await self._checked(self._record(system, place, tried))
+                    record = await self._check(self._record(system, place, tried))
                     if self._unjudged is not None:
-                        self._unjudged.append(_line(record))
-                        record = await self._checked(await self._judged(record))
+                        self._unjudged.append(_encode_line(record))
+                        record = await self._check(await self._judged(record))
                     self._write(system, number, call, reserved, tried, record, took)
                     return
             await asyncio.sleep(lane.compute_backoff(attempt, fault))
             attempt += 1
 
-    async def _checked(self, record: dict[str, Any]) -> dict[str, Any]:
-        """Return the record with what its checks find; a function of the user's may take time."""
+    async def _check(self, record: dict[str, Any]) -> dict[str, Any]:
+        """Return the record with the results of its checks; a user's function may take time."""
         return await asyncio.to_thread(self._check, record) if self._check else record
 
     def _is_last(self, attempt: int, fault: Fault) -> bool:
         too_long = fault.retry_after is not None and fault.retry_after > LONGEST_WAIT
         return not fault.again or too_long or attempt >= self._suite.retries
 
-    async def _attempted(self, system: int, call: Call, attempts: int) -> Attempted:
-        """One attempt, bounded in time, whatever it does."""
+    async def _attempt(self, system: int, call: Call, attempts: int) -> Attempted:
+        """Return the outcome of one attempt, bounded in time."""
         limit = self._suite.timeout_seconds
         began = perf_counter()
         try:
             async with asyncio.timeout(limit):
                 reply = await self._systems[system](call)
             seconds = perf_counter() - began
-            fields = self._completed(system, self._reading.fields(call, reply))
+            fields = self._add_cost(system, self._reading.fields(call, reply))
             return Attempted(fields, attempts, seconds)
         except Fault as error:
             fault = error
@@ -171,8 +171,8 @@ class Calling:
             fault = Fault("exception", f"{type(error).__name__}: {error}")
         return Attempted({}, attempts, perf_counter() - began, fault)
 
-    def _completed(self, system: int, fields: dict[str, Any]) -> dict[str, Any]:
-        """The fields with their cost, where the system has not said it."""
+    def _add_cost(self, system: int, fields: dict[str, Any]) -> dict[str, Any]:
+        """Return the fields with their cost, if the system has not given it."""
         pricing = self._prices[system]
         if fields.get("cost_usd") is None and pricing is not None:
             cost = pricing.compute_cost(fields)
@@ -189,8 +189,8 @@ class Calling:
         record: dict[str, Any],
         took: float = 0.0,
     ) -> None:
-        """The record goes into the journal, then into the sums."""
-        self._journal.append(_line(record))
+        """Write the record into the journal, then add it to the sums."""
+        self._journal.append(_encode_line(record))
         states = self._state.calls[system]
         if states[number] == FAILED:
             self._state.tally.forget_failed()
@@ -210,7 +210,7 @@ class Calling:
         self._tracing.record(self._suite.systems[system], record, took, call.settings)
 
     def _record(self, system: int, place: CallPlace, tried: Attempted) -> dict[str, Any]:
-        record = {**self._plan.identity(system, place), **self._plan.tasks.kept(place.task)}
+        record = {**self._plan.identify(system, place), **self._plan.tasks.kept(place.task)}
         if tried.fault is not None:
             message = self._mask.message(tried.fault.message, tried.fault.most)
             record["error"] = f"{tried.fault.kind}: {message}"
@@ -221,9 +221,9 @@ class Calling:
         return self._mask.values({**record, **tried.fields})  # type: ignore[no-any-return]
 
 
-def _line(record: Mapping[str, Any]) -> bytes:
+def _encode_line(record: Mapping[str, Any]) -> bytes:
     return encode_record(record).encode("utf-8", "replace")
 
 
-def _not_called(fault: Fault) -> Fault:
+def _add_not_called(fault: Fault) -> Fault:
     return Fault(fault.kind, f"{fault.message} (not called: the system stayed down)")

@@ -1,4 +1,4 @@
-"""Checks of a run: each record is checked as it comes in, and anew where the checks have changed.
+"""Checks of a run: each record is checked as it comes in, and again if the checks have changed.
 
 What the system under test reports itself is kept apart: a result says `reported` where the record
 says the same of itself, so that checks can be taken out of a record again.
@@ -59,11 +59,11 @@ class RecordChecks:
     def __call__(self, record: Record) -> Record:
         """Return a record with the lists that its checks fill, and their results."""
         task = self._tasks.get(str(record["id"]), {})
-        plain = _without_results(record, task)
+        plain = _drop_results(record, task)
         checks = self._of_suite + self._of_tasks.get(str(record["id"]), Checks(()))
         if not checks or record.get("error") is not None:
             return plain
-        row = _applied(checks.see_columns(tuple(plain)), plain)
+        row = _apply(checks.see_columns(tuple(plain)), plain)
         found = {name: json.loads(row[name]) for name in LISTS if row[name] is not None}
         results = json.loads(row[RESULTS])
         own = {name for each in (OBSERVED, VIOLATED) for name in plain.get(each) or ()}
@@ -72,16 +72,16 @@ class RecordChecks:
                 each[REPORTED] = True
         return {**plain, **found, RESULTS: results}
 
-    def digest(self) -> str | None:
+    def hash(self) -> str | None:
         """Return a hash of the suite's checks and of the code that they call."""
         if not self._of_suite:
             return None
         written = json.dumps([check.written for check in self._of_suite.checks])
-        files = sorted(path for path in self._files() if path.is_file())
+        files = sorted(path for path in self._list_files() if path.is_file())
         hashes = (sha256(path.read_bytes()).hexdigest() for path in files)
         return sha256("\n".join((written, *hashes)).encode()).hexdigest()
 
-    def _files(self) -> Iterator[Path]:
+    def _list_files(self) -> Iterator[Path]:
         """Yield the files that the checks depend on: functions with what they import, schemas."""
         for check in self._of_suite.checks:
             if isinstance(check.test, Python):
@@ -121,7 +121,7 @@ def _of_task(task: Mapping[str, Any], base: Path, data: str) -> Checks:
     return read_checks(task[RESULTS], base=base, source=f"{data}: task {task['id']}: checks")
 
 
-def _applied(checks: Checks, record: Record) -> dict[str, Any]:
+def _apply(checks: Checks, record: Record) -> dict[str, Any]:
     """Return the row of a record, read as `score` reads it, with all results."""
     wanted = Wanted(tuple(dict.fromkeys((*checks.fields, RESULTS))))
     batch = check_rows([(1, "", record)], wanted, "record", find_scalar_types([record], wanted))
@@ -131,8 +131,8 @@ def _applied(checks: Checks, record: Record) -> dict[str, Any]:
     return frame.row(0, named=True)
 
 
-def _without_results(record: Record, task: Mapping[str, Any]) -> Record:
-    """Return a record as its system gave it: what earlier checks have put in is taken out."""
+def _drop_results(record: Record, task: Mapping[str, Any]) -> Record:
+    """Return a record as its system gave it, without the results of earlier checks."""
     results = [each for each in record.get(RESULTS) or () if "held" in each]
     ours = {each["name"] for each in results if not each.get(REPORTED)}
     found = {name: value for name, value in record.items() if name not in (RESULTS, EXPECTED)}

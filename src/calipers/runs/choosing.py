@@ -1,4 +1,4 @@
-"""Which folder a run goes to where none is named: the newest of the suite, or a new one."""
+"""The default folder of a run: the newest of the suite, or a new one."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ def choose_folder(
         now: The manifest of the run.
         fresh: Whether to take a new folder whatever there is.
     """
-    root = Path(_ROOT) / _folder_name(suite)
+    root = Path(_ROOT) / _name_folder(suite)
     while True:
         newest = find_newest(root)
-        changes = [] if newest is None else _changes_since(Folder(newest), now, base)
+        changes = [] if newest is None else _list_changes(Folder(newest), now, base)
         if newest is not None and not (changes or fresh):
             return Folder(newest), ()
         folder = root / make_stamp(newest)
-        if not _made(folder):  # another run has begun this very moment: look again
+        if not _make(folder):  # another run has begun this very moment: look again
             continue
         if newest is None or fresh:
             return Folder(folder), ()
         return Folder(folder), (f"a new run, {folder}: since {newest.name}, {'; '.join(changes)}",)
 
 
-def _changes_since(folder: Folder, now: Mapping[str, Any], base: Path) -> list[str]:
-    """Return what makes the answers of a folder stale; nothing where it has none."""
+def _list_changes(folder: Folder, now: Mapping[str, Any], base: Path) -> list[str]:
+    """Return what makes the answers of a folder stale; empty if nothing does."""
     try:
         before = folder.manifest()
     except UsageError as error:
@@ -52,8 +52,8 @@ def _changes_since(folder: Folder, now: Mapping[str, Any], base: Path) -> list[s
     return [] if before is None else list_changes(before, now, base)
 
 
-def _made(folder: Path) -> bool:
-    """Make a folder; return False where it is there already."""
+def _make(folder: Path) -> bool:
+    """Make a folder; return False if it exists already."""
     try:
         folder.mkdir(parents=True)
     except FileExistsError:
@@ -65,6 +65,6 @@ def _made(folder: Path) -> bool:
     return True
 
 
-def _folder_name(suite: Suite) -> str:
+def _name_folder(suite: Suite) -> str:
     name = "".join(each if each.isalnum() or each in "-_." else "-" for each in suite.name)
     return name.strip(".") or "suite"

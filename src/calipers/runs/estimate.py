@@ -1,4 +1,4 @@
-"""What a suite would take: calls, tokens and dollars, from its prompts and the price list."""
+"""Estimate of a suite: calls, tokens and dollars, from its prompts and the price list."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ def estimate_suite(plan: CallPlan, prices: Sequence[Pricing | None]) -> SuiteEst
         else SystemEstimate(name=system.name, calls=plan.per_system)
         for at, system in enumerate(plan.suite.systems)
     )
-    return SuiteEstimate(systems=(*found, *_of_judges(plan)))
+    return SuiteEstimate(systems=(*found, *_estimate_judges(plan)))
 
 
-def _of_judges(plan: CallPlan) -> Iterator[SystemEstimate]:
-    """The calls of each judge's models; what they will read is not known yet."""
+def _estimate_judges(plan: CallPlan) -> Iterator[SystemEstimate]:
+    """Yield the calls of each judge's models; what they will read is not known yet."""
     for judge in plan.suite.judges:
         for at, model in enumerate(judge.models):
             pricing = find_pricing(model)
@@ -49,12 +49,14 @@ def _of_model(plan: CallPlan, system: int, pricing: Pricing | None) -> SystemEst
         calls=plan.per_system,
         input_tokens=tokens,
         output_tokens=output if bounded else None,
-        input_usd=None if pricing is None else _cost(pricing, tokens, 0, plan.per_system),
-        most_usd=_cost(pricing, tokens, output, plan.per_system) if pricing and bounded else None,
+        input_usd=None if pricing is None else _price_calls(pricing, tokens, 0, plan.per_system),
+        most_usd=_price_calls(pricing, tokens, output, plan.per_system)
+        if pricing and bounded
+        else None,
         price=None if pricing is None else pricing.source,
     )
 
 
-def _cost(pricing: Pricing, tokens: int, output: int, calls: int) -> float:
-    """Priced call by call: long prompts may cost more per token."""
+def _price_calls(pricing: Pricing, tokens: int, output: int, calls: int) -> float:
+    """Return the cost, priced call by call: long prompts may cost more per token."""
     return pricing.price_tokens(input=tokens / calls, output=output / calls) * calls

@@ -1,4 +1,4 @@
-"""What a result folder says of the run that made it: suite, data, code, versions, prices."""
+"""The manifest of a result folder: suite, data, code, versions, prices."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ORDER_SEED = "order_seed"  # that draws the tasks, of a run until the gate is de
 _PACKAGES = ("pydantic-ai-slim", "openai", "anthropic", "aiohttp", "genai-prices")
 
 
-def new_manifest(
+def make_manifest(
     suite: Suite,
     base: Path,
     tasks: Tasks,
@@ -54,7 +54,7 @@ def new_manifest(
             **({} if tasks.drawn_from is None else {"drawn_from": tasks.drawn_from}),
         },
         "files": {**hash_code(suite, base), **_hash_policy(suite, base)},
-        "versions": dict(_versions()),
+        "versions": dict(_list_versions()),
         "seed": {system.name: system.settings.get("seed") for system in suite.systems},
         "prices": {system.name: each.to_dict() for system, each in known if each is not None},
         "servers": hash_servers((*suite.systems, *models)),
@@ -70,7 +70,7 @@ def _hash_policy(suite: Suite, base: Path) -> dict[str, str]:
     return {suite.policy: sha256((base / suite.policy).read_bytes()).hexdigest()}
 
 
-def _versions() -> Iterator[tuple[str, str]]:
+def _list_versions() -> Iterator[tuple[str, str]]:
     yield "python", platform.python_version()
     for package in _PACKAGES:
         try:

@@ -1,4 +1,4 @@
-"""Open the systems of a suite: each can then be asked."""
+"""Opening of a suite's systems, which can then be called."""
 
 from __future__ import annotations
 
@@ -71,22 +71,22 @@ async def open_systems(
             tools = open_tools(folder / suite.tools) if suite.tools else []
             opened = [
                 Conversation(
-                    _opened(each, suite, folder, shared, say, functions or {}),
+                    _open(each, suite, folder, shared, say, functions or {}),
                     tools if each.model else (),
                     suite.max_turns,
                 )
                 for each in suite.systems
             ]
         yield [
-            _cached(Masked(system, mask), each, suite, folder, say, fresh=fresh)
+            _add_cache(Masked(system, mask), each, suite, folder, say, fresh=fresh)
             for system, each in zip(opened, suite.systems, strict=True)
         ]
 
 
-def _cached(
+def _add_cache(
     system: System, of: SystemSpec, suite: Suite, folder: Path, say: Say, *, fresh: bool
 ) -> System:
-    """Models are asked once for the same, where the suite names a cache."""
+    """Return the model with a cache of its replies, if the suite names one."""
     if suite.cache is None or of.model is None:
         return system
     weighed = suite.confidence is not None and suite.confidence.logprobs
@@ -95,12 +95,12 @@ def _cached(
     return Cached(system, folder / suite.cache, asked, say, reads=not fresh)
 
 
-def _function(reference: str, folder: Path) -> Function:
+def _load_function(reference: str, folder: Path) -> Function:
     """Return the function that FILE.py:FUNCTION names, or that a plug-in registered by name."""
     return load_function(reference, folder) if ":" in reference else SYSTEMS.get(reference).function
 
 
-def _opened(
+def _open(
     system: SystemSpec,
     suite: Suite,
     folder: Path,
@@ -110,7 +110,7 @@ def _opened(
 ) -> System:
     if system.python is not None:
         assert shared.loop is not None
-        function = functions.get(system.name) or _function(system.python, folder)
+        function = functions.get(system.name) or _load_function(system.python, folder)
         return PythonFunction(function, shared.loop, say)
     if system.command is not None:
         assert shared.leash is not None

@@ -1,4 +1,4 @@
-"""What the systems and judges of a suite cost, and whose costs are unknown."""
+"""Prices of the systems and judges of a suite, and whose costs are unknown."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def find_prices(suite: Suite) -> list[Pricing | None]:
     return found
 
 
-def price_notices(suite: Suite, found: list[Pricing | None]) -> Iterator[str]:
-    """Say whose costs will not be known."""
+def note_unpriced(suite: Suite, found: list[Pricing | None]) -> Iterator[str]:
+    """Yield whose costs will not be known."""
     unknown = [
         system.name
         for system, pricing in zip(suite.systems, found, strict=True)

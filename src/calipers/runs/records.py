@@ -38,15 +38,15 @@ class ReplyReader:
         self._has_judges = bool(suite.judges)
         self._predicted = predicted  # the type of what was predicted first
 
-    def fields(self, call: Call, reply: Reply) -> dict[str, Any]:
+    def read_fields(self, call: Call, reply: Reply) -> dict[str, Any]:
         """Return the fields that a reply gives, as `score` will read them.
 
         Raises a Fault for a reply that reports an error, and a `bad_response` for one that `score`
         would refuse, so that it spoils its own record and no other.
         """
-        fields = _checked(call, reply.fields)
+        fields = _check_fields(call, reply.fields)
         if (error := fields.pop("error", None)) not in (None, "", False):
-            raise _reported(str(error))
+            raise _make_fault(str(error))
         if self._has_judges and fields.get("judgments") is not None:
             raise Fault("bad_response", "judgments: only the suite's judges give them")
         self._check_prediction(fields.get("predicted"))
@@ -55,7 +55,7 @@ class ReplyReader:
         if reply.text is None:
             return fields
         _refuse_too_long(reply.text)
-        return {**self._told(reply.text, reply), **fields}
+        return {**self._read_text(reply.text, reply), **fields}
 
     def _check_prediction(self, predicted: Any) -> None:
         """Refuse a prediction of another type than the first: a column has one type."""
@@ -64,8 +64,8 @@ class ReplyReader:
         if kind is not None and kind is not self._predicted:
             raise Fault("bad_response", "predicted: of another type than in the replies before")
 
-    def _told(self, text: str, reply: Reply) -> dict[str, Any]:
-        """What the text says: answer, chain of thought, how sure it is."""
+    def _read_text(self, text: str, reply: Reply) -> dict[str, Any]:
+        """Return what the text contains: answer, chain of thought, confidence."""
         probability, thought = None, reply.reasoning
         if self._splits:
             text, aloud = split_thought(text)
@@ -85,7 +85,7 @@ class ReplyReader:
         return found
 
 
-def _checked(call: Call, given: Mapping[str, Any]) -> dict[str, Any]:
+def _check_fields(call: Call, given: Mapping[str, Any]) -> dict[str, Any]:
     if len(given) > _MOST_FIELDS:
         raise Fault("bad_response", f"more than {_MOST_FIELDS:,} fields")
     fields = {}
@@ -137,12 +137,12 @@ def _refuse_deep(value: Any, level: int = 0) -> None:
 
 
 def _refuse_too_long(text: str) -> None:
-    """What no server or command may send, no function may return."""
+    """Raise a Fault for a text longer than a server or command may send."""
     if len(text) > MOST_BYTES:
         raise Fault("bad_response", f"a reply of more than {MOST_BYTES >> 20} MiB")
 
 
-def _reported(error: str) -> Fault:
+def _make_fault(error: str) -> Fault:
     kind, colon, message = error.partition(":")
     if colon and kind in KINDS:
         return Fault(kind, message.strip())  # type: ignore[arg-type]

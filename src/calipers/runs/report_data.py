@@ -1,4 +1,4 @@
-"""What a report holds: the score, the verdict, what failed, and the samples worth reading."""
+"""The data of a report: the score, the verdict, the failures, and samples to read."""
 
 from __future__ import annotations
 
@@ -85,14 +85,14 @@ class Report(Tabular):
         return self.score.to_polars()
 
     def to_html(self) -> str:
-        """One page that needs nothing else: it opens from disk and without a network."""
-        need_report("an HTML report")
+        """Return one self-contained page: it opens from disk and without a network."""
+        require_report("an HTML report")
         from calipers.reports.pages.report import render_report  # noqa: PLC0415 (loads Jinja and Altair)
 
         return render_report(self)
 
     def to_markdown(self) -> str:
-        """The same as text tables, for a pull request or an appendix."""
+        """Return the report as text tables, for a pull request or an appendix."""
         from calipers.reports.report import render_report  # noqa: PLC0415
 
         return render_report(self)
@@ -112,8 +112,8 @@ class Report(Tabular):
         return "".join(part._repr_html_() for part in parts if part is not None)
 
 
-def need_report(what: str) -> None:
-    """Refuse to make pages without the parts that make them."""
+def require_report(what: str) -> None:
+    """Raise MissingExtraError if the packages that make pages are not installed."""
     need_extra(
         f"{what}: Jinja, Altair or vl-convert is not installed",
         extra="report",

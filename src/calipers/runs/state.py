@@ -1,4 +1,4 @@
-"""What a folder's journal holds already: which calls are done, which failed, what they cost."""
+"""The state of a folder's journal: which calls are done, which failed, what they cost."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class State:
         self.tally.begin()
 
     def open_calls(self, system: int) -> Iterator[int]:
-        """The numbers of the calls that are still to be made, or to be made anew."""
+        """Yield the numbers of the calls that are still to be made, or to be repeated."""
         return (at for at, state in enumerate(self.calls[system]) if state != DONE)
 
     @property
@@ -49,7 +49,7 @@ class State:
         failed: dict[tuple[int, int], dict[str, Any]] = {}
         doubles = False
         for start, end, record in journal.lines():
-            system, number = self._checked_place(record, journal)
+            system, number = self._locate_checked(record, journal)
             self.predicted = self.predicted or classify_scalar(record.get("predicted"))
             states = self.calls[system]
             self._note_judges(system, record)
@@ -78,9 +78,9 @@ class State:
         if doubles:
             journal.keep_only(iter(sorted(span for each in lines for span in each.values())))
 
-    def place_of(self, record: Mapping[str, Any]) -> tuple[int, int]:
-        """The system and the number of the call that a record in the journal is of."""
-        key = key_of(record)
+    def locate(self, record: Mapping[str, Any]) -> tuple[int, int]:
+        """Return the system and the number of the call that a record in the journal is of."""
+        key = read_key(record)
         number = self._plan.number(key)
         assert number is not None
         return self._systems[key[1]], number
@@ -96,8 +96,8 @@ class State:
         failed = any(each.get(FAILED_JUDGMENT) for each in get_judgments(record))
         (self.unjudged.add if failed else self.unjudged.discard)((system, number))
 
-    def _checked_place(self, record: dict[str, Any], journal: Journal) -> tuple[int, int]:
-        key = key_of(record)
+    def _locate_checked(self, record: dict[str, Any], journal: Journal) -> tuple[int, int]:
+        key = read_key(record)
         system = self._systems.get(key[1])
         number = self._plan.number(key)
         if system is None or number is None:
@@ -109,8 +109,8 @@ class State:
         return system, number
 
 
-def key_of(record: Mapping[str, Any]) -> Key:
-    """What tells a record from all others."""
+def read_key(record: Mapping[str, Any]) -> Key:
+    """Return what identifies a record."""
     run = record.get("run")
     tier = record.get("tier")
     return (

@@ -1,4 +1,4 @@
-"""What a suite file says: the tasks, the systems to try on them, and how to call these."""
+"""The suite file: the tasks, the systems to try on them, and how to call these."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ class Suite(StrictModel):
 
 
 def read_suite(path: str | Path) -> Suite:
-    """The suite in a YAML or JSON file."""
+    """Return the suite in a YAML or JSON file."""
     folder = Path(path).parent
     config = read_config(path, example=EXAMPLE)
     with resolve_from(folder):
