@@ -55,13 +55,13 @@ def model(monkeypatch: pytest.MonkeyPatch) -> Callable[[Scorer], list[Pairs]]:
     def install(scorer: Scorer) -> list[Pairs]:
         asked: list[Pairs] = []
 
-        def bert_scores(pairs: Pairs, *, model: str, cache: Any) -> list[SimpleNamespace]:
+        def score_pairs(pairs: Pairs, *, model: str, cache: Any) -> list[SimpleNamespace]:
             del model, cache
             asked.append(pairs)
             return [SimpleNamespace(f1=score, cut=False) for score in scorer(pairs)]
 
         module = ModuleType("calipers.metrics.text.semantic")
-        module.bert_scores = bert_scores  # type: ignore[attr-defined]
+        module.score_pairs = score_pairs  # type: ignore[attr-defined]
         monkeypatch.setitem(sys.modules, "calipers.metrics.text.semantic", module)
         return asked
 

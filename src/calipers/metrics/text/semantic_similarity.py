@@ -57,7 +57,7 @@ def _score_by_model(pairs: Sequence[tuple[str, str]], settings: Settings) -> pl.
             return _fill_nulls(len(pairs), _failed.get(model))
         try:
             semantic: Any = import_module("calipers.metrics.text.semantic")
-            found = semantic.bert_scores(pairs, model=model, cache=settings.semantic_cache)
+            found = semantic.score_pairs(pairs, model=model, cache=settings.semantic_cache)
         except (CalipersError, ImportError, OSError, RuntimeError, ValueError) as error:
             _failed[model] = _explain(error)
             return _fill_nulls(len(pairs), _failed[model])
