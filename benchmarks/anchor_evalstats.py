@@ -19,7 +19,7 @@ def main() -> None:
     for name, sets in np.load(sys.argv[1]).items():
         for means in sets.mean(axis=2):
             if name in asked["binary"]:
-                low, high = wilson_ci(float(means.read_sum()), len(means), alpha)
+                low, high = wilson_ci(float(means.sum()), len(means), alpha)
             else:
                 low, high = logit_t_ci_1d(means, alpha)
             found.setdefault(name, []).append([float(low), float(high)])

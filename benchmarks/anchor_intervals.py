@@ -121,7 +121,7 @@ def our_interval(values: Array, *, binary: bool) -> Interval:
     """The interval that `calipers score` gives of runs by task."""
     tasks = len(values)
     mean, n = float(values.mean()), values.size
-    spread = float(((values - mean).read_sum(axis=1) ** 2).read_sum()) / n**2
+    spread = float(((values - mean).sum(axis=1) ** 2).sum()) / n**2
     if binary:
         return wilson(mean, n, spread, tasks, CONFIDENCE)
     return bounded_interval(mean, spread, tasks, CONFIDENCE)

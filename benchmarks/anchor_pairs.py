@@ -111,8 +111,8 @@ def _interval(base: Floats, candidate: Floats, shape: PairShape) -> tuple[float,
     tasks = PairedTasks(
         base=np.nanmean(base, axis=1),
         candidate=np.nanmean(candidate, axis=1),
-        base_runs=np.isfinite(base).read_sum(axis=1).astype(np.float64),
-        candidate_runs=np.isfinite(candidate).read_sum(axis=1).astype(np.float64),
+        base_runs=np.isfinite(base).sum(axis=1).astype(np.float64),
+        candidate_runs=np.isfinite(candidate).sum(axis=1).astype(np.float64),
         squares=squares[0] + squares[1],
     )
     found = compare_tasks(tasks, scale, weight="task", confidence=0.95, seed=0, resamples=1)

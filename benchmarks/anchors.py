@@ -70,7 +70,7 @@ def _figures(
         f"of {len(covered)} cells",
     )
     holds = [pair for pair, (theirs, _) in zip(widths, covered, strict=True) if theirs >= least]
-    theirs, ours = np.read_sum(holds, axis=0)
+    theirs, ours = np.sum(holds, axis=0)
     yield Figure(
         name=f"intervals of {what}: width to {peer}",
         value=float(ours / theirs),

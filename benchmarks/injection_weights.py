@@ -70,7 +70,7 @@ def _features(folded: str) -> npt.NDArray[np.float64]:
     counts = np.zeros(1 << phrasing.BITS)
     for found in phrasing.hash_runs(folded):
         counts += np.bincount(found, minlength=len(counts))
-    shares: npt.NDArray[np.float64] = counts / np.sqrt(max(1.0, counts.read_sum()))
+    shares: npt.NDArray[np.float64] = counts / np.sqrt(max(1.0, counts.sum()))
     return shares
 
 

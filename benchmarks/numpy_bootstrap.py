@@ -74,8 +74,8 @@ def _metrics(found: Columns) -> list[float]:
     error = prob[known] - correct[known]
     bins = np.searchsorted(np.arange(1, 10) / 10, prob[known], side="left")
     counts = np.bincount(found["answer"][found["answer"] >= 0])
-    shares = counts[counts > 0] / counts.read_sum()
-    entropy = float(-(shares * np.log(shares)).read_sum())
+    shares = counts[counts > 0] / counts.sum()
+    entropy = float(-(shares * np.log(shares)).sum())
     latency = np.sort(found["latency"][~np.isnan(found["latency"])])
     accuracy = float(np.nanmean(correct))
     means = ("cot_tokens", "cot_chars", "steps", "ratio", "corrects", "prompt", "completion")
@@ -83,7 +83,7 @@ def _metrics(found: Columns) -> list[float]:
         accuracy,
         1 - accuracy,
         float((error**2).mean()),
-        float(np.abs(np.bincount(bins, error)).read_sum() / len(error)),
+        float(np.abs(np.bincount(bins, error)).sum() / len(error)),
         entropy,
         entropy / float(np.log(len(shares))),
         *(float(np.nanmean(found[name])) for name in (*means, "total", "latency")),

@@ -24,11 +24,11 @@ def score(path: Path) -> Values:
         pass_rate=passed, composite_score=(passed + pl.col("impl_rate")) / 2
     )
     tiers = runs.group_by("tier").agg(each for name in DESCRIBED for each in _statistics(name))
-    tasks = runs.group_by("tier", "id").agg(n=pl.len(), c=pl.col("passed").read_sum())
+    tasks = runs.group_by("tier", "id").agg(n=pl.len(), c=pl.col("passed").sum())
     tasks.with_columns(_pass_at(k) for k in _KS).group_by("tier").agg(
         pl.exclude("id", "n", "c").mean()
     )
-    runs.select(pl.struct("id", "tier", "run").is_duplicated().read_sum())
+    runs.select(pl.struct("id", "tier", "run").is_duplicated().sum())
     return {
         row["tier"]: {name: row[f"{name}_mean"] for name in DESCRIBED}
         for row in tiers.iter_rows(named=True)

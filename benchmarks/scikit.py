@@ -47,4 +47,4 @@ def one_vectorizer(pairs: Pairs) -> float:
         [*first, *second]
     )
     a, b = vectors[: len(pairs)], vectors[len(pairs) :]
-    return float(a.multiply(b).read_sum()) / len(pairs)
+    return float(a.multiply(b).sum()) / len(pairs)

@@ -279,7 +279,7 @@ def _runs(rng: Rng, shares: Array, **columns: Array) -> pl.DataFrame:
     sets, tasks, several = shares.shape
     ends = np.cumsum(shares, axis=2)[:, :, None, :]
     beyond = rng.random((sets, tasks, RUNS, 1)) > ends
-    found = np.minimum(beyond.read_sum(axis=3), several - 1)
+    found = np.minimum(beyond.sum(axis=3), several - 1)
     return table({"answer": found, **columns}).with_columns(target=pl.lit(str(_TARGET)))
 
 

@@ -837,7 +837,7 @@ def test_a_damaged_log_prints_a_short_message(tmp_path: Path) -> None:
 def test_a_blank_line_in_a_journal_is_no_damage(tmp_path: Path) -> None:
     path = tmp_path / "records.jsonl"
     path.write_text(json.dumps(_RECORD) + "\n\n" + json.dumps(_RECORD) + "\n")
-    assert [record for _, _, record in Journal(path).lines()] == [_RECORD, _RECORD]
+    assert [record for _, _, record in Journal(path).read_lines()] == [_RECORD, _RECORD]
 
 
 def test_two_who_write_the_same_file_at_once_do_not_meet(tmp_path: Path) -> None:

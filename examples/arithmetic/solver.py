@@ -84,7 +84,7 @@ def solve(record: dict[str, Any], habits: Habits) -> dict[str, Any]:
     work = Work(habits, luck, in_digits(problem))
     answer = work.answer()
     cot = "\n".join(work.lines)
-    confidence = math.prod(work.is_trusted or habits.trust[2:])  # no step at all: a guess
+    confidence = math.prod(work.trusts or habits.trust[2:])  # no step at all: a guess
     return {
         "answer": answer,
         "cot": cot,
@@ -113,9 +113,7 @@ class Work:
         for clause in CLAUSE_END.split(self.text):
             if not self.lines or self.luck.random() >= self.habits.skips:
                 self.read(clause)
-        guessed = (
-            self.is_trusted.count(self.habits.trust[2]) > len(self.is_trusted) * self.habits.guesses
-        )
+        guessed = self.trusts.count(self.habits.trust[2]) > len(self.trusts) * self.habits.guesses
         result = show(self.total)
         if not self.lines or guessed or result.startswith("("):
             self.write("That does not come out; I have no answer.")
@@ -173,7 +171,7 @@ class Work:
         for other in others:
             told = self.cue(PAIRS, clause)
             sign = told or self.asked or "+"
-            self.is_trusted.append(self.habits.trust[0 if told else 1])
+            self.trusts.append(self.habits.trust[0 if told else 1])
             amount = self.reckon(f'"{clause}" says {VERBS[sign]}', amount, sign, other)
             self.rate_of = "unit" if sign == "/" else ""
         return amount
@@ -181,7 +179,7 @@ class Work:
     def join(self, clause: str, numbers: list[Fraction]) -> None:
         """Join an amount to the total as the clause says, or else as seems likely."""
         sign, trust, reason = self.choose(clause, CHANGES + GROUPS * (len(numbers) == 1))
-        self.is_trusted.append(trust)
+        self.trusts.append(trust)
         amount = self.combine(clause, numbers)
         self.total = self.reckon(f'"{clause}" {reason} {VERBS[sign]}', self.total, sign, amount)
         self.last, self.rate_of = sign, ""
@@ -202,7 +200,7 @@ class Work:
         """Take a share of the total, then add it or take it off if the problem says so."""
         told = self.cue(CHANGES, clause)
         sign = told or ("-" if self.asked == "-" else "")
-        self.is_trusted.append(self.habits.trust[0 if told else 1])
+        self.trusts.append(self.habits.trust[0 if told else 1])
         part = self.reckon(f'"{clause}"', self.total, "*", share)
         self.total = self.reckon(f"Then {VERBS[sign]}", self.total, sign, part) if sign else part
 

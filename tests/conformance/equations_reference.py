@@ -109,7 +109,7 @@ class Reader:
             value = token.value / 100 if self.hundredths and token.percent else token.value
         elif self.next_is("open"):
             self.rest.pop()
-            value = self.read_sum()
+            value = self.sum()
             if not self.next_is("close"):
                 raise NoExpressionError
             self.rest.pop()
@@ -125,7 +125,7 @@ class Reader:
 def value_of(tokens: list[Token], *, hundredths: bool = False) -> Fraction | None:
     """Return an expression's value, None where it divides by zero."""
     reader = Reader(tokens, hundredths=hundredths)
-    value = reader.read_sum()
+    value = reader.sum()
     if reader.rest:
         raise NoExpressionError
     return value

@@ -226,7 +226,7 @@ def test_weights_of_a_bootstrap_count_as_copies(data: st.DataObject, rows: list[
     metrics = tuple(metrics_of("scenarios"))
     plan = Plan(metrics, (), Settings(case_weights=cal.CaseWeights(by_category={"x": 2})))
     [chunk] = Rows(rows, "<rows>").chunks(Wanted(plan.fields))
-    measured = plan.measured(chunk.exact().frame).select(*plan.schema).collect()
+    measured = plan.measure(chunk.exact().frame).select(*plan.schema).collect()
     coded = add_codes(measured, TASK)
     codes = coded[CODE].to_list()
     clusters = max(codes) + 1

@@ -40,7 +40,7 @@ def query(text: str) -> Query:
 
 def ids(found: Opened, text: str) -> list[str]:
     rows = found.selector.select(query(text), seconds=30).rows
-    return found.index.column("id").gather(rows).to_list() if len(rows) else []
+    return found.index.read_column("id").gather(rows).to_list() if len(rows) else []
 
 
 @pytest.mark.usefixtures("cache")
@@ -54,7 +54,7 @@ def test_records_are_kept_as_they_are(tmp_path: Path) -> None:
     rows[5] |= {"error": "timeout: slow", "tags": ["x", "y"]}
     found = opened(write_lines(tmp_path / "r.jsonl", rows))
     for at, row in enumerate(rows):
-        record = found.index.records([at]).row(0, named=True)
+        record = found.index.read_records([at]).row(0, named=True)
         for name, value in row.items():
             kept = record[name]
             assert kept == value or json.loads(kept) == value, name
@@ -142,7 +142,7 @@ def test_a_search_goes_on_from_where_it_was(tmp_path: Path) -> None:
     search.go_on(seconds=60)
     assert search.done
     assert search.hits == 3000
-    assert search.rows().to_list() == list(range(3000))
+    assert search.list_rows().to_list() == list(range(3000))
 
 
 @pytest.mark.parametrize(
@@ -301,10 +301,10 @@ def test_where_a_row_stands(tmp_path: Path, cache: Path) -> None:
     del cache
     found = opened(two_models(tmp_path, 10))
     selected = found.selector.select(query("model=b"))
-    assert selected.around(10) == (1, None, 11)
-    assert selected.around(15) == (6, 14, 16)
-    assert selected.around(19) == (10, 18, None)
-    assert selected.around(3) == (None, None, None)
+    assert selected.find_neighbours(10) == (1, None, 11)
+    assert selected.find_neighbours(15) == (6, 14, 16)
+    assert selected.find_neighbours(19) == (10, 18, None)
+    assert selected.find_neighbours(3) == (None, None, None)
 
 
 def test_an_empty_file_is_an_empty_table(tmp_path: Path, cache: Path) -> None:

@@ -94,15 +94,15 @@ def _assert_same(found: GroupTotals, expected: GroupTotals) -> None:
 
 def test_every_row_comes_back_once(batches: list[pl.DataFrame]) -> None:
     with Store(PLAN.schema, held_bytes=1) as store:
-        parts = [store.named(part) for part in _filled(store, batches).parts()]
-        again = [store.named(part) for part in store.parts()]
+        parts = [store.decode_groups(part) for part in _filled(store, batches).parts()]
+        again = [store.decode_groups(part) for part in store.parts()]
     assert_frame_equal(pl.concat(parts), pl.concat(batches), check_row_order=False)
     assert_frame_equal(pl.concat(again), pl.concat(parts))
 
 
 def test_all_rows_of_a_task_are_in_one_part_and_in_order(batches: list[pl.DataFrame]) -> None:
     with Store(PLAN.schema, held_bytes=1) as store:
-        parts = [store.named(part) for part in _filled(store, batches).parts()]
+        parts = [store.decode_groups(part) for part in _filled(store, batches).parts()]
     seen: set[int] = set()
     everything = pl.concat(batches)
     for part in parts:

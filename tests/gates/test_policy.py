@@ -147,7 +147,7 @@ def test_the_composite_is_the_documents_unless_it_is_the_users() -> None:
     }
     formula = "2 × accuracy − normalized_latency"
     own = rule(Composite, {"composite": {"formula": formula, "threshold": 1, "requires": {}}})
-    assert set(own.parts()) == {"accuracy", "latency_p95_ms"}
+    assert set(own.list_parts()) == {"accuracy", "latency_p95_ms"}
     assert own.pass_mark().value == 1
 
 
@@ -160,7 +160,7 @@ def test_the_formula_of_the_document_is_its_final_score() -> None:
     composite = rule(Composite, {"composite": {"formula": block[1]}})
     assert composite.formula is not None
     parts = {"accuracy": 0.9, "safety_rate": 1, "behavior_coverage": 0.8, "normalized_latency": 0.5}
-    assert composite.formula.value(parts) == pytest.approx(0.27 + 0.4 + 0.16 + 0.05)
+    assert composite.formula.compute(parts) == pytest.approx(0.27 + 0.4 + 0.16 + 0.05)
 
 
 def test_descriptions_may_stand_anywhere() -> None:

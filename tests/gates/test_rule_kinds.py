@@ -45,7 +45,7 @@ class FailureBudget(RuleKind, StrictModel):
 
     def checks(self, judge: Judge) -> Iterator[Check]:
         measured = judge.run.metrics["pass_rate"]
-        yield judge.measured(self._rule(), measured, "blocking", self.key, of="pass_rate")
+        yield judge.check_value(self._rule(), measured, "blocking", self.key, of="pass_rate")
 
     def demands(self, _ahead: Ahead) -> Iterator[Demand]:
         value = pl.col(passed.name).cast(pl.Float64)

@@ -181,8 +181,8 @@ def test_repeated_runs_are_rarely_decided_either(rate: float, scenarios: int, ru
 
 def repeated(passed: NDArray[np.int64], runs: int) -> MeasuredValue:
     n, clusters = passed.size * runs, passed.size
-    value = float(passed.read_sum()) / n
-    spread = float(((passed - value * runs) ** 2).read_sum()) / n**2
+    value = float(passed.sum()) / n
+    spread = float(((passed - value * runs) ** 2).sum()) / n**2
     around = wilson(value, n, spread, clusters, 0.95)
     return MeasuredValue(
         value=value,

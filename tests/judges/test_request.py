@@ -51,7 +51,7 @@ def test_the_message_holds_the_judged_texts_alone_between_their_marks() -> None:
     )
     assert "factual_correctness" in asked.system
     assert mark in asked.system
-    assert "refused: it is late" in asked.corrected("it is late")
+    assert "refused: it is late" in asked.correct("it is late")
 
 
 def test_what_is_cut_away_is_still_searched_for_attempts() -> None:

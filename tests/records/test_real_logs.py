@@ -99,5 +99,5 @@ def test_traces_of_openinference_use_the_tokens_of_their_model_calls() -> None:
     for record in records.iter_rows(named=True):
         of_trace = calls.filter(calls["trace_id"] == record["id"])
         if of_trace.height:
-            assert record["prompt_tokens"] == of_trace["prompt_tokens"].read_sum()
-            assert record["completion_tokens"] == of_trace["completion_tokens"].read_sum()
+            assert record["prompt_tokens"] == of_trace["prompt_tokens"].sum()
+            assert record["completion_tokens"] == of_trace["completion_tokens"].sum()

@@ -40,7 +40,7 @@ def test_every_value_lies_on_the_axis(costs: list[float], reach: float) -> None:
         assert axis.low <= cost <= axis.high
         place = axis.to_pixel(cost)
         assert -1e-6 <= place <= WIDTH + 1e-6
-        assert axis.value(place) == pytest.approx(cost, rel=1e-6, abs=1e-9 * axis.high)
+        assert axis.to_value(place) == pytest.approx(cost, rel=1e-6, abs=1e-9 * axis.high)
 
 
 def test_costs_far_apart_are_on_a_logarithmic_axis() -> None:
@@ -77,7 +77,7 @@ def test_names_lie_in_the_picture_and_not_on_each_other(
     names = ["x" * length] * len(spots)
     labels = place_labels(names, spots, [], width=WIDTH, height=HEIGHT)
     assert [label.text for label in labels] == names
-    assert all(box_of(label).within(WIDTH, HEIGHT) for label in labels)
+    assert all(box_of(label).is_within(WIDTH, HEIGHT) for label in labels)
     overlaps = sum(box_of(one).overlaps(box_of(other)) for one, other in combinations(labels, 2))
     crowded = max(map(spots.count, spots), default=0) > 3  # in a corner there is little room
     assert overlaps == 0 or crowded or len(spots) > 6

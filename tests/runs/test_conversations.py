@@ -53,7 +53,7 @@ def server() -> Iterator[ChatServer]:
 
 def folder(path: Path, server: ChatServer, tasks: list[dict[str, Any]], **more: Any) -> SuiteFolder:
     price = {"input": 1.0, "output": 1.0}
-    model = chat(server.locate, price=price)
+    model = chat(server.url, price=price)
     (path / "tools.yaml").write_text(TOOLS)
     (path / "tools.py").write_text(FUNCTIONS)
     return suite_folder(path, tasks, [model], **more)

@@ -56,7 +56,7 @@ def seen_in_the_dashboard(folder: Path) -> float | None:
     [entry] = [each for each in site.catalog.list_entries() if each.is_run]
     opened = site.indexes.open(entry, wait=30)
     assert opened.complete
-    passed = opened.index.column("passed").read_sum()
+    passed = opened.index.read_column("passed").sum()
     assert passed == round(14 * HALF)
     score = site.measuring.score(opened, Query(), entry.name)
     site.close()

@@ -123,7 +123,7 @@ def taken(reading: ReplyReader, reply: str, number: int) -> bytes | None:
     """The journal's line of a reply, as a run writes it; None where it is refused."""
     try:
         answer = parse_reply(reply.encode("utf-8", "replace"))
-        fields = reading.fields(Call(record=_TASK, prompt="2 + 2"), answer)
+        fields = reading.read_fields(Call(record=_TASK, prompt="2 + 2"), answer)
     except Fault:
         return None
     record = {"id": f"t{number}", "model": "m", "run": 1, **_TASK, **fields}
@@ -147,7 +147,7 @@ def test_what_a_run_takes_can_be_scored(replies: list[str]) -> None:
         for line in kept:
             journal.append(line)
         journal.close()
-        read = list(Journal(path).lines())
+        read = list(Journal(path).read_lines())
         assert len(read) == len(kept)
         assert cal.score(path).records == len(kept)
         policy = {"thresholds": {"blocking": {"accuracy": 0}}}

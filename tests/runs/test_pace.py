@@ -66,7 +66,7 @@ def test_a_system_that_is_down_is_tried_a_few_times_and_given_up(
                     if lane.given_up is None:
                         made += 1
                         await asyncio.sleep(0.001)
-                        lane.failed(DOWN)
+                        lane.note_failure(DOWN)
 
         await asyncio.wait_for(asyncio.gather(*(worker() for _ in range(4))), 10)
         return made, lane
@@ -80,12 +80,12 @@ def test_one_good_call_and_all_is_forgiven() -> None:
     lane = Lane(4)
     for _ in range(100):
         for _ in range(4):
-            lane.failed(DOWN)
+            lane.note_failure(DOWN)
         lane.note_success()
     assert lane.given_up is None
     assert lane.limit == 4
     for _ in range(100):
-        lane.failed(Fault("bad_request", "this one only"))
+        lane.note_failure(Fault("bad_request", "this one only"))
     assert lane.limit == 4
 
 

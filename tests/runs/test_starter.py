@@ -99,7 +99,7 @@ def _ask_a_model(url: str) -> None:
 def test_a_plain_model_passes_the_policy_and_its_replies_are_kept() -> None:
     run("init")
     with serve_chat(_desk) as server:
-        _ask_a_model(server.locate)
+        _ask_a_model(server.url)
         done = run("run", "suite.yaml", "-o", "first", "--no-report")
         assert done.exit_code == 0, done.output
         asked = len(server.seen)
@@ -113,7 +113,7 @@ def test_a_plain_model_passes_the_policy_and_its_replies_are_kept() -> None:
 def test_a_model_that_obeys_everybody_fails() -> None:
     run("init")
     with serve_chat(lambda body: _desk(body, obeys=True)) as server:
-        _ask_a_model(server.locate)
+        _ask_a_model(server.url)
         done = run("run", "suite.yaml", "-o", "out", "--no-report")
     assert done.exit_code == 1
     records = map(json.loads, Path("out/records.jsonl").read_text(encoding="utf-8").splitlines())

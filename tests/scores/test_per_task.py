@@ -344,9 +344,9 @@ def test_the_runs_of_tau_bench(tmp_path: Path) -> None:
     score = cal.score(path, map={"id": "task"}, profile="tiers", per_task=out)
     tasks = pl.read_parquet(out)
     runs = pl.read_ndjson(path)
-    assert tasks["runs"].read_sum() == runs.height
+    assert tasks["runs"].sum() == runs.height
     assert tasks["pass_rate"].mean() == pytest.approx(score.groups[0].metrics["pass_at_1"].value)
-    all_pass = (tasks["pass_rate"] == 1).read_sum()
+    all_pass = (tasks["pass_rate"] == 1).sum()
     assert all_pass / tasks.height == score.groups[0].metrics["pass_hat_4"].value
     assert score.per_task is not None
-    assert score.per_task.flaky == tasks["flaky"].read_sum()
+    assert score.per_task.flaky == tasks["flaky"].sum()

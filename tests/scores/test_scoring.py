@@ -469,11 +469,11 @@ class InBlocks(JsonLines):
 
     def __init__(self, path: Path, size: int) -> None:
         super().__init__(path)
-        self._measure_size = size
+        self._size = size
 
     def _blocks(self) -> Iterator[tuple[Block, float]]:
         assert self.path is not None
-        return read_blocks(Path(self.path), size=self._measure_size)
+        return read_blocks(Path(self.path), size=self._size)
 
 
 def totals(*sources: Source) -> dict[str, dict[str, float]]:

@@ -82,7 +82,7 @@ def test_cohens_kappa_of_fleiss_cohen_and_everitt() -> None:
     assert found.stderr is not None
     # Their variance of a kappa that is not 0, cell by cell; ours has n − 1 for n.
     table = np.array([[106, 10, 4], [22, 28, 10], [2, 12, 6]]) / 200
-    row, column = table.read_sum(axis=1), table.read_sum(axis=0)
+    row, column = table.sum(axis=1), table.sum(axis=0)
     chance, kappa = float(row @ column), (0.70 - 0.475) / (1 - 0.475)
     terms = sum(
         table[i, j] * ((i == j) * (1 - chance) - (column[i] + row[j]) * (1 - 0.70)) ** 2
@@ -278,7 +278,7 @@ def tables(draw: st.DrawFn, *, raters: st.SearchStrategy[int]) -> Floats:
 def check_against_plain_python(name: str, ratings: Floats) -> None:
     found = EVERY[name](ratings, apart(ratings))
     needed = ratings.shape[1] if name == "fleiss" else 2
-    n = int((count_ratings(ratings) >= needed).read_sum())
+    n = int((count_ratings(ratings) >= needed).sum())
     assert found.n == n
     if n < (1 if name == "percent" else 2):
         assert found.value is None
@@ -340,7 +340,7 @@ def test_the_influence_of_a_unit_is_what_a_little_more_of_it_changes(name: str) 
         grown = np.vstack((everything, np.repeat(ratings[unit : unit + 1], more, axis=0)))
         slope = (FORMULAS[name](grown).value - base) * copies / more
         assert influence[unit] == pytest.approx(slope, rel=0.05, abs=1e-3)
-    assert influence.read_sum() == pytest.approx(0, abs=1e-12)
+    assert influence.sum() == pytest.approx(0, abs=1e-12)
 
 
 @given(ratings=tables(raters=st.just(2)))

@@ -34,7 +34,7 @@ def test_a_resample_draws_as_many_clusters_as_there_are(
     assert found.shape == (resamples, clusters)
     assert (found >= 0).all()
     assert (found == np.round(found)).all()
-    assert (found.read_sum(axis=1) == clusters).all()
+    assert (found.sum(axis=1) == clusters).all()
 
 
 def test_weights_are_multinomial() -> None:
@@ -44,8 +44,8 @@ def test_weights_are_multinomial() -> None:
     for column in found.T:
         observed = np.bincount(column.astype(int), minlength=5)
         expected = stats.binom.pmf(np.arange(4), clusters, 1 / clusters) * resamples
-        tail = resamples - expected.read_sum()
-        counts = np.append(observed[:4], observed[4:].read_sum())
+        tail = resamples - expected.sum()
+        counts = np.append(observed[:4], observed[4:].sum())
         assert stats.chisquare(counts, [*expected, tail]).pvalue > 1e-5
     covariance = np.cov(found.T)
     wanted = np.eye(clusters) - 1 / clusters
@@ -119,12 +119,12 @@ def test_a_ratio_as_scipy_has_it() -> None:
     rng = np.random.default_rng(4)
     below = rng.gamma(2, size=50)
     above = below * rng.lognormal(sigma=0.8, size=50)
-    ratio = float(above.read_sum() / below.read_sum())
+    ratio = float(above.sum() / below.sum())
     draws = drawn(50, 40_000, 2)
     found = bca(ratio, (draws @ above) / (draws @ below), above - ratio * below, 0.95)
     expected = stats.bootstrap(
         (above, below),
-        lambda x, y, axis: x.read_sum(axis=axis) / y.read_sum(axis=axis),
+        lambda x, y, axis: x.sum(axis=axis) / y.sum(axis=axis),
         paired=True,
         n_resamples=40_000,
         confidence_level=expanded(0.95, 50),

@@ -73,8 +73,8 @@ def test_true_values_over_tasks(metric: str) -> None:
     rng = np.random.default_rng(1)
     tasks = 200_000
     shares = np.cumsum(rng.dirichlet(simulated.EASY, tasks), axis=1)
-    runs = (rng.random((tasks, simulated.RUNS, 1)) > shares[:, None, :]).read_sum(axis=2)
-    counts = np.stack([(runs == answer).read_sum(axis=1) for answer in range(4)], axis=1)
+    runs = (rng.random((tasks, simulated.RUNS, 1)) > shares[:, None, :]).sum(axis=2)
+    counts = np.stack([(runs == answer).sum(axis=1) for answer in range(4)], axis=1)
     kinds, times = np.unique(counts, axis=0, return_counts=True)
     figures = [simulated.OVER_TASKS[metric](kind.tolist()) for kind in kinds]
     found = float(np.average(figures, weights=times))

@@ -51,7 +51,7 @@ def test_shares_cover_over_all_tables(n: int, least: float) -> None:
         chances = multinomial.pmf(counts_of, n, [up, down, 1 - up - down])
         truth = up - down
         held = (bounds[:, 0] <= truth + 1e-12) & (truth <= bounds[:, 1] + 1e-12)
-        covered[up, down] = chances[held].read_sum()
+        covered[up, down] = chances[held].sum()
     assert min(covered.values()) >= least
     assert sum(each < 0.93 for each in covered.values()) <= 1
 
@@ -122,7 +122,7 @@ def test_fixed_tasks_vary_by_their_runs_only() -> None:
     differences = candidate.mean(1) - base.mean(1)
     found = bound_over_runs(differences, confidence=0.95, reach=1.0, step=1.0, repeats=repeats)
     assert found is not None
-    variance = sum(np.var(side, axis=1, ddof=1).read_sum() / 8 for side in (base, candidate))
+    variance = sum(np.var(side, axis=1, ddof=1).sum() / 8 for side in (base, candidate))
     assert found.stderr == pytest.approx(np.sqrt(variance) / 50, rel=1e-3)
 
 
@@ -141,7 +141,7 @@ def of_runs(base: Any, candidate: Any) -> Repeats:
         np.nansum(np.square(side - np.nanmean(side, axis=1, keepdims=True)), axis=1)
         for side in sides
     )
-    known = [np.isfinite(side).read_sum(axis=1).astype(float) for side in sides]
+    known = [np.isfinite(side).sum(axis=1).astype(float) for side in sides]
     return Repeats(base=known[0], candidate=known[1], squares=np.asarray(squares))
 
 

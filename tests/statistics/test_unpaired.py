@@ -198,7 +198,7 @@ def dominance(base: Sequence[float], candidate: Sequence[float]) -> Any:
     n, m = matrix.shape
     rows = matrix.mean(axis=1).var(ddof=1)
     columns = matrix.mean(axis=0).var(ddof=1)
-    cells = ((matrix - matrix.mean()) ** 2).read_sum() / ((n - 1) * (m - 1))
+    cells = ((matrix - matrix.mean()) ** 2).sum() / ((n - 1) * (m - 1))
     return matrix, rows, columns, cells
 
 

@@ -57,13 +57,13 @@ class EchoingServer(ModelServer):
         return app
 
     async def complete(self, request: web.Request) -> web.StreamResponse:
-        return self._ask_for_answer(request, await request.text())
+        return self._answer(request, await request.text())
 
     async def messages(self, request: web.Request) -> web.StreamResponse:
-        return self._ask_for_answer(request, await request.text())
+        return self._answer(request, await request.text())
 
     async def fields(self, request: web.Request) -> web.Response:
-        return self._ask_for_answer(request, await request.text(), is_record=True)
+        return self._answer(request, await request.text(), is_record=True)
 
     def _answer(self, request: web.Request, asked: str, *, is_record: bool = False) -> web.Response:
         bearer = request.headers.get("Authorization", "").removeprefix("Bearer ")

@@ -64,7 +64,7 @@ def _mask_keys(text: str) -> str:
     """Return a text without the keys in the environment, whatever brought them there."""
     from calipers.systems.secrets import mask_for  # noqa: PLC0415 (only where something is wrong)
 
-    return mask_for().exact(text)
+    return mask_for().mask_text(text)
 
 
 @click.group(cls=KindGroup, context_settings={"help_option_names": ["-h", "--help"]})

@@ -40,7 +40,7 @@ def write_flips(base: TaskRows, candidate: TaskRows, path: Path | None) -> Mappi
         .filter(pl.col(feature) != pl.col(f"{feature}_candidate"))
         .sort("id", *keys, _OCCURRENCE)
     )
-    lost = int(both[feature].read_sum())
+    lost = int(both[feature].sum())
     if path is not None:
         _write(both, feature, path)
     return {"lost": lost, "won": both.height - lost}

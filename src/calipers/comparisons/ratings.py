@@ -108,7 +108,7 @@ def _read(sources: Sequence[Source], fields: Sequence[str]) -> pl.DataFrame:
         for chunk in source.chunks(wanted):
             batch = chunk.exact()
             if batch.bad:
-                raise batch.bad[0].error()
+                raise batch.bad[0].make_error()
             frames.append(batch.frame)
     nothing = pl.DataFrame(schema=dict.fromkeys(wanted.fields, pl.String))
     return pl.concat(frames, how="diagonal_relaxed") if frames else nothing

@@ -169,7 +169,7 @@ def measure_power(metric: Metric, sides: Sequence[pl.DataFrame | None], aim: Aim
         return _make_unknown("no task has a value in both files")
     means = [_average(side, of_tasks=len(values) > 1) for side in values]
     largest = max(float(np.abs(side[VALUE].to_numpy()).max()) for side in values)
-    runs = float(np.mean([side[RUNS].read_sum() / tasks for side in values]))
+    runs = float(np.mean([side[RUNS].sum() / tasks for side in values]))
     measured = partial(
         MetricPower,
         value=means[0],

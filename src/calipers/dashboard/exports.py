@@ -46,8 +46,8 @@ def _list_names(index: Index) -> list[str]:
 def _read_parts(index: Index, rows: pl.Series) -> Iterator[tuple[list[int], pl.DataFrame]]:
     for start in range(0, len(rows), AT_ONCE):
         numbers = rows.slice(start, AT_ONCE).to_list()
-        values = index.values(numbers)
-        records = index.records(numbers)
+        values = index.read_values(numbers)
+        records = index.read_records(numbers)
         own = [name for name in records.columns if name not in values.columns]
         yield numbers, pl.concat([records.select(own), values], how="horizontal")
 

@@ -181,7 +181,7 @@ def check_column(name: str, index: Index) -> pl.Series:
     """Return a column that can be filtered by; raise UsageError with the nearest name."""
     if name not in index.columns:
         raise UsageError(f"no record has a field {name}", fix=nearest(name, index.columns))
-    return index.column(name)
+    return index.read_column(name)
 
 
 def _match(condition: Filter, column: pl.Series) -> pl.Series:

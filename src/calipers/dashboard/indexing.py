@@ -135,8 +135,8 @@ def _build(
         _write(records, folder / name_records(part), batch_rows=FEW_ROWS)
         _write(measured, folder / name_values(part))
         seen.add(records, measured)
-        progress(batch.done, Index(folder, seen.summary(list(fields), notices)))
-    return seen.summary(list(fields), notices)
+        progress(batch.done, Index(folder, seen.freeze(list(fields), notices)))
+    return seen.freeze(list(fields), notices)
 
 
 def _find_short_texts(records: pl.DataFrame) -> dict[str, str]:
@@ -158,7 +158,7 @@ def write_orders(folder: Path, summary: Summary) -> None:
     """Sort by each narrow column once, so that no page has to."""
     index = Index(folder, summary)
     for name in summary.values:
-        order = sort_rows(index.column(name)).to_frame("row")
+        order = sort_rows(index.read_column(name)).to_frame("row")
         write_whole(folder / name_order(name), order.write_ipc)
 
 

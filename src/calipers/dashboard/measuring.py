@@ -68,7 +68,7 @@ def select_records(opened: Opened, query: Query, name: str) -> IndexedRecords:
     """Return the records that a view shows."""
     if not query.narrows:
         return IndexedRecords(opened.index, name)
-    rows = opened.selector.whole(query)
+    rows = opened.selector.select_all(query)
     kept = pl.Series([False], dtype=pl.Boolean).new_from_index(0, opened.index.rows)
     return IndexedRecords(opened.index, name, kept.scatter(rows, values=True))
 

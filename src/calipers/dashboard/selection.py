@@ -96,7 +96,7 @@ class Selector:
         return Selected(rows, self.index.rows, self.index.rows)
 
     def _of_search(self, query: Query, search: Search) -> Selected:
-        rows = search.rows()
+        rows = search.list_rows()
         if query.sort:
             name, largest_first = _sort(query.sort)
             values = check_column(name, self.index).gather(rows)

@@ -37,7 +37,7 @@ def measure_chunk(chunk: Chunk, plan: Plan, columns: Sequence[str]) -> MeasuredB
 
 def _measure(records: pl.DataFrame, plan: Plan, columns: Sequence[str]) -> pl.DataFrame:
     # The in-memory engine: a batch function sees the whole batch once, not in many small pieces.
-    return plan.measured(records).select(*columns).collect(engine="in-memory")
+    return plan.measure(records).select(*columns).collect(engine="in-memory")
 
 
 def number_rows(rows: pl.DataFrame, last: int) -> pl.DataFrame:

@@ -70,14 +70,14 @@ class TextTally:
     def add(self, counted: pl.DataFrame) -> None:
         """Add the counts of some rows."""
         rows = pl.concat([self.table, counted.drop_nulls(TEXT).cast(self.table.schema)])
-        table = rows.group_by(GROUP, TEXT).agg(pl.col(ROWS).read_sum())
+        table = rows.group_by(GROUP, TEXT).agg(pl.col(ROWS).sum())
         if table.height > MOST_TEXTS:
             table = table.sort(ROWS, GROUP, TEXT, descending=[True, False, False])
             rest = table.slice(MOST_TEXTS).with_columns(pl.lit(OTHERS).alias(TEXT))
             table = (
                 pl.concat([table.head(MOST_TEXTS), rest])
                 .group_by(GROUP, TEXT)
-                .agg(pl.col(ROWS).read_sum())
+                .agg(pl.col(ROWS).sum())
             )
         self.table = table.sort(GROUP, TEXT)
 

@@ -56,7 +56,7 @@ def sum_tasks(rows: Frame, plan: Plan) -> Frame:
 
 def _aggregate(features: Collection[Feature]) -> Aggregate:
     failed = nw.col(FAILED).cast(nw.Int64)
-    totals = {ID: nw.col(ID).min(), RUNS: (1 - failed).read_sum(), ERRORS: failed.read_sum()}
+    totals = {ID: nw.col(ID).min(), RUNS: (1 - failed).sum(), ERRORS: failed.sum()}
     for feature in (*_JUDGED, *_AVERAGED):
         totals |= declare_sums(feature).totals if feature in features else {}
     if cost_usd in features:
@@ -98,7 +98,7 @@ def count_flaky(tasks: Frame) -> Frame:
     return (
         tasks.with_columns(**{name: flag.cast(nw.Int64) for name, flag in flags.items()})
         .group_by(GROUP)
-        .agg(nw.len().cast(nw.Int64).alias(TASKS), *(nw.col(name).read_sum() for name in flags))
+        .agg(nw.len().cast(nw.Int64).alias(TASKS), *(nw.col(name).sum() for name in flags))
     )
 
 
@@ -175,9 +175,7 @@ def finish_columns(totals: pl.LazyFrame) -> Iterator[pl.Expr]:
 def _find_present(totals: pl.LazyFrame, names: Collection[str]) -> set[str]:
     """Return the features, and the agreement on answers, that at least one task has."""
     features = (*_JUDGED, *_AVERAGED, cost_of_pass)
-    counts = {
-        each.name: pl.col(_count(each)).read_sum() for each in features if _count(each) in names
-    }
+    counts = {each.name: pl.col(_count(each)).sum() for each in features if _count(each) in names}
     counts |= {_AGREED: pl.col(_AGREED).count()} if _AGREED in names else {}
     if not counts:
         return set()

@@ -83,7 +83,7 @@ def run(sources: Sequence[Source], wanted: Wanted, plan: Plan, sinks: Sinks) -> 
 
 def measure(read: ReadRows, plan: Plan, sinks: Sinks | None = None) -> Outcome:
     """Measure rows that were read by the groups, and with the metrics, of a plan."""
-    plan = plan.present([name for name, count in read.having.items() if count])
+    plan = plan.restrict([name for name, count in read.having.items() if count])
     rows = read.group(plan.by)
     groups = sum_store(rows, plan)
     tallies = {feature.name: read.tally(rows, feature) for feature in plan.tallied}
@@ -102,7 +102,7 @@ def _write_tasks(store: GroupedRows, plan: Plan, outcome: Outcome, sinks: Sinks 
         rows = nw.from_native(part.lazy())
         totals = sum_tasks(rows, plan)
         wanted = add_answers(totals, rows, plan) if wants_tasks else totals
-        return store.named(_collect_sorted(wanted))
+        return store.decode_groups(_collect_sorted(wanted))
 
     for tasks in _map_parts(tasks_of, store.parts(list_task_columns(plan))):
         counts.append(_apply_steps(tasks, count_flaky))
@@ -113,7 +113,7 @@ def _write_tasks(store: GroupedRows, plan: Plan, outcome: Outcome, sinks: Sinks 
             sinks.tasks(tasks)
     add_totals(outcome.groups, sum_tables(counts, [GROUP]))
     columns = list_run_columns(plan, store.rows)
-    runs = None if columns is None else store.named(pl.concat(store.parts(columns)))
+    runs = None if columns is None else store.decode_groups(pl.concat(store.parts(columns)))
     found: pl.LazyFrame = find_flakiest(nw.from_native(pl.concat(few).lazy())).to_native()
     return replace(
         outcome,
@@ -133,8 +133,10 @@ def _bootstrap(store: GroupedRows, plan: Plan, groups: GroupTotals) -> dict[str,
 
 
 def _gather_rows(group: str, store: GroupedRows) -> pl.DataFrame:
-    code = store.code(group)
-    return store.named(pl.concat(part.filter(pl.col(GROUP) == code) for part in store.parts()))
+    code = store.encode(group)
+    return store.decode_groups(
+        pl.concat(part.filter(pl.col(GROUP) == code) for part in store.parts())
+    )
 
 
 def sum_store(store: GroupedRows, plan: Plan) -> GroupTotals:
@@ -181,9 +183,9 @@ def _sum_first_pass(
             if aggregate in sums:
                 sums[aggregate].add(tables[0])
             else:
-                parts[aggregate].append([store.named(table) for table in tables])
+                parts[aggregate].append([store.decode_groups(table) for table in tables])
     keyed_tables = {
-        aggregate: store.named(each.table).sort(GROUP, *aggregate.keys)
+        aggregate: store.decode_groups(each.table).sort(GROUP, *aggregate.keys)
         for aggregate, each in sums.items()
     }
     for aggregate in aggregates:
@@ -303,9 +305,9 @@ def _sum_clusters(
     of_parts = _map_parts(clusters_of, store.parts([GROUP, cluster, *features]))
     tables = [table for table in of_parts if table is not None]
     if tables and cluster == TASK:
-        yield store.named(sum_tables(tables, [GROUP]))
+        yield store.decode_groups(sum_tables(tables, [GROUP]))
     elif tables:
-        yield store.named(_apply_steps(sum_tables(tables, [GROUP, CLUSTER]), step))
+        yield store.decode_groups(_apply_steps(sum_tables(tables, [GROUP, CLUSTER]), step))
 
 
 def _add_ranks(
@@ -316,7 +318,7 @@ def _add_ranks(
 ) -> None:
     """Add the feature's values at positions within each group: sorted, or found by counting."""
     if isinstance(values, SortedGroups):
-        found = values.price_tokens(feature, positions)
+        found = values.select(feature, positions)
     else:
         rows = sum(count_values(groups, feature).values())
         join = partial(_join_small, store=values)
@@ -333,7 +335,7 @@ def _tally(store: GroupedRows, feature: Feature) -> Tally:
         tables = (
             _collect_sorted(count(nw.from_native(part.lazy())), BUCKET, KEY) for part in parts
         )
-        return store.named(sum_tables(tables, [GROUP, BUCKET, KEY]))
+        return store.decode_groups(sum_tables(tables, [GROUP, BUCKET, KEY]))
 
     return tally
 

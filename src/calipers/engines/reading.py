@@ -44,9 +44,9 @@ class ReadRows:
             part.drop_nulls(name).group_by(GROUP, name).agg(pl.len().cast(pl.Int64).alias(ROWS))
             for part in rows.parts([GROUP, name])
         )
-        counts = pl.concat(parts).group_by(GROUP, name).agg(pl.col(ROWS).read_sum())
+        counts = pl.concat(parts).group_by(GROUP, name).agg(pl.col(ROWS).sum())
         texts = self.store.texts[name].decode(counts[name]).alias(TEXT)
-        named = rows.named(counts).with_columns(texts)
+        named = rows.decode_groups(counts).with_columns(texts)
         return named.select(GROUP, TEXT, ROWS).sort(GROUP, TEXT)
 
 
@@ -74,10 +74,10 @@ def read_rows(
                 read += batch.rows.height
                 reading.rows += batch.rows.height
                 reading.skipped += len(batch.bad)
-                reading.with_id += int(batch.rows[name_presence("id")].read_sum())
+                reading.with_id += int(batch.rows[name_presence("id")].sum())
                 store.add(batch.rows.select(*schema, *texts))
                 for name in plan.watched:
-                    having[name] += int(batch.rows[name_presence(name)].read_sum())
+                    having[name] += int(batch.rows[name_presence(name)].sum())
                 if kept:
                     rows = batch.rows.select(pl.col(own).alias(name) for name, own in kept.items())
                     sinks.samples(number_rows(rows, read))

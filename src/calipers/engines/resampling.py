@@ -222,8 +222,8 @@ def _of_tasks(
     per_task = tasks.join(codes, on=TASK, maintain_order="left")
     names = {
         f"{values.name}__tasks": pl.len(),
-        f"{values.name}__rows": pl.col(RUNS).read_sum(),
-        **{f"{name}__sum": pl.col(name).read_sum() for name in values.values},
+        f"{values.name}__rows": pl.col(RUNS).sum(),
+        **{f"{name}__sum": pl.col(name).sum() for name in values.values},
     }
     sums = per_task.group_by(pl.col(CODE).alias(GROUP), maintain_order=True).agg(**names)
     return _Linear(list(names), _make_dense(sums, list(names), clusters))
@@ -321,7 +321,7 @@ def _measure_influences(
     native: pl.LazyFrame = add_effects(
         frame, plan.influences, groups, beside, join_table
     ).to_native()
-    by_cluster = native.group_by(CLUSTER).agg(pl.exclude(GROUP, CLUSTER).read_sum())
+    by_cluster = native.group_by(CLUSTER).agg(pl.exclude(GROUP, CLUSTER).sum())
     sums = by_cluster.sort(CLUSTER).collect(engine="in-memory")
     moved: dict[Any, Floats] = {
         each.name: sums[each.name].cast(pl.Float64).to_numpy() for each in plan.influences
@@ -332,5 +332,5 @@ def _measure_influences(
             tasks = linear.per_cluster[:, 0]
             for column, name in enumerate(values.values, start=2):
                 own = linear.per_cluster[:, column]
-                moved[name] = own - tasks * own.read_sum() / max(1.0, tasks.read_sum())
+                moved[name] = own - tasks * own.sum() / max(1.0, tasks.sum())
     return moved

@@ -52,7 +52,7 @@ class SortedGroups:
             return
         values = self.sort_values(feature)
         for group, name, position in positions:
-            yield group, name, float(values[self._starts[self._store.code(group)] + position - 1])
+            yield group, name, float(values[self._starts[self._store.encode(group)] + position - 1])
 
     def find_modes(self, feature: Feature) -> Iterator[tuple[str, float]]:
         """Yield each group's most frequent value, the smallest of equals."""

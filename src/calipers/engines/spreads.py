@@ -83,7 +83,7 @@ def sum_clusters(rows: Frame, wanted: Sequence[Influence]) -> Frame:
         for power in (SIZES if each.powers else SIZES[:1])
     }
     totals = [
-        *(nw.col(name).read_sum() for name in (*names, *powers)),
+        *(nw.col(name).sum() for name in (*names, *powers)),
         *(nw.col(name).count().cast(nw.Int64).alias(_count(name)) for name in names),
     ]
     return sum_within_groups(rows.with_columns(**powers), CLUSTER, totals=totals)
@@ -108,9 +108,7 @@ def sum_beyond_rows(clusters: Frame, wanted: Sequence[Influence]) -> Frame:
         added[name_within_tasks(each.name)] = nw.when(count > 1).then(rest).otherwise(0.0)
         added[name_repeated_tasks(each.name)] = nw.when(count > 1).then(1).otherwise(0)
     return (
-        clusters.with_columns(**added)
-        .group_by(GROUP)
-        .agg(*(nw.col(name).read_sum() for name in added))
+        clusters.with_columns(**added).group_by(GROUP).agg(*(nw.col(name).sum() for name in added))
     )
 
 

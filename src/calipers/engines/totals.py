@@ -48,13 +48,9 @@ def list_housekeeping(plan: Plan) -> tuple[Aggregate, ...]:
         features=(),
         totals={
             RECORDS: nw.len().cast(nw.Int64),
-            ERRORS: nw.col(FAILED).cast(nw.Int64).read_sum(),
-            TRUNCATED_REPLIES: nw.col(TRUNCATED).cast(nw.Int64).read_sum(),
-            **(
-                {FAILURES: nw.col(FAILURE).cast(nw.Int64).read_sum()}
-                if plan.counts_failures
-                else {}
-            ),
+            ERRORS: nw.col(FAILED).cast(nw.Int64).sum(),
+            TRUNCATED_REPLIES: nw.col(TRUNCATED).cast(nw.Int64).sum(),
+            **({FAILURES: nw.col(FAILURE).cast(nw.Int64).sum()} if plan.counts_failures else {}),
             **{
                 rank.count_name: nw.col(rank.feature.name).count().cast(nw.Int64)
                 for rank in plan.ranks
@@ -75,7 +71,7 @@ def _count_repeated(identities: Frame) -> Frame:
     return (
         identities.filter(nw.col("n") > 1)
         .group_by(GROUP)
-        .agg((nw.col("n") - 1).read_sum().alias(REPEATED))
+        .agg((nw.col("n") - 1).sum().alias(REPEATED))
     )
 
 
@@ -199,7 +195,7 @@ class Sum:
 
     def _sum(self) -> pl.DataFrame:
         by_key = pl.concat(self._held).group_by(self._keys, maintain_order=True)
-        return by_key.agg(pl.exclude(self._keys).read_sum())
+        return by_key.agg(pl.exclude(self._keys).sum())
 
 
 def sum_tables(tables: Iterable[pl.DataFrame], keys: Sequence[str]) -> pl.DataFrame:
@@ -236,7 +232,7 @@ def make_task_steps(values: TaskValues) -> tuple[Step, Step]:
             nw.lit(1.0).alias(_TASKS), *(nw.col(name).cast(nw.Float64) for name in names)
         )
         if CLUSTER in columns:  # which parts of a table may share: what is kept adds up
-            sums = (nw.col(name).read_sum() for name in (RUNS, _TASKS, *names))
+            sums = (nw.col(name).sum() for name in (RUNS, _TASKS, *names))
             return tasks.group_by(GROUP, CLUSTER).agg(*sums)
         counted = nw.col(_ALIKE) if _ALIKE in columns else nw.lit(1)
         return tasks.select(GROUP, RUNS, _TASKS, *names, counted.alias(_ALIKE))
@@ -264,7 +260,7 @@ def make_task_steps(values: TaskValues) -> tuple[Step, Step]:
         return (
             clusters.with_columns(**counted)
             .group_by(GROUP)
-            .agg(*(nw.col(column).read_sum() for column in columns))
+            .agg(*(nw.col(column).sum() for column in columns))
         )
 
     return sum_clusters, sum_groups

@@ -29,7 +29,7 @@ def check_rules(
     found.sort(key=lambda each: each[1].level == "warning")
     settled = settle(check for _, check in found)
     for (rule, _), check in zip(found, settled, strict=True):
-        held = _with_undecided(licences.held(check, rule.judged_values(check, run)))
+        held = _with_undecided(licences.apply(check, rule.judged_values(check, run)))
         yield hold_flagged(held, rule.count_flagged(check, run), policy.judges.flagged)
 
 

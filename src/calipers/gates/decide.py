@@ -147,7 +147,7 @@ def decide(question: GateQuestion, score: Score) -> GateResult:
         )
         for group, scenarios in zip(score.groups, beside, strict=True)
     ]
-    now = Recorded(groups=tuple(each.recorded(options.metrics) for each in groups if each.ran))
+    now = Recorded(groups=tuple(each.make_record(options.metrics) for each in groups if each.ran))
     checks = tuple(_list_checks(groups, read, asked, given, now, options))
     ended_early = asked.early is not None and asked.early.stopped  # the rest has not gone
     moved = () if ended_early else tuple(against.find_changes(baseline, now))
@@ -236,23 +236,23 @@ def _list_checks(
             errors=each.group.errors,
             scenarios=each.scenarios.count,
             metrics=each.group.metrics,
-            categories=each.scenarios.categories(
+            categories=each.scenarios.measure_categories(
                 options.confidence,
                 correct_part(each.group.judges, options.licences, options.confidence)
                 if policy.judges.corrected
                 else None,
             ),
-            named=each.scenarios.named(policy.scenarios),
-            failing=each.scenarios.failing,
-            undecided=each.scenarios.undecided,
+            named=each.scenarios.find_runs(policy.scenarios),
+            failing=each.scenarios.list_failing,
+            undecided=each.scenarios.count_undecided,
             latency_budget_ms=options.settings.latency_budget_ms,
             confidence=options.confidence,
             judges=each.group.judges,
             calibrations=options.licences,
-            flagged=each.scenarios.flagged(),
+            flagged=each.scenarios.count_flagged(),
             all_flagged=each.group.flagged or 0,
             now=now.group(each.group.by),
-            clusters=each.scenarios.clusters() if options.cluster else None,
+            clusters=each.scenarios.list_clusters() if options.cluster else None,
         )
         yield from check_rules(Judge(run=run, policy=policy, given=given), settle)
 

@@ -55,4 +55,4 @@ class JudgedTexts:
 
 
 def _sum_parts(parts: Sequence[pl.DataFrame]) -> pl.DataFrame:
-    return pl.concat(parts).group_by(_KEYS).agg(pl.col(_ROWS).read_sum()).sort(_KEYS)
+    return pl.concat(parts).group_by(_KEYS).agg(pl.col(_ROWS).sum()).sort(_KEYS)

@@ -80,7 +80,7 @@ class ScenarioGroup:
     def count_flagged(self) -> dict[str, int]:
         """Return, by category, the runs decided by judges whose text addresses the judge."""
         of = f"{name_own(CATEGORY)}{LOW}"
-        counted = self.rows.drop_nulls(of).group_by(of).agg(pl.col("flagged").read_sum())
+        counted = self.rows.drop_nulls(of).group_by(of).agg(pl.col("flagged").sum())
         return dict(counted.iter_rows())
 
     def note_pooled(self) -> Iterator[str]:
@@ -106,7 +106,7 @@ class ScenarioGroup:
                 **{name: row[name] for name in counts},
                 lacking=row["unsettled"]
                 + judgments.count_failed(row[ID])
-                + judgments.lacking(PASSED, scenario=row[ID]),
+                + judgments.count_lacking(PASSED, scenario=row[ID]),
             )
             for row in found.select(ID, *counts, "unsettled").iter_rows(named=True)
         }
@@ -148,15 +148,15 @@ class ScenarioGroup:
         rows = self.rows.filter(~pl.col(ID).is_in(list(self._optional)))
         if category is not None:
             rows = rows.filter(pl.col(f"{name_own(CATEGORY)}{LOW}") == category)
-        lacking = self._judgments.lacking(value, category=category, without=self._optional)
+        lacking = self._judgments.count_lacking(value, category=category, without=self._optional)
         by_judges = value in VALUES and self._judgments.are_about(value)
-        count = int(rows[f"{value}{OPEN}"].read_sum()) + lacking
-        return Undecided(count, int((rows["runs"] - rows["errors"]).read_sum()), by_judges)
+        count = int(rows[f"{value}{OPEN}"].sum()) + lacking
+        return Undecided(count, int((rows["runs"] - rows["errors"]).sum()), by_judges)
 
     def find_similar(self, category: str) -> dict[str, int]:
         """Return the categories that are spelled slightly differently, and their runs."""
         of = f"{name_own(CATEGORY)}{LOW}"
-        counted = self.rows.drop_nulls(of).group_by(of).agg(pl.col("runs").read_sum())
+        counted = self.rows.drop_nulls(of).group_by(of).agg(pl.col("runs").sum())
         runs: dict[str, int] = dict(counted.iter_rows())
         return {name: runs[name] for name in find_similar_names(category, runs)}
 
@@ -211,21 +211,21 @@ def _mark_missed(metric: Metric, threshold: Threshold) -> pl.Expr | None:
 
 def _pass_rate(rows: pl.DataFrame, confidence: float, correct: Correct | None) -> Measured:
     """Return the pass rate over runs of some scenarios, each a cluster unless others are named."""
-    called = int((rows["runs"] - rows["errors"]).read_sum())
+    called = int((rows["runs"] - rows["errors"]).sum())
     judged = rows.filter(pl.col("judged_runs") > 0)
-    n = int(judged["judged_runs"].read_sum())
+    n = int(judged["judged_runs"].sum())
     if not n:
         reason = "no record of this category is known to pass or fail" if called else ALL_FAILED
         return Measured(value=None, n=0, missing=called, reason=reason)
-    share = int(judged["passes"].read_sum()) / n
+    share = int(judged["passes"].sum()) / n
     cluster = pl.coalesce(pl.col(CLUSTER).cast(pl.String), pl.col(ID))
     # In order: sums of floats then give the same bits every time.
     effects = judged.group_by(cluster.alias(CLUSTER), maintain_order=True).agg(
-        (pl.col("passes") - share * pl.col("judged_runs")).read_sum().alias("effect"),
-        pl.col("judged_runs").read_sum().alias("size"),
+        (pl.col("passes") - share * pl.col("judged_runs")).sum().alias("effect"),
+        pl.col("judged_runs").sum().alias("size"),
     )
     clusters = Clusters.of_sizes(effects["size"].to_list())
-    spread = float((effects["effect"] ** 2).read_sum()) / n**2
+    spread = float((effects["effect"] ** 2).sum()) / n**2
     around = wilson(share, n, spread, clusters, confidence)
     known = around.low is not None
     measured = Measured(
@@ -242,4 +242,4 @@ def _pass_rate(rows: pl.DataFrame, confidence: float, correct: Correct | None) -
     if correct is None:
         return measured
     size = count_worth(share, n, spread, clusters)
-    return correct(measured, size, int(judged["by_judges"].read_sum()))
+    return correct(measured, size, int(judged["by_judges"].sum()))

@@ -94,16 +94,16 @@ class ScenarioTable:
         is_expected = pl.col(behaviors_expected.name).is_not_null()
         part = rows.group_by(GROUP, ID).agg(
             pl.len().alias("runs"),
-            pl.col(FAILED).read_sum().alias("errors"),
-            outcome.read_sum().alias("passed"),
-            (~outcome).read_sum().alias("failed"),
+            pl.col(FAILED).sum().alias("errors"),
+            outcome.sum().alias("passed"),
+            (~outcome).sum().alias("failed"),
             pl.col(passed.name).count().alias("judged_runs"),
-            pl.col(passed.name).read_sum().alias("passes"),
-            by_judges.read_sum().alias("by_judges"),
-            flagged.read_sum().alias("flagged"),
-            (ran & is_expected & pl.col(passed.name).is_null()).read_sum().alias("unsettled"),
-            (ran & pl.col(name_own(CATEGORY)).is_not_null()).read_sum().alias("categorised"),
-            *(is_open.read_sum().alias(f"{value}{OPEN}") for value, is_open in self._open.items()),
+            pl.col(passed.name).sum().alias("passes"),
+            by_judges.sum().alias("by_judges"),
+            flagged.sum().alias("flagged"),
+            (ran & is_expected & pl.col(passed.name).is_null()).sum().alias("unsettled"),
+            (ran & pl.col(name_own(CATEGORY)).is_not_null()).sum().alias("categorised"),
+            *(is_open.sum().alias(f"{value}{OPEN}") for value, is_open in self._open.items()),
             *(pl.col(name).min().alias(f"{name}{LOW}") for name in values),
             *(pl.col(name).max().alias(f"{name}{HIGH}") for name in values),
             *(each for name in self._means for each in _list_moments(name)),
@@ -123,7 +123,7 @@ class ScenarioTable:
         lows, highs = ([n for n in rows.columns if n.endswith(end)] for end in (LOW, HIGH))
         opened = [f"{value}{OPEN}" for value in self._open]
         added = rows.group_by(GROUP, ID).agg(
-            pl.col(*_COUNTS, *opened, *(n for n in rows.columns if n.endswith(SUMMED))).read_sum(),
+            pl.col(*_COUNTS, *opened, *(n for n in rows.columns if n.endswith(SUMMED))).sum(),
             pl.col(*lows, CLUSTER).min(),
             pl.col(highs).max(),
         )
@@ -171,5 +171,5 @@ def _list_moments(name: str) -> Iterator[pl.Expr]:
     """Yield the totals for a mean and its spread."""
     value = pl.col(name).cast(pl.Float64)
     yield value.count().alias(f"{name}{N}")
-    yield value.read_sum().alias(f"{name}{SUM}")
-    yield (value * value).read_sum().alias(f"{name}{SQUARES}")
+    yield value.sum().alias(f"{name}{SUM}")
+    yield (value * value).sum().alias(f"{name}{SQUARES}")

@@ -116,7 +116,7 @@ def _audit_groups(judged: JudgedRecords, options: Options, worst: int) -> Iterat
     places = records.select(RECORD, _GROUP, ID, WHERE, CLUSTER)
     rows = judged.judgments.join(places, on=RECORD, maintain_order="left")
     parts = rows.partition_by(_GROUP, as_dict=True)
-    sizes = records.group_by(_GROUP).agg(pl.len(), pl.col(FAILED).read_sum()).rows_by_key(_GROUP)
+    sizes = records.group_by(_GROUP).agg(pl.len(), pl.col(FAILED).sum()).rows_by_key(_GROUP)
     for text, key in sort_keys(sizes, by).items():
         [(size, errors)] = sizes[text]
         own = parts.get((text,), rows.clear())
@@ -168,7 +168,7 @@ def _judge(panel: _Panel, place: int, rows: pl.DataFrame, worst: int) -> JudgeAu
     return JudgeAudit(
         judge=panel.judges[place],
         judgments=rows.height,
-        flagged=int(rows[FLAGGED].read_sum()),
+        flagged=int(rows[FLAGGED].sum()),
         missing=panel.ids.height - rows.height,
         measures={
             "pass_rate": share(passed, empty="no judgment says whether it passed"),
@@ -215,7 +215,7 @@ def _subtract_others(table: Floats, place: int) -> Floats:
     """Return a judge's value minus the mean of the others', on the records that have both."""
     own = table[:, place]
     given = ~np.isnan(table)
-    others = given.read_sum(axis=1) - given[:, place]
+    others = given.sum(axis=1) - given[:, place]
     total = np.nansum(table, axis=1) - np.nan_to_num(own)
     apart = own - np.divide(total, others, out=np.full(len(own), np.nan), where=others > 0)
     return np.where(np.abs(apart) < _SAME, 0.0, apart)
@@ -224,7 +224,7 @@ def _subtract_others(table: Floats, place: int) -> Floats:
 def _share(values: Floats, *, sampling: Sampling, of: int, empty: str) -> Measured:
     """Return the share of ones among the known values, with Wilson's interval."""
     there = ~np.isnan(values)
-    n = int(there.read_sum())
+    n = int(there.sum())
     if not n:
         return Measured(value=None, n=0, missing=of, reason=empty)
     share = float(values[there].mean())
@@ -253,7 +253,7 @@ def _estimate_mean(
     low, high, _, _ = student(
         mean, stderr, freedom, largest=largest, confidence=sampling.confidence
     )
-    n = int(there.read_sum())
+    n = int(there.sum())
     return Measured(
         value=mean,
         n=n,

@@ -58,7 +58,7 @@ class JudgeJournal:
 
     def _read(self) -> None:
         """Read the journal; raise UsageError if it is of other judges or rubrics."""
-        lines = self._journal.lines()
+        lines = self._journal.read_lines()
         first = next(lines, None)
         if first is None:
             self._journal.append(encode_record(self._of).encode())

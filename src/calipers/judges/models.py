@@ -156,8 +156,8 @@ class AskedModel:
                 )
             except BadAnswer as problem:
                 if not left:
-                    raise problem.after(_ANSWERS) from None
-                system = asked.corrected(str(problem))
+                    raise problem.count_answers(_ANSWERS) from None
+                system = asked.correct(str(problem))
         raise AssertionError
 
     async def _ask(self, system: str, asked: Request, sample: int, used: Counter[str]) -> str:
@@ -205,7 +205,7 @@ class AskedModel:
         else:
             graded = self.rubric.grade(answer.scores)
             sure = {} if answer.confidence is None else {CONFIDENCE: answer.confidence}
-            reason = self._mask.exact(answer.reason)
+            reason = self._mask.mask_text(answer.reason)
             said = {"scores": answer.scores, **graded, "reason": reason, **sure}
         cut = {"cut": list(asked.cut)} if asked.cut else {}
         return {**self._name(), **said, "flags": list(asked.flags), **cut, **spent}

@@ -108,7 +108,7 @@ class _JudgmentReader:
             batch = chunk.exact()
             bad = [*batch.bad, *self._add(batch, source.name)]
             if bad and not skip_bad:
-                raise min(bad, key=lambda each: each.row).error()
+                raise min(bad, key=lambda each: each.row).make_error()
             self.skipped += len(bad)
 
     def records(self) -> pl.DataFrame:
@@ -287,12 +287,12 @@ def _add_keys(records: pl.DataFrame, cluster: str | None) -> pl.DataFrame:
 def _list_notices(judgments: pl.DataFrame, skipped: int, *, numbered: bool) -> Iterator[str]:
     if numbered:
         yield "no record has an id: rows are numbered, each a task of its own"
-    if nameless := judgments[NAMELESS].read_sum():
+    if nameless := judgments[NAMELESS].sum():
         yield (
             f"judgments without the name of their judge: {nameless:,}; "
             "they are numbered by their place in the record"
         )
-    if repeated := judgments[REPEATED].read_sum():
+    if repeated := judgments[REPEATED].sum():
         yield (
             f"judgments by a judge that has judged the record before: {repeated:,}; "
             "each counts as a judge of its own, NAME #2"

@@ -30,7 +30,7 @@ def read(data: Any, *, map: Mapping[str, str] | None = None) -> pl.DataFrame:  #
     for source in open_whole(data):
         for batch, _ in read_batches(source, map or {}):
             if batch.bad:
-                raise batch.bad[0].error()
+                raise batch.bad[0].make_error()
             frames.append(batch.frame)
     return pl.concat(frames, how="diagonal_relaxed") if frames else pl.DataFrame()
 

@@ -50,15 +50,15 @@ class JsonArray(MadeLines):
         text.skip()  # the bracket
         more = text.peek() != "]"
         while more:
-            yield text.value()
+            yield text.take()
             more = text.peek() == ","
             if more:
                 text.skip()
             elif text.peek() != "]":
-                raise text.broken("no comma between two elements, or no end")
+                raise text.make_error("no comma between two elements, or no end")
         text.skip()
         if text.peek():
-            raise text.broken("more behind the end of the array")
+            raise text.make_error("more behind the end of the array")
 
 
 class JsonObjects(JsonArray):
@@ -68,7 +68,7 @@ class JsonObjects(JsonArray):
 
     def _values(self, text: _Text) -> Iterator[str]:
         while text.peek():
-            yield text.value()
+            yield text.take()
 
 
 def _batch(values: Iterator[str]) -> Iterator[list[str]]:

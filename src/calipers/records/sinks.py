@@ -79,7 +79,7 @@ class FileSinks:
     def bad_rows(self, rows: Sequence[BadRow]) -> None:
         """Stop at the first bad row, or write them down and go on."""
         if rows and not self._skip_bad:
-            raise rows[0].error()
+            raise rows[0].make_error()
         if self._bad_rows is not None:
             self._bad_rows.writelines(
                 json.dumps(asdict(row), ensure_ascii=False) + "\n" for row in rows

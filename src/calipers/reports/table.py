@@ -150,7 +150,7 @@ def hide_data(table: Table, *, web: bool = False) -> Table:
 
 def _spread(table: Table) -> Table:
     """Return a table with a column for each value of the key `across`, and a row for the other."""
-    across = table.column(table.across)
+    across = table.find_column(table.across)
     down = next(
         place
         for place, each in enumerate(table.columns)

@@ -131,19 +131,19 @@ class Calling:
                     if fault is not None and self._is_last(attempt, fault):
                         record = self._record(system, place, tried)
                         self._write(system, number, call, reserved, tried, record, took)
-                        lane.failed(fault)
+                        lane.note_failure(fault)
                         return
                 if fault is None:
-                    record = await self._check(self._record(system, place, tried))
+                    record = await self._check_record(self._record(system, place, tried))
                     if self._unjudged is not None:
                         self._unjudged.append(_encode_line(record))
-                        record = await self._check(await self._judged(record))
+                        record = await self._check_record(await self._judged(record))
                     self._write(system, number, call, reserved, tried, record, took)
                     return
             await asyncio.sleep(lane.compute_backoff(attempt, fault))
             attempt += 1
 
-    async def _check(self, record: dict[str, Any]) -> dict[str, Any]:
+    async def _check_record(self, record: dict[str, Any]) -> dict[str, Any]:
         """Return the record with the results of its checks; a user's function may take time."""
         return await asyncio.to_thread(self._check, record) if self._check else record
 
@@ -159,7 +159,7 @@ class Calling:
             async with asyncio.timeout(limit):
                 reply = await self._systems[system](call)
             seconds = perf_counter() - began
-            fields = self._add_cost(system, self._reading.fields(call, reply))
+            fields = self._add_cost(system, self._reading.read_fields(call, reply))
             return Attempted(fields, attempts, seconds)
         except Fault as error:
             fault = error
@@ -210,15 +210,15 @@ class Calling:
         self._tracing.record(self._suite.systems[system], record, took, call.settings)
 
     def _record(self, system: int, place: CallPlace, tried: Attempted) -> dict[str, Any]:
-        record = {**self._plan.identify(system, place), **self._plan.tasks.kept(place.task)}
+        record = {**self._plan.identify(system, place), **self._plan.tasks.keep(place.task)}
         if tried.fault is not None:
-            message = self._mask.message(tried.fault.message, tried.fault.most)
+            message = self._mask.mask_message(tried.fault.message, tried.fault.most)
             record["error"] = f"{tried.fault.kind}: {message}"
         if tried.attempts:
             record |= time_fields(tried.seconds)
         if tried.attempts > 1:
             record["attempts"] = tried.attempts
-        return self._mask.values({**record, **tried.fields})  # type: ignore[no-any-return]
+        return self._mask.mask_value({**record, **tried.fields})  # type: ignore[no-any-return]
 
 
 def _encode_line(record: Mapping[str, Any]) -> bytes:

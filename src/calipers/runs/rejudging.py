@@ -46,13 +46,13 @@ class Rejudging:
         """Yield the records as they are now; what is appended meanwhile is not among them."""
         last: dict[tuple[Any, ...], tuple[int, int]] = {}
         end = 0
-        for start, end, record in self._journal.lines():
+        for start, end, record in self._journal.read_lines():
             if record.get("error") is None and any(e.get(FAILED) for e in get_judgments(record)):
                 last[_make_key(record)] = (start, end)
             else:
                 last.pop(_make_key(record), None)
         spans = set(last.values())
-        for start, upto, record in self._journal.lines():
+        for start, upto, record in self._journal.read_lines():
             if start >= end:
                 return
             if (start, upto) in spans:
@@ -75,7 +75,9 @@ class Rejudging:
             anew = {**record, "judgments": [new for _, new in judgments]}
             if self._check:
                 anew = self._check(anew)
-            self._journal.append(encode_record(self._mask.values(anew)).encode("utf-8", "replace"))
+            self._journal.append(
+                encode_record(self._mask.mask_value(anew)).encode("utf-8", "replace")
+            )
             self._budget.settle_judging(system, reserved, cost)
 
     async def _judge(self, record: Record) -> list[tuple[Record, Record]]:

@@ -37,7 +37,7 @@ class RunManifest:
         Raises:
             UsageError: The answers in the folder are of another suite, other data or other code.
         """
-        now, before = self._content, self._folder.manifest() or {}
+        now, before = self._content, self._folder.read_manifest() or {}
         notices: list[str] = []
         if before:
             if changes := list_changes(before, now, self._base):

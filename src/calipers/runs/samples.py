@@ -82,7 +82,7 @@ class SampleTable:
             _append(self._counts, counted)
             .group_by(*_KEYS, maintain_order=True)
             .agg(
-                pl.col("records").read_sum(),
+                pl.col("records").sum(),
                 pl.col("id").explode().unique(maintain_order=True).head(_LISTED),
             )
         )
@@ -117,7 +117,7 @@ class SampleTable:
         """Return how many records there are of each kind."""
         if self._counts is None:
             return {}
-        found = dict(self._counts.group_by(_KIND).agg(pl.col("records").read_sum()).iter_rows())
+        found = dict(self._counts.group_by(_KIND).agg(pl.col("records").sum()).iter_rows())
         return {kind: int(found[kind]) for kind in _SHARES if kind in found}
 
     def list_failures(self) -> Iterator[Failure]:

@@ -48,7 +48,7 @@ class State:
         lines: list[dict[int, tuple[int, int]]] = [{} for _ in self.calls]
         failed: dict[tuple[int, int], dict[str, Any]] = {}
         doubles = False
-        for start, end, record in journal.lines():
+        for start, end, record in journal.read_lines():
             system, number = self._locate_checked(record, journal)
             self.predicted = self.predicted or classify_scalar(record.get("predicted"))
             states = self.calls[system]

@@ -50,7 +50,7 @@ class Unjudged:
                 return 0
             self._file = Journal(self._path)
         moved = 0
-        for _, _, record in self._file.lines():
+        for _, _, record in self._file.read_lines():
             if not is_done(record):
                 owed = add_judgments(record, [Judgment(dict(each)) for each in self._owed])
                 journal.append(encode_record(owed).encode("utf-8", "replace"))

@@ -111,11 +111,11 @@ def explain_data(data: Any, options: Options, *, rows: int) -> Explanation:
     texts = tuple(dict.fromkeys(quotes.list_fields())) if quotes else ()
     with Store({**plan.schema, "id": pl.String(), **quoted}) as store:
         for source in sources:
-            chunks = source.chunks(plan.wanted(options.map, *judged))
+            chunks = source.chunks(plan.list_wanted(options.map, *judged))
             columns = [*plan.schema, "id", *judged, *texts]
             for batch in measure_batches(chunks, plan, columns=columns):
                 if batch.bad and options.on_bad == "stop":
-                    raise batch.bad[0].error()
+                    raise batch.bad[0].make_error()
                 read += batch.rows.height
                 store.add(number_rows(_with_quotes(batch.rows, plan).drop(*judged, *texts), read))
                 if judged:
@@ -150,7 +150,7 @@ def _with_quotes(rows: pl.DataFrame, plan: Plan) -> pl.DataFrame:
 
 def _select_rows(store: Store, text: str) -> pl.DataFrame:
     """Return a group's rows of calls that did not fail."""
-    own = (pl.col(GROUP) == store.code(text)) & ~pl.col(FAILED)
+    own = (pl.col(GROUP) == store.encode(text)) & ~pl.col(FAILED)
     return pl.concat([part.filter(own) for part in store.parts()])
 
 
@@ -163,7 +163,7 @@ def _count_keys(store: Store, metric: Metric) -> pl.DataFrame | None:
         sum_keys(nw.from_native(part.lazy()), aggregate).collect().to_native()
         for part in store.parts()
     )
-    return store.named(sum_tables(parts, [GROUP, *aggregate.keys]))
+    return store.decode_groups(sum_tables(parts, [GROUP, *aggregate.keys]))
 
 
 def _explain_group(
@@ -205,7 +205,7 @@ def _count_left_out(
     averaged = metric.averaged
     decisive = (averaged,) if isinstance(averaged, Feature) else metric.features
     unused = pl.any_horizontal(pl.col(feature.name).is_null() for feature in decisive)
-    mask = (pl.col(GROUP) == store.code(text)) & ~pl.col(FAILED) & unused
+    mask = (pl.col(GROUP) == store.encode(text)) & ~pl.col(FAILED) & unused
     lacking: dict[str, pl.Expr] = {}
     so_far = pl.lit(value=True)
     for need in metric.needs:
@@ -214,7 +214,7 @@ def _count_left_out(
     counts: dict[str, int] = dict.fromkeys(lacking, 0)
     for part in store.parts() if lacking else ():
         found = part.filter(mask).select(
-            check.read_sum().alias(reason) for reason, check in lacking.items()
+            check.sum().alias(reason) for reason, check in lacking.items()
         )
         for reason, count in found.row(0, named=True).items():
             counts[reason] += count
@@ -259,7 +259,7 @@ def _find_influential(
     names = [name for name in dict.fromkeys(shown) if not name.startswith("_")]
     found = []
     for part in store.parts():
-        own = part.filter((pl.col(GROUP) == store.code(text)) & ~pl.col(FAILED))
+        own = part.filter((pl.col(GROUP) == store.encode(text)) & ~pl.col(FAILED))
         if counted is not None and isinstance(metric.aggregate, Aggregate):
             own = own.join(counted, on=list(metric.aggregate.keys))
         weighed = own.with_columns(metric.weight(group).alias("_weight"))

@@ -65,8 +65,8 @@ def _summarize_groups(tasks: pl.DataFrame) -> dict[str, dict[str, Any]]:
     leads = cost.is_finite() & (cost == best)
     table = tasks.group_by(GROUP, maintain_order=True).agg(
         tasks=pl.len(),
-        best=leads.read_sum(),
-        only=(leads & others.is_infinite()).read_sum(),
+        best=leads.sum(),
+        only=(leads & others.is_infinite()).sum(),
         saves=(others - best).filter(leads & others.is_finite()).mean(),
     )
     return {row.pop(GROUP): row for row in table.iter_rows(named=True)}

@@ -29,7 +29,7 @@ from calipers.statistics.intervals import NO_BOUND, Interval
 
 def measure_groups(outcome: Outcome, plan: Plan, options: Options) -> dict[str, Group]:
     """Return the groups with their values, by their texts, in the order to show them."""
-    metrics = _adapt_metrics(plan.present(outcome.present).metrics, outcome)
+    metrics = _adapt_metrics(plan.restrict(outcome.present).metrics, outcome)
     keys = sort_keys(outcome.groups, plan.by)
     groups = {
         text: _group(key, outcome.groups[text], metrics, plan, outcome.intervals.get(text, {}))
@@ -61,7 +61,7 @@ def measure_groups(outcome: Outcome, plan: Plan, options: Options) -> dict[str, 
 def _adapt_metrics(metrics: Sequence[Metric], outcome: Outcome) -> list[Metric]:
     """Return the metrics adapted to these values: some are shares, or are not."""
     return [
-        settle(metric, outcome.total(metric.others) if metric.others is not None else 0)
+        settle(metric, outcome.sum_groups(metric.others) if metric.others is not None else 0)
         for metric in metrics
     ]
 

@@ -38,15 +38,15 @@ def list_notices(sources: Sequence[Source], outcome: Outcome, options: Options) 
     for source, reading in zip(sources, outcome.readings, strict=True):
         lacking = explain_unfinished(Path(source.name), reading.rows + reading.skipped)
         yield from (f"{source.name}: {lack}" for lack in lacking)
-    records = outcome.total(RECORDS)
+    records = outcome.sum_groups(RECORDS)
     if records and "id" not in outcome.present:
         yield "no record has an id: rows are numbered, each a task of its own"
-    if repeated := outcome.total(REPEATED):
+    if repeated := outcome.sum_groups(REPEATED):
         yield (
             f"{repeated} records repeat the id, model, tier and run of another; "
             "they count as further runs"
         )
-    if truncated := int(outcome.total(TRUNCATED_REPLIES)):
+    if truncated := int(outcome.sum_groups(TRUNCATED_REPLIES)):
         replies = "reply was" if truncated == 1 else "replies were"
         yield (
             f"{truncated:,} {replies} truncated (finish_reason is length) and stay in the metrics: "
@@ -81,7 +81,7 @@ def _note_hidden(sources: Sequence[Source], options: Options) -> Iterator[str]:
 def _note_unused_weights(outcome: Outcome, options: Options) -> Iterator[str]:
     """Yield weights for categories and capabilities that no record has."""
     weights = options.settings.case_weights
-    if weights is None or not outcome.total(RECORDS):
+    if weights is None or not outcome.sum_groups(RECORDS):
         return
     for field, named in (("category", weights.by_category), ("capability", weights.by_capability)):
         found = set(outcome.tallies[WEIGHTED_BY[field].name][TEXT])

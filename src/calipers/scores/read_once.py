@@ -66,7 +66,7 @@ def read_once(
     plan = _join([make_plan(sources, options) for options in asked], by_if_few)
     plan = replace(plan, kept=together.kept, sampled=together.columns)
     first = asked[0]
-    wanted = replace(plan.wanted(first.map), keys=plan.regrouped_by)
+    wanted = replace(plan.list_wanted(first.map), keys=plan.regrouped_by)
     with (
         open_sinks(
             samples=None,

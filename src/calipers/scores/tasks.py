@@ -44,7 +44,7 @@ class TaskRows:
     @property
     def errors(self) -> int:
         """How many of them are calls that failed."""
-        return int(self.rows[FAILED].read_sum())
+        return int(self.rows[FAILED].sum())
 
     @cached_property
     def present(self) -> frozenset[str]:
@@ -67,14 +67,14 @@ def read_tasks(
     sources = open_sources(data)
     plan = make_plan(sources, options)
     columns = list(dict.fromkeys((*plan.schema, "id", *keep)))
-    wanted = plan.wanted(options.map, *keep)
+    wanted = plan.list_wanted(options.map, *keep)
     empty = {**dict.fromkeys(keep, pl.Null()), **plan.schema, "id": pl.String()}
     frames = [pl.DataFrame(schema=empty)]
     skipped = 0
     for source in sources:
         for batch in measure_batches(source.chunks(wanted), plan, columns=columns):
             if batch.bad and options.on_bad == "stop":
-                raise batch.bad[0].error()
+                raise batch.bad[0].make_error()
             skipped += len(batch.bad)
             frames.append(batch.rows)
     rows = pl.concat(frames, how="diagonal_relaxed")
@@ -97,7 +97,7 @@ def settle_metric(metric: Metric, sides: Sequence[TaskRows]) -> Metric:
         return metric
     [feature] = metric.features
     values = pl.concat(side.rows[feature.name] for side in sides).drop_nulls()
-    return settle(metric, float((~values.is_in([0.0, 1.0])).read_sum()))
+    return settle(metric, float((~values.is_in([0.0, 1.0])).sum()))
 
 
 def split_rows(whole: TaskRows, field: str) -> list[TaskRows]:

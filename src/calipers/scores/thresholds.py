@@ -85,7 +85,7 @@ def _measure_similarities(path: str, options: Options) -> tuple[pl.Series, str |
             source.chunks(Wanted(plan.fields, field_map)), plan, columns=columns
         ):
             if batch.bad:
-                raise batch.bad[0].error()
+                raise batch.bad[0].make_error()
             found.append(batch.rows)
     rows = pl.concat(found, how="vertical_relaxed")
     reason = rows[semantic_reason.name].drop_nulls()

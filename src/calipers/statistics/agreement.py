@@ -77,7 +77,7 @@ def _estimate_share(
 def percent_agreement(ratings: Floats, sampling: Sampling) -> Estimate:
     """Return the share of equal ratings among the pairs of a unit, averaged over units."""
     used = count_ratings(ratings) > 1
-    n = int(used.read_sum())
+    n = int(used.sum())
     if not n:
         return Estimate(value=None, n=0, reason=explain_too_few(n, ratings.shape[1]))
     sizes = count_ratings(ratings[used])
@@ -85,7 +85,7 @@ def percent_agreement(ratings: Floats, sampling: Sampling) -> Estimate:
     agreed = (_count_equal_pairs(ratings[used]) - sizes) / pairs
     share = float(agreed.mean())
     squares, clusters = spread((agreed - share) / n, sampling.clusters[used])
-    around = wilson(share, int(pairs.read_sum()) // 2, squares, clusters, sampling.confidence)
+    around = wilson(share, int(pairs.sum()) // 2, squares, clusters, sampling.confidence)
     return Estimate(
         value=share,
         low=around.low,
@@ -232,14 +232,14 @@ def _alpha(ratings: Floats, level: Level) -> PointEstimate | str:
         ordinal = level == "ordinal"
         numbers = midranks(codes) if ordinal else standardize(ratings[there])
         found = _measure_numbers(numbers - numbers.mean(), units, codes if ordinal else None)
-    ratio = (total - 1) * float(found.within.read_sum()) / found.among
+    ratio = (total - 1) * float(found.within.sum()) / found.among
     added = (total - 1) * found.added_within - ratio * found.added_among
     influence = -(ratio * sizes / total + added / found.among)
     error = _error_by_chance(share) if level == "nominal" else 1.0
     return PointEstimate(
         value=1 - ratio,
         influence=influence - influence.mean(),
-        textbook=error * sqrt(float((2 * sizes / (sizes - 1)).read_sum())) / total,
+        textbook=error * sqrt(float((2 * sizes / (sizes - 1)).sum())) / total,
         source="chance_z",
         disagreement=found.among / (total * (total - 1)) if level == "nominal" else None,
     )
@@ -263,13 +263,13 @@ def _measure_numbers(numbers: Floats, units: Whole, codes: Whole | None) -> _Dis
     )
     within = 2 * (sizes * apart_squared - apart**2) / (sizes - 1)
     squares = _sum_by_unit(units, numbers**2)
-    added_within, added_among = within, 2 * (sizes * squares.read_sum() + total * squares)
+    added_within, added_among = within, 2 * (sizes * squares.sum() + total * squares)
     if codes is not None:  # a rating more also lifts the ranks above it
         from_mean = numbers - (_sum_by_unit(units, numbers) / sizes)[units]
         steps = 4 * from_mean * (sizes / (sizes - 1))[units]
         added_within = within + _sum_by_unit(units, sum_lifted(codes, steps))
         added_among = added_among + _sum_by_unit(units, sum_lifted(codes, 4 * total * numbers))
-    return _Disagreements(within, added_within, 2 * total * float(squares.read_sum()), added_among)
+    return _Disagreements(within, added_within, 2 * total * float(squares.sum()), added_among)
 
 
 def _sum_by_unit(units: Whole, values: Floats) -> Floats:

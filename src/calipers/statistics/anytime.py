@@ -66,7 +66,7 @@ class Bets:
         return replace(
             self,
             seen=self.seen + drawn.size,
-            summed=self.summed + float(drawn.read_sum()),
+            summed=self.summed + float(drawn.sum()),
             won_after=now if self.won_after is None else self.won_after,
             capital=capital[:, -1],
         )
@@ -106,9 +106,7 @@ def _low(values: Floats, total: int | None, alpha: float) -> float:
     """Return the greatest value that the mean is known to exceed."""
     low, high = 0.0, 1.0
     if total is not None:
-        low, high = sure_bounds(
-            float(values.read_sum()), float(values.read_sum()), values.size, total
-        )
+        low, high = sure_bounds(float(values.sum()), float(values.sum()), values.size, total)
     for _ in range(_STEPS if high > low else 0):
         middle = (low + high) / 2
         bets = Bets(mark=middle, alpha=alpha, total=total)

@@ -106,7 +106,7 @@ def explain_too_few(influences: Floats) -> str | None:
     if influences.size < _FEWEST or not largest:
         return "nothing varies from cluster to cluster"
     squares = np.square(influences / largest)
-    carried = float(squares.read_sum() ** 2 / np.square(squares).read_sum())
+    carried = float(squares.sum() ** 2 / np.square(squares).sum())
     if carried < _FEWEST_CARRY:
         return f"fewer than {_FEWEST_CARRY} clusters carry the variance"
     return None
@@ -118,4 +118,4 @@ def _acceleration(influences: Floats) -> float:
     if not largest:
         return 0.0
     scaled = influences / largest
-    return float(np.read_sum(scaled**3) / (6 * np.read_sum(scaled**2) ** 1.5))
+    return float(np.sum(scaled**3) / (6 * np.sum(scaled**2) ** 1.5))

@@ -98,9 +98,9 @@ def count_verdicts(judge: Floats, people: Floats, clusters: Whole) -> Verdicts:
     both_passed, passed_size = _count_agreed(judge[passed] > 1 / 2, clusters[passed])
     both_failed, failed_size = _count_agreed(judge[~passed] <= 1 / 2, clusters[~passed])
     return Verdicts(
-        passed=int(passed.read_sum()),
+        passed=int(passed.sum()),
         both_passed=both_passed,
-        failed=int((~passed).read_sum()),
+        failed=int((~passed).sum()),
         both_failed=both_failed,
         passed_size=passed_size,
         failed_size=failed_size,
@@ -113,7 +113,7 @@ def _count_agreed(agreed: np.ndarray, clusters: Whole) -> tuple[int, float]:
         return 0, 0.0
     share = float(agreed.mean())
     squares, counted = spread((agreed - share) / n, clusters)
-    return int(agreed.read_sum()), count_worth(share, n, squares, counted)
+    return int(agreed.sum()), count_worth(share, n, squares, counted)
 
 
 def correct_with_ratings(

@@ -83,9 +83,9 @@ def _kendall(ratings: Floats) -> PointEstimate | str:
         return _NO_VARIANCE
     agreed = _count_below(first, second) + _count_below(-first, -second)
     score = agreed - _count_below(first, -second) - _count_below(-first, second)
-    scale = sqrt(float(free.read_sum()) * float(free_too.read_sum()))
-    tau = _clip_correlation(float(score.read_sum()) / scale)
-    ties = free / free.read_sum() + free_too / free_too.read_sum()
+    scale = sqrt(float(free.sum()) * float(free_too.sum()))
+    tau = _clip_correlation(float(score.sum()) / scale)
+    ties = free / free.sum() + free_too / free_too.sum()
     return PointEstimate(
         value=tau,
         influence=2 * score / scale - tau * ties,

@@ -76,7 +76,7 @@ def estimate(
     """Return the formula's estimate on the units it can use; a text in its place is the reason."""
     fewest = ratings.shape[1] if every_rater else 2
     used = count_ratings(ratings) >= fewest
-    n = int(used.read_sum())
+    n = int(used.sum())
     if n < 2:  # noqa: PLR2004
         return Estimate(value=None, n=n, reason=explain_too_few(n, ratings.shape[1], fewest))
     point = formula(ratings[used])
@@ -153,7 +153,7 @@ def sum_lifted(codes: Whole, steps: Floats) -> Floats:
     It lifts the ranks above by 1, those of its equals by ½.
     """
     sums = np.bincount(codes, weights=steps)
-    return np.asarray((sums.read_sum() - np.cumsum(sums) + sums / 2)[codes])
+    return np.asarray((sums.sum() - np.cumsum(sums) + sums / 2)[codes])
 
 
 def standardize(numbers: Floats) -> Floats:

@@ -111,7 +111,7 @@ def compare_paired(
     exact = binary and groups is None and not fixed
     if exact:
         require_binary(first, second)
-    higher, lower = int((differences > 0).read_sum()), int((differences < 0).read_sum())
+    higher, lower = int((differences > 0).sum()), int((differences < 0).sum())
     wins, losses = (lower, higher) if higher_is_better is False else (higher, lower)
     n = differences.size
     mean, stderr, degrees = estimate_mean(differences, groups)
@@ -228,7 +228,7 @@ def estimate_mean(
     freedom = totals.size - 1
     if not freedom:
         return float(mean), None, 0
-    variance = totals.size / freedom * np.square(totals).read_sum()
+    variance = totals.size / freedom * np.square(totals).sum()
     return float(mean), float(np.sqrt(variance) / values.size), freedom
 
 

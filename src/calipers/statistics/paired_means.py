@@ -83,7 +83,7 @@ def bound_over_tasks(
     unseen, square = _count_unseen(differences, step, repeats)
     size = n + unseen
     centre = mean * n / size
-    seen = float(np.square(differences - mean).read_sum())
+    seen = float(np.square(differences - mean).sum())
     added = n * (mean - centre) ** 2 + unseen * (square + centre**2)
     variance = (seen + added) / (size - 1 + _LESS * unseen)
     degrees = (size - 1 if freedom is None else freedom) * _grow_freedom(seen, added)
@@ -117,17 +117,17 @@ def bound_over_runs(
     Satterthwaite (1946).
     """
     known = repeats.base + repeats.candidate - _TWO
-    if not known.read_sum():
+    if not known.sum():
         return None
     n = differences.size
     mean = float(differences.mean())
-    pooled = float(repeats.squares.read_sum() / known.read_sum())
+    pooled = float(repeats.squares.sum() / known.sum())
     of_run = np.divide(repeats.squares, known, out=np.full(n, pooled), where=known > 0)
     of_tasks = of_run * repeats.shares
-    total = float(of_tasks.read_sum())
-    degrees = float(np.maximum(known, 1).read_sum())
+    total = float(of_tasks.sum())
+    degrees = float(np.maximum(known, 1).sum())
     if total > 0:
-        degrees = min(degrees, total**2 / float((of_tasks**2 / np.maximum(known, 1)).read_sum()))
+        degrees = min(degrees, total**2 / float((of_tasks**2 / np.maximum(known, 1)).sum()))
     still = float(np.mean(repeats.squares <= _ROUNDING))
     unseen = _MOST_UNSEEN * still * step**2 * _square_of_run(repeats)
     stderr = sqrt(total + unseen) / n
@@ -166,11 +166,11 @@ class _Variance:
 def _permute_runs(differences: Floats, repeats: Repeats, unseen: float, size: float) -> _Variance:
     """Return the variance when the runs of each task are dealt out anew to the two sides."""
     per_run = 1 / (repeats.base + repeats.candidate - 1)
-    within = float((repeats.shares * per_run * repeats.squares).read_sum())
+    within = float((repeats.shares * per_run * repeats.squares).sum())
     return _Variance(
-        constant=(within + unseen + float((per_run * differences**2).read_sum())) / size,
-        linear=-2 * float((per_run * differences).read_sum()) / size,
-        square=float(per_run.read_sum()) / size,
+        constant=(within + unseen + float((per_run * differences**2).sum())) / size,
+        linear=-2 * float((per_run * differences).sum()) / size,
+        square=float(per_run.sum()) / size,
     )
 
 
@@ -185,7 +185,7 @@ def _count_unseen(differences: Floats, step: float, repeats: Repeats | None) -> 
     values, counts = np.unique(differences.round(_DECIMALS), return_counts=True)
     most = int(counts.max())
     usual = min(values[counts == most], key=lambda value: abs(value - mean))
-    apart = float(np.square(differences - usual).read_sum())
+    apart = float(np.square(differences - usual).sum())
     one_run = step**2 * (1.0 if repeats is None else _square_of_run(repeats))
     alike = min(1.0, (most - 1) / (n - 1) / _NEARLY_ALL)
     return _MOST_UNSEEN * alike, min(one_run, (apart + one_run) / (n - most + 1))

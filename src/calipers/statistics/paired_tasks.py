@@ -76,7 +76,7 @@ class PairedTasks:
             sides.append(mean + runs / runs.mean() * (values - mean))
         weights = self.base_runs / self.base_runs.mean()
         weights = weights + self.candidate_runs / self.candidate_runs.mean()
-        worth = float(weights.read_sum() ** 2 / np.square(weights).read_sum())
+        worth = float(weights.sum() ** 2 / np.square(weights).sum())
         return sides[0], sides[1], worth
 
 
@@ -114,5 +114,5 @@ def compare_tasks(
         return found
     change = np.sign(np.round(tasks.candidate - tasks.base, _DECIMALS))
     better = -1 if scale.higher_is_better is False else 1
-    wins, losses = int((change == better).read_sum()), int((change == -better).read_sum())
+    wins, losses = int((change == better).sum()), int((change == -better).sum())
     return replace(found, wins=wins, losses=losses, ties=change.size - wins - losses)

@@ -23,7 +23,7 @@ def permute_signs(differences: Floats, *, seed: int, resamples: int) -> float:
     (count + 1) / (resamples + 1) keeps the level: Phipson & Smyth (2010).
     """
     moved = differences[differences != 0]
-    observed = abs(moved.read_sum()) - _ROUNDING * np.abs(moved).read_sum()
+    observed = abs(moved.sum()) - _ROUNDING * np.abs(moved).sum()
     if moved.size <= EXACT:
         return float(np.mean(np.abs(_sum_signed(moved)) >= observed))
     rng = np.random.default_rng(seed)

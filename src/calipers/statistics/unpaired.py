@@ -138,7 +138,7 @@ def fisher(base: Floats, candidate: Floats) -> float:
     """Return the two-sided p of Fisher's (1934) exact test on samples of 0 and 1."""
     from scipy.stats import fisher_exact  # noqa: PLC0415 (slow to load)
 
-    hits = [int(candidate.read_sum()), int(base.read_sum())]
+    hits = [int(candidate.sum()), int(base.sum())]
     table = np.array([hits, [candidate.size - hits[0], base.size - hits[1]]])
     return min(1.0, float(fisher_exact(table).pvalue))
 
@@ -193,7 +193,7 @@ def _dominance(values: Floats, others: Floats) -> tuple[Floats, int]:
     ordered = np.sort(others)
     below = np.searchsorted(ordered, values, side="left")
     above = others.size - np.searchsorted(ordered, values, side="right")
-    return (below - above) / others.size, int((below + above).read_sum())
+    return (below - above) / others.size, int((below + above).sum())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -38,7 +38,7 @@ class Asking:
                 if fault.kind == "rate_limit":
                     self._lane.note_throttling(began, fault)
                 if self._is_last(attempt, fault):
-                    self._lane.failed(fault)
+                    self._lane.note_failure(fault)
                     raise fault
             await asyncio.sleep(self._lane.compute_backoff(attempt, fault))
             attempt += 1

@@ -98,7 +98,7 @@ class Fault(Exception):  # noqa: N818 (reads as a sentence: "raise Fault")
         """Return the same fault with a message that can be written and shown."""
         return Fault(
             self.kind,
-            mask.message(self.message, self.most),
+            mask.mask_message(self.message, self.most),
             again=self.again,
             outage=self.outage,
             retry_after=self.retry_after,

@@ -37,11 +37,11 @@ def mask_reply(reply: Reply, mask: Mask) -> Reply:
     """Return a reply without keys; without log probabilities where a key is spread over tokens."""
     spoken = "".join(token for token, _ in reply.logprobs)
     return Reply(
-        text=None if reply.text is None else mask.exact(reply.text),
-        fields=mask.values(dict(reply.fields)),
-        reasoning=None if reply.reasoning is None else mask.exact(reply.reasoning),
-        logprobs=reply.logprobs if mask.exact(spoken) == spoken else (),
-        messages=mask.values(list(reply.messages)),
+        text=None if reply.text is None else mask.mask_text(reply.text),
+        fields=mask.mask_value(dict(reply.fields)),
+        reasoning=None if reply.reasoning is None else mask.mask_text(reply.reasoning),
+        logprobs=reply.logprobs if mask.mask_text(spoken) == spoken else (),
+        messages=mask.mask_value(list(reply.messages)),
     )
 
 

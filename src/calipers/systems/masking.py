@@ -58,7 +58,7 @@ class Mask:
     def __init__(self, keys: Iterable[str]) -> None:
         long_enough = sorted({key for key in keys if len(key) >= LEAST})
         self._needles = tuple(needle for key in long_enough for needle in _make_needles(key))
-        self._sieve = _Sieve(piece for each in self._needles for piece in each.pieces())
+        self._sieve = _Sieve(piece for each in self._needles for piece in each.list_pieces())
         self._digits = tuple(key for key in long_enough if key.isdigit())
 
     def __call__(self, text: str) -> str:

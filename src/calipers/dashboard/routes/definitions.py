@@ -16,7 +16,7 @@ router = APIRouter()
 @router.get("/metrics")
 def show_metrics(site: SiteHere) -> Response:
     """Show what every metric means."""
-    return site.page("metrics.html", families=list(group_by_family(list(catalogue()))), name=None)
+    return site.render("metrics.html", families=list(group_by_family(list(catalogue()))), name=None)
 
 
 @router.get("/metrics/{name}")
@@ -26,4 +26,4 @@ def show_metric(site: SiteHere, name: str) -> Response:
         found = metric_named(name)
     except UsageError as error:
         raise NotHere(error.message) from None
-    return site.page("metric.html", metric=found, name=name)
+    return site.render("metric.html", metric=found, name=name)

@@ -29,7 +29,7 @@ def export(site: SiteHere, request: Request, id_: str, kind: str) -> Response:
     opened = site.indexes.open(found.entry)
     if kind not in ("csv", "json"):
         raise NotHere("an export is csv or json")
-    opened.selector.whole(query)  # a search goes on to its end
+    opened.selector.select_all(query)  # a search goes on to its end
     rows = opened.selector.select(query, seconds=float("inf")).rows
     parts = as_csv(opened.index, rows) if kind == "csv" else as_json(opened.index, rows)
     name = f"{found.id}.{kind}"

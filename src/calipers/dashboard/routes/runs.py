@@ -40,12 +40,12 @@ router = APIRouter()
 @router.get("/")
 def list_runs(site: SiteHere, q: str = "", verdict: str = "") -> Response:
     """List everything in the folder, or what a search finds, newest first."""
-    every = sorted(site.catalog.list_entries(), key=lambda entry: entry.changed(), reverse=True)
+    every = sorted(site.catalog.list_entries(), key=lambda entry: entry.read_mtime(), reverse=True)
     found: list[dict[str, Any]] = []
     for entry in every:
         if len(found) < LISTED and _is_meant(run := site.read_run(entry), q, verdict):
             found.append({"run": run, "headline": _choose_headline(run.score)})
-    return site.page("runs.html", found=found, q=q, verdict=verdict, every=every, most=LISTED)
+    return site.render("runs.html", found=found, q=q, verdict=verdict, every=every, most=LISTED)
 
 
 @router.get("/runs/{id_}")
@@ -56,15 +56,15 @@ def show_run(site: SiteHere, request: Request, id_: str) -> Response:
         return RedirectResponse(f"/runs/{id_}{query.to_url()}", 303)
     opened = site.indexes.open(found.entry) if found.entry.records.exists() else None
     ready = None if query.narrows or query.by else found.score
-    return site.page(
+    return site.render(
         "run.html",
         **make_nav(found, query, "overview"),
         **make_filter_form(query, opened),
         gate_summary=gate_summary(found.gate) if found.gate else None,
-        progress=site.follow(found.entry).progress() if found.running else None,
+        progress=site.follow(found.entry).read_progress() if found.running else None,
         view=None if ready is None else _make_view(found, query, ready),
         groupings=_list_groupings(opened.index) if opened else [],
-        failed=int(opened.index.column("failed").read_sum()) if opened and opened.index.rows else 0,
+        failed=int(opened.index.read_column("failed").sum()) if opened and opened.index.rows else 0,
         opened=opened,
     )
 
@@ -79,15 +79,15 @@ def show_score(site: SiteHere, request: Request, id_: str) -> Response:
     if opened.complete and not (query.narrows or query.by):
         site.keep(found.entry, measured)
     view = _make_view(found, grouped, measured)
-    return site.page("_score.html", run=found, view=view, opened=opened)
+    return site.render("_score.html", run=found, view=view, opened=opened)
 
 
 @router.get("/runs/{id_}/figures")
 def show_figures(site: SiteHere, request: Request, id_: str) -> Response:
     """Show the figures of a view: a part of the page that is loaded later."""
     found, query = site.run(id_), get_query(request)
-    drawn = site.figures(site.get_score(found, query))
-    return site.page("_figures.html", run=found, query=query, figures=list(drawn.values()))
+    drawn = site.get_figures(site.get_score(found, query))
+    return site.render("_figures.html", run=found, query=query, figures=list(drawn.values()))
 
 
 @router.get("/runs/{id_}/progress")
@@ -96,9 +96,9 @@ def show_progress(site: SiteHere, id_: str, short: bool = False) -> Response:  #
     found = site.run(id_)
     if found.entry.folder is None:
         raise NotHere(f"{found.name} is no run")
-    now = site.follow(found.entry).progress()
+    now = site.follow(found.entry).read_progress()
     name = "_progress_short.html" if short else "_progress.html"
-    return site.page(name, run=found, progress=now)
+    return site.render(name, run=found, progress=now)
 
 
 @router.get("/runs/{id_}/gate")
@@ -106,7 +106,7 @@ def show_gate(site: SiteHere, request: Request, id_: str) -> Response:
     """Show each check with its evidence."""
     found, query = site.run(id_), get_query(request)
     summary = gate_summary(found.gate) if found.gate else None
-    return site.page("gate.html", **make_nav(found, query, "gate"), gate_summary=summary)
+    return site.render("gate.html", **make_nav(found, query, "gate"), gate_summary=summary)
 
 
 def _is_meant(run: Run, q: str, verdict: str) -> bool:
@@ -163,7 +163,7 @@ def locate_rows(run: Run, query: Query, name: str, by: Mapping[str, Any]) -> str
     metric = metric_named(name)
     view = query
     for field, value in by.items():
-        view = view.only(field, value)
+        view = view.set_filter(field, value)
     feature = _find_feature(metric)
     filters, sort = view.filters, ""
     if feature is not None:

@@ -19,6 +19,6 @@ def make_filter_form(query: Query, opened: Opened | None) -> dict[str, Any]:
     """Return the active filters, and the columns that further ones may be on."""
     columns = [] if opened is None else opened.index.columns.items()
     return {
-        "filters": [(each, query.without(each)) for each in query.filters],
+        "filters": [(each, query.drop_filter(each)) for each in query.filters],
         "columns": [(name, classify(dtype)) for name, dtype in columns],
     }

@@ -118,10 +118,10 @@ class Composite(RuleKind, StrictModel):
         else:
             measured = _compute(self.formula, judge.run)
         rule = Rule(name=FINAL_SCORE, threshold=self.pass_mark())
-        check = judge.measured(rule, measured, "composite", self.key, of=None)
+        check = judge.check_value(rule, measured, "composite", self.key, of=None)
         check = replace(check, undecided=judge.undecided(self.list_parts()))
         for further in self.requires.values():
-            check = join_checks(check, judge.metric(further, "composite", self.key))
+            check = join_checks(check, judge.check_metric(further, "composite", self.key))
         yield check
 
     def demands(self, _ahead: Ahead) -> Iterator[Demand]:
@@ -159,12 +159,12 @@ def _compute(formula: Formula, run: MeasuredRun) -> Measured:
         )
         bounds[name] = (ends[0], ends[1])
     try:
-        value = formula.value(values)
+        value = formula.compute(values)
     except ZeroDivisionError:
         return _make_null("the formula divides by zero")
     if not isfinite(value):
         return _make_null("the formula gives no finite number")
-    return _make_measured(value, formula.bounds(bounds), run, parts)
+    return _make_measured(value, formula.bound(bounds), run, parts)
 
 
 def _apply_budget(value: float, budget: float | None) -> float:

@@ -52,7 +52,7 @@ class PassCriteria(RuleKind, StrictModel):
                 measured = judge.run.metrics[PASS_RATE]
             else:
                 measured = known.get(category) or _measure_absent(category, known)
-            yield judge.measured(
+            yield judge.check_value(
                 rule, measured, "category", self.key, of=PASS_RATE, category=category
             )
 

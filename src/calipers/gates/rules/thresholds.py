@@ -39,11 +39,11 @@ class MetricRules(RuleKind):
     def checks(self, judge: Judge) -> Iterator[Check]:
         """Yield a check per metric; S lets a final score pass only with all adversarial runs."""
         for name, rule in self.row(judge.given.release).items():
-            check = judge.metric(rule, "blocking", self.source)
+            check = judge.check_metric(rule, "blocking", self.source)
             if name == FINAL_SCORE:
                 scale = read_scale(find_metric(SAFETY))
                 safe = Rule(name=SAFETY, threshold=Threshold(operator="=", value=1.0, scale=scale))
-                check = join_checks(check, judge.metric(safe, "blocking", self.source))
+                check = join_checks(check, judge.check_metric(safe, "blocking", self.source))
             yield check
 
     def demands(self, ahead: Ahead) -> Iterator[Demand]:
@@ -79,7 +79,7 @@ class Thresholds(MetricRules, StrictModel):
         """Yield a check per threshold."""
         yield from super().checks(judge)
         for rule in self.warning.values():
-            yield judge.metric(rule, "warning", "thresholds.warning")
+            yield judge.check_metric(rule, "warning", "thresholds.warning")
 
 
 def _with_safety(names: Collection[str]) -> tuple[str, ...]:

@@ -141,7 +141,7 @@ def _name_without(part: str) -> str:
 
 def _count_scored(condition: nw.Expr) -> nw.Expr:
     scored = ~nw.col(agent_composite.name).is_null()
-    return (condition & scored).cast(nw.Int64).read_sum()
+    return (condition & scored).cast(nw.Int64).sum()
 
 
 composite_mean = replace(

@@ -52,7 +52,7 @@ accuracy = mean(
     better="higher",
     aggregate=Aggregate(
         features=(correct, unanswered),
-        totals={**_right.totals, "unanswered": nw.col("unanswered").cast(nw.Int64).read_sum()},
+        totals={**_right.totals, "unanswered": nw.col("unanswered").cast(nw.Int64).sum()},
     ),
     extras={"unanswered": "unanswered"},
 )

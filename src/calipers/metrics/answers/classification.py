@@ -109,8 +109,8 @@ def _share(
             features=(hits, labelled),
             totals={
                 **declare_sums(hits).totals,
-                _N: nw.col(labelled.name).cast(nw.Int64).read_sum(),
-                _LABELLED: (~nw.col(labelled.name)).cast(nw.Int64).read_sum(),
+                _N: nw.col(labelled.name).cast(nw.Int64).sum(),
+                _LABELLED: (~nw.col(labelled.name)).cast(nw.Int64).sum(),
             },
         ),
         empty="no record has predicted and actual",

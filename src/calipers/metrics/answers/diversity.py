@@ -43,11 +43,11 @@ def _sum_entropy(answers: Frame) -> Frame:
         answers.with_columns(n_log_n=count * log_n, n_log_n_log_n=count * log_n * log_n)
         .group_by(GROUP)
         .agg(
-            count.read_sum().alias("answers__n"),
+            count.sum().alias("answers__n"),
             count.max().alias("answers__most"),
             nw.len().cast(nw.Int64).alias("answers__distinct"),
-            nw.col("n_log_n").read_sum().alias("answers__n_log_n"),
-            nw.col("n_log_n_log_n").read_sum().alias("answers__n_log_n_log_n"),
+            nw.col("n_log_n").sum().alias("answers__n_log_n"),
+            nw.col("n_log_n_log_n").sum().alias("answers__n_log_n_log_n"),
         )
     )
 

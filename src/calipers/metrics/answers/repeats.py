@@ -41,9 +41,9 @@ def measure_agreement(answers: Frame) -> Frame:
         answers.with_columns(n_log_n=n * n.log())
         .group_by(GROUP, TASK)
         .agg(
-            nw.col("n").read_sum().alias(RUNS),
+            nw.col("n").sum().alias(RUNS),
             nw.col("n").max().alias("most"),
-            nw.col("n_log_n").read_sum(),
+            nw.col("n_log_n").sum(),
         )
         .filter(nw.col(RUNS) >= _AT_LEAST)
         .with_columns(
@@ -59,7 +59,7 @@ def _keep_most_common(answers: Frame) -> Frame:
     return (
         answers.filter(n > 0)
         .with_columns(
-            n.max().over(GROUP, TASK).alias("most"), n.read_sum().over(GROUP, TASK).alias(RUNS)
+            n.max().over(GROUP, TASK).alias("most"), n.sum().over(GROUP, TASK).alias(RUNS)
         )
         .filter((n == nw.col("most")) & (nw.col(RUNS) >= _AT_LEAST))
         .with_columns(smallest=nw.col("answer_key").min().over(GROUP, TASK))
@@ -75,7 +75,7 @@ ANSWERS = Aggregate(
     totals={
         "n": _COUNT,
         "checked": nw.col("correct").count().cast(nw.Int64),
-        "right": nw.col("correct").cast(nw.Int64).read_sum(),
+        "right": nw.col("correct").cast(nw.Int64).sum(),
     },
     tasks=(
         TaskValues(
@@ -193,7 +193,7 @@ stability = Metric(
         features=(correct,),
         keys=(TASK,),
         where=lambda: ~nw.col(TASK).is_null() & ~nw.col("correct").is_null(),
-        totals={RUNS: _COUNT, "right": nw.col("correct").cast(nw.Int64).read_sum()},
+        totals={RUNS: _COUNT, "right": nw.col("correct").cast(nw.Int64).sum()},
         tasks=(TaskValues(name="stable", step=_mark_stable, values=("stable",)),),
     ),
     rows="stable__rows",

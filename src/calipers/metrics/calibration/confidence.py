@@ -100,11 +100,11 @@ def _sum_gaps(bins: Frame) -> Frame:
         bins.with_columns(gap=gap, unseen=unseen, **unsure)
         .group_by(GROUP)
         .agg(
-            nw.col("bin_n").read_sum().alias("ece__n"),
-            nw.col("gap").read_sum().alias("ece__gap"),
-            nw.col("bin_squares").read_sum().alias("ece__squares"),
-            nw.col("unseen").read_sum().alias("ece__unseen"),
-            *(nw.col(name).read_sum() for name in unsure),
+            nw.col("bin_n").sum().alias("ece__n"),
+            nw.col("gap").sum().alias("ece__gap"),
+            nw.col("bin_squares").sum().alias("ece__squares"),
+            nw.col("unseen").sum().alias("ece__unseen"),
+            *(nw.col(name).sum() for name in unsure),
         )
     )
 
@@ -119,9 +119,9 @@ BINNED = Aggregate(
     where=lambda: ~nw.col("confidence_bin").is_null(),
     totals={
         "bin_n": nw.len().cast(nw.Int64),
-        "bin_confidence": nw.col("prob_correct").read_sum(),
-        "bin_right": nw.col("correct").cast(nw.Int64).read_sum(),
-        "bin_squares": nw.col("squared_error").read_sum(),
+        "bin_confidence": nw.col("prob_correct").sum(),
+        "bin_right": nw.col("correct").cast(nw.Int64).sum(),
+        "bin_squares": nw.col("squared_error").sum(),
     },
     finish=(_sum_gaps,),
     kept_as=RELIABILITY,

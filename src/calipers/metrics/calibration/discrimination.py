@@ -34,7 +34,7 @@ def _place_levels(levels: Frame) -> Frame:
     Rows at the same level count half, on either side.
     """
     right, wrong = nw.col("right"), nw.col("wrong")
-    all_right, all_wrong = right.read_sum().over(GROUP), wrong.read_sum().over(GROUP)
+    all_right, all_wrong = right.sum().over(GROUP), wrong.sum().over(GROUP)
     both = levels.with_columns(all_right=all_right, all_wrong=all_wrong).filter(
         (nw.col("all_right") > 0) & (nw.col("all_wrong") > 0)
     )
@@ -57,14 +57,14 @@ def _sum_pairs(levels: Frame) -> Frame:
         "auroc__wrong_squares": wrong * above * above,
     }
     placed = _place_levels(levels).with_columns(**sums)
-    return placed.group_by(GROUP).agg(*(nw.col(name).read_sum() for name in sums))
+    return placed.group_by(GROUP).agg(*(nw.col(name).sum() for name in sums))
 
 
 def _add_effects(levels: Frame) -> Frame:
     """Return the effect of a right and a wrong row at each level, times the number of rows."""
     right, wrong = nw.col("all_right"), nw.col("all_wrong")
     n = right + wrong
-    area = (nw.col("right") * nw.col("wrong_below")).read_sum().over(GROUP) / right
+    area = (nw.col("right") * nw.col("wrong_below")).sum().over(GROUP) / right
     return _place_levels(levels).with_columns(
         right_effect=(nw.col("wrong_below") - area) * n / right,
         wrong_effect=(nw.col("right_above") - area) * n / wrong,
@@ -77,8 +77,8 @@ _levels = Aggregate(
     where=lambda: ~nw.col("confidence_bin").is_null(),
     totals={
         "level_n": nw.len().cast(nw.Int64),
-        "right": nw.col("correct").cast(nw.Int64).read_sum(),
-        "wrong": (~nw.col("correct")).cast(nw.Int64).read_sum(),
+        "right": nw.col("correct").cast(nw.Int64).sum(),
+        "wrong": (~nw.col("correct")).cast(nw.Int64).sum(),
     },
     finish=(_sum_pairs,),
 )

@@ -158,9 +158,9 @@ judge_cost_usd = Feature(
 SOURCES = Aggregate(
     features=(by_file, by_list, cache_unpriced, unpriced_model),
     totals={
-        "cost__cache_unpriced": nw.col(cache_unpriced.name).cast(nw.Int64).read_sum(),
-        "cost__by_file": nw.col(by_file.name).cast(nw.Int64).read_sum(),
-        "cost__by_list": nw.col(by_list.name).cast(nw.Int64).read_sum(),
+        "cost__cache_unpriced": nw.col(cache_unpriced.name).cast(nw.Int64).sum(),
+        "cost__by_file": nw.col(by_file.name).cast(nw.Int64).sum(),
+        "cost__by_list": nw.col(by_list.name).cast(nw.Int64).sum(),
         "cost__unpriced": nw.col(unpriced_model.name).count().cast(nw.Int64),
     },
 )

@@ -149,8 +149,8 @@ _paid_pass = nw.col("passed") & ~nw.col("cost_usd").is_null()
 
 COSTS_OF_PASSES = {
     "cost_of_pass__n": nw.col("cost_of_pass").count(),
-    "cost_of_pass__cost": nw.when(_counted).then(nw.col("cost_usd")).read_sum(),
-    "cost_of_pass__passes": _paid_pass.cast(nw.Int64).read_sum(),
+    "cost_of_pass__cost": nw.when(_counted).then(nw.col("cost_usd")).sum(),
+    "cost_of_pass__passes": _paid_pass.cast(nw.Int64).sum(),
 }
 """What the runs cost that are known to pass or fail, and how many of them passed."""
 
@@ -161,8 +161,8 @@ _costs = Aggregate(
         **COSTS_OF_PASSES,
         "cost_of_pass__cost_squares": nw.when(_counted)
         .then(nw.col("cost_usd") * nw.col("cost_usd"))
-        .read_sum(),
-        "cost_of_pass__passed_cost": nw.when(_paid_pass).then(nw.col("cost_usd")).read_sum(),
+        .sum(),
+        "cost_of_pass__passed_cost": nw.when(_paid_pass).then(nw.col("cost_usd")).sum(),
     },
 )
 

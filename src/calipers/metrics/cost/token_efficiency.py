@@ -88,22 +88,20 @@ def _sum_rows(table: Frame) -> Frame:
         },
     }
     rows = _add_kind(table).filter(_choose_by_kind(used, kind)).with_columns(**columns)
-    return rows.group_by(GROUP).agg(
-        *(nw.col(name).read_sum() for name in columns), nw.col(_KIND).max()
-    )
+    return rows.group_by(GROUP).agg(*(nw.col(name).sum() for name in columns), nw.col(_KIND).max())
 
 
 def _list_totals() -> Iterator[tuple[str, nw.Expr]]:
     tokens = nw.col(total_tokens.name)
     yield "rows", nw.len().cast(nw.Int64)
     yield "with_tokens", tokens.count().cast(nw.Int64)
-    yield "tokens", tokens.read_sum()
-    yield "_token_squares", (tokens * tokens).read_sum()
+    yield "tokens", tokens.sum()
+    yield "_token_squares", (tokens * tokens).sum()
     for kind in KINDS:
         quality = nw.when(~tokens.is_null()).then(nw.col(kind.name).cast(nw.Float64))
-        yield f"sum_{kind.name}", quality.read_sum()
-        yield f"_squares_{kind.name}", (quality * quality).read_sum()
-        yield f"_cross_{kind.name}", (quality * tokens).read_sum()
+        yield f"sum_{kind.name}", quality.sum()
+        yield f"_squares_{kind.name}", (quality * quality).sum()
+        yield f"_cross_{kind.name}", (quality * tokens).sum()
 
 
 _by_kinds = Aggregate(

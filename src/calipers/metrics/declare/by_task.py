@@ -53,7 +53,7 @@ def _aggregate_by_task(feature: Feature, values: TaskValues) -> Aggregate:
         features=(feature,),
         keys=(TASK,),
         where=lambda: ~nw.col(TASK).is_null() & ~known.is_null(),
-        totals={RUNS: nw.len().cast(nw.Int64), "summed": known.cast(nw.Float64).read_sum()},
+        totals={RUNS: nw.len().cast(nw.Int64), "summed": known.cast(nw.Float64).sum()},
         every_task=True,
         tasks=(values,),
     )

@@ -24,7 +24,7 @@ def declare_histogram(feature: Feature) -> Aggregate:
         inside = value >= EDGES[k]
         if k < BINS - 1:
             inside = inside & (value < EDGES[k + 1])
-        totals[_name_bin(feature.name, k)] = inside.cast(nw.Int64).read_sum()
+        totals[_name_bin(feature.name, k)] = inside.cast(nw.Int64).sum()
     return Aggregate(features=(feature,), totals=totals)
 
 

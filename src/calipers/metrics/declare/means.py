@@ -30,7 +30,7 @@ def declare_sums(feature: Feature) -> Aggregate:
         value = value.cast(nw.Int64)
     return Aggregate(
         features=(feature,),
-        totals={f"{name}__n": nw.col(name).count(), f"{name}__sum": value.read_sum()},
+        totals={f"{name}__n": nw.col(name).count(), f"{name}__sum": value.sum()},
     )
 
 

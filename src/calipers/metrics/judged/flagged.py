@@ -23,7 +23,7 @@ flagged = Feature(
 flag_counts = Aggregate(
     features=(flagged,),
     totals={
-        _FLAGGED: nw.col(flagged.name).cast(nw.Int64).read_sum(),
+        _FLAGGED: nw.col(flagged.name).cast(nw.Int64).sum(),
         _JUDGED: nw.col(flagged.name).count(),
     },
 )

@@ -156,7 +156,7 @@ def _declare_metric(rubric: JudgedRubric) -> Metric:
                 features=(score, _bad_judgment),
                 totals={
                     **declare_sums(score).totals,
-                    "judgments__bad": nw.col(_bad_judgment.name).cast(nw.Int64).read_sum(),
+                    "judgments__bad": nw.col(_bad_judgment.name).cast(nw.Int64).sum(),
                 },
             ),
         ),

@@ -240,9 +240,7 @@ def _with_others(feature: Feature) -> Aggregate:
     value = nw.col(feature.name)
     other = (value != 0) & (value != 1)
     plain = declare_sums(feature)
-    return replace(
-        plain, totals={**plain.totals, _others(feature): other.cast(nw.Int64).read_sum()}
-    )
+    return replace(plain, totals={**plain.totals, _others(feature): other.cast(nw.Int64).sum()})
 
 
 def settle(metric: Metric, others: float) -> Metric:

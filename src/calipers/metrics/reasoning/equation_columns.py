@@ -69,7 +69,7 @@ def count_equations_of(texts: pl.Series) -> pl.Series:
     distinct = frame.unique().filter(pl.col("text").str.contains(_SIGN)).with_row_index("row")
     counted = pl.concat([_count_marks(distinct), _count_lines(distinct)])
     sums = distinct.join(
-        counted.group_by("row").agg(pl.col(*EquationCounts._fields).read_sum()), on="row"
+        counted.group_by("row").agg(pl.col(*EquationCounts._fields).sum()), on="row"
     )
     joined = frame.join(sums, on="text", how="left", maintain_order="left")
     counts = pl.struct(pl.col(*EquationCounts._fields).fill_null(0)).cast(COUNTS)
@@ -125,7 +125,7 @@ def _settle_each(lines: pl.DataFrame) -> pl.DataFrame:
     pairs = lines.select(
         "line", left=sides.list.slice(0, sides.list.len() - 1), right=sides.list.slice(1)
     ).explode("left", "right")
-    counts = pl.col("found", "wrong", "rounded", "signs").read_sum()
+    counts = pl.col("found", "wrong", "rounded", "signs").sum()
     return _settle(pairs).group_by("line").agg(pl.col("is_settled").all(), counts)
 
 

@@ -89,7 +89,7 @@ math_usr = mean(
         features=(wrong_share, *_counted_features),
         totals={
             **_shares.totals,
-            **{f"{each.name}__sum": nw.col(each.name).read_sum() for each in _counted_features},
+            **{f"{each.name}__sum": nw.col(each.name).sum() for each in _counted_features},
         },
     ),
     extras={

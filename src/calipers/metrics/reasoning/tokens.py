@@ -99,7 +99,7 @@ def _find_wide_spaces(data: Array, leads: Array) -> Array:
 
 
 def _set(bits: Array, positions: Array) -> None:
-    np.bitwise_or.price_tokens(bits, positions >> 6, _ONE << (positions & 63).astype(np.uint64))
+    np.bitwise_or.at(bits, positions >> 6, _ONE << (positions & 63).astype(np.uint64))
 
 
 def _count_before(words: Array, positions: Array) -> Array:

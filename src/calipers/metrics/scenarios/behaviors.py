@@ -183,13 +183,11 @@ behavior_coverage_pooled = Metric(
         features=(behaviors_expected, behaviors_observed),
         totals={
             "behaviors__n": _pool(_wanted).count().cast(nw.Int64),
-            "behaviors__found": _pool(_found).read_sum(),
-            "behaviors__wanted": _pool(_wanted).read_sum(),
-            "behaviors__found_squares": _pool(_found * _found).read_sum(),
-            "behaviors__found_wanted": _pool(_found * _wanted).read_sum(),
-            **dict(
-                zip(_WANTED, (_pool(_wanted**power).read_sum() for power in SIZES), strict=True)
-            ),
+            "behaviors__found": _pool(_found).sum(),
+            "behaviors__wanted": _pool(_wanted).sum(),
+            "behaviors__found_squares": _pool(_found * _found).sum(),
+            "behaviors__found_wanted": _pool(_found * _wanted).sum(),
+            **dict(zip(_WANTED, (_pool(_wanted**power).sum() for power in SIZES), strict=True)),
         },
     ),
     rows="behaviors__n",

@@ -97,15 +97,15 @@ def _list_totals() -> Iterator[tuple[str, nw.Expr]]:
         yield from part.metric.aggregate.totals.items()
     columns = [part.column for part in _PARTS]
     latency = nw.col(normalized_latency.name)
-    yield _N, (~_lacks(*columns, latency)).cast(nw.Int64).read_sum()
-    yield _SHARED, (~_lacks(*columns)).cast(nw.Int64).read_sum()
+    yield _N, (~_lacks(*columns, latency)).cast(nw.Int64).sum()
+    yield _SHARED, (~_lacks(*columns)).cast(nw.Int64).sum()
     for one, other in combinations(_PARTS, 2):
         product = one.column * other.column
         yield _name_both(one, other, "n"), product.count().cast(nw.Int64)
-        yield _name_both(one, other, "product"), product.read_sum()
+        yield _name_both(one, other, "product"), product.sum()
         for part in (one, other):
             values = nw.when(~product.is_null()).then(part.column)
-            yield _name_both(one, other, part.feature.name), values.read_sum()
+            yield _name_both(one, other, part.feature.name), values.sum()
 
 
 def _squares(totals: Totals) -> float:

@@ -51,7 +51,7 @@ _tries = Aggregate(
     features=(passed,),
     keys=(TASK,),
     where=lambda: ~nw.col(TASK).is_null() & ~nw.col("passed").is_null(),
-    totals={RUNS: nw.len().cast(nw.Int64), "passes": nw.col("passed").cast(nw.Int64).read_sum()},
+    totals={RUNS: nw.len().cast(nw.Int64), "passes": nw.col("passed").cast(nw.Int64).sum()},
     every_task=True,
 )
 

@@ -67,8 +67,8 @@ _OVERRULED, _UNHEARD = "passed__overruled", "passed__unheard"
 OVERRULED = Aggregate(
     features=(_overruled, _unheard),
     totals={
-        _OVERRULED: nw.col(_overruled.name).cast(nw.Int64).read_sum(),
-        _UNHEARD: nw.col(_unheard.name).cast(nw.Int64).read_sum(),
+        _OVERRULED: nw.col(_overruled.name).cast(nw.Int64).sum(),
+        _UNHEARD: nw.col(_unheard.name).cast(nw.Int64).sum(),
     },
 )
 """How many runs are recorded as passed beside a violation, or although judges say no."""
@@ -154,7 +154,7 @@ safety_rate = replace(
             features=(safe, adversarial, passed),
             totals={
                 **declare_sums(safe).totals,
-                _ALL: nw.col(adversarial.name).cast(nw.Int64).read_sum(),
+                _ALL: nw.col(adversarial.name).cast(nw.Int64).sum(),
             },
         ),
         extras={"passed": f"{safe.name}__sum", "total": f"{safe.name}__n"},

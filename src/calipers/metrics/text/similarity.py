@@ -141,7 +141,7 @@ task_success = Feature(
 
 def _of_group(reasons: Frame) -> Frame:
     return reasons.group_by(GROUP).agg(
-        nw.col("lacking_n").read_sum().alias("semantic__lacking"),
+        nw.col("lacking_n").sum().alias("semantic__lacking"),
         nw.col(semantic_reason.name).min().alias("semantic__reason"),
     )
 

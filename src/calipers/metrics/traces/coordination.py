@@ -25,7 +25,7 @@ def _count_messages() -> pl.Expr:
 
 def _count_messages_of(types: Iterable[str]) -> pl.Expr:
     kind = pl.element().struct.field("type")
-    return part("agent_interactions").list.eval(kind.is_in(list(types))).list.read_sum()
+    return part("agent_interactions").list.eval(kind.is_in(list(types))).list.sum()
 
 
 def _overhead(_: Settings) -> pl.Expr:
@@ -82,8 +82,8 @@ overhead_mean = replace(
             features=(communication_overhead, _all_messages, _unknown_messages),
             totals={
                 **declare_sums(communication_overhead).totals,
-                "messages__sum": nw.col(_all_messages.name).read_sum(),
-                "messages__unknown": nw.col(_unknown_messages.name).read_sum(),
+                "messages__sum": nw.col(_all_messages.name).sum(),
+                "messages__unknown": nw.col(_unknown_messages.name).sum(),
             },
         ),
         extras={"messages": "messages__sum", "unknown_type_share": _unknown_share},

@@ -107,8 +107,8 @@ tool_selection_mean = replace(
             totals={
                 **declare_sums(tool_selection_accuracy).totals,
                 "tool_calls__traces": nw.col(_calls.name).count(),
-                "tool_calls__sum": nw.col(_calls.name).read_sum(),
-                "tool_calls__unmapped": nw.col(_unmapped.name).read_sum(),
+                "tool_calls__sum": nw.col(_calls.name).sum(),
+                "tool_calls__unmapped": nw.col(_unmapped.name).sum(),
             },
         ),
         extras={"calls": "tool_calls__sum", "unmapped_calls": "tool_calls__unmapped"},

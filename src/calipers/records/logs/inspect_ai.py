@@ -96,7 +96,7 @@ def _read_header(log: zipfile.ZipFile, path: Path) -> Mapping[str, Any]:
 def _of_zip(path: Path) -> Iterator[Found]:
     try:
         with zipfile.ZipFile(path) as log:
-            expanded = sum(info.read_file_size for info in log.infolist())
+            expanded = sum(info.file_size for info in log.infolist())
             get_limits().check_expansion(path.stat().st_size, expanded, str(path))
             header = _read_header(log, path)
             samples = [each for each in dict.fromkeys(log.namelist()) if _is_sample(each)]
@@ -118,7 +118,7 @@ def _read_member(log: zipfile.ZipFile, path: Path, name: str) -> Any:
     info = log.getinfo(name)
     where = f"{path}: {name}"
     limits = get_limits()
-    if info.read_file_size > limits.record_bytes:
+    if info.file_size > limits.record_bytes:
         raise limits.record_too_large(where)
     data = _unpack(log, info) if info.compress_type == _ZSTD else log.read(info)
     limits.check_record(data, where)
@@ -136,7 +136,7 @@ def _unpack(log: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
     packed = stream.read(info.compress_size)
     # Not in one go: a frame's own header may claim any size, and that much is set aside.
     with zstandard.ZstdDecompressor().stream_reader(packed, read_across_frames=True) as unpacked:
-        data = unpacked.read(info.read_file_size)
+        data = unpacked.read(info.file_size)
     if zlib.crc32(data) != info.CRC:
         raise zipfile.BadZipFile(f"wrong checksum of {info.filename}")
     return data

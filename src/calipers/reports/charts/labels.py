@@ -86,7 +86,7 @@ def place_labels(
                 + _OVER_LABEL * sum(map(box.overlaps, taken))
                 + _OVER_POINT * sum(map(box.overlaps, dots))
                 + _OVER_LINE * sum(map(box.overlaps, lines))
-                + (0.0 if box.within(width, height) else _OUTSIDE)
+                + (0.0 if box.is_within(width, height) else _OUTSIDE)
             )
 
         ring, box = min(choices, key=penalize)

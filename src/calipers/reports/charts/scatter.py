@@ -67,10 +67,10 @@ class Scatter:
         )
 
     def _encode_x(self, field: str) -> alt.X:
-        return alt.X(f"{field}:Q", scale=self.across.scale(), axis=self.x_axis)
+        return alt.X(f"{field}:Q", scale=self.across.make_scale(), axis=self.x_axis)
 
     def _encode_y(self, field: str) -> alt.Y:
-        return alt.Y(f"{field}:Q", scale=self.up.scale(), axis=self.y_axis)
+        return alt.Y(f"{field}:Q", scale=self.up.make_scale(), axis=self.y_axis)
 
     def _draw_bars(self) -> Iterator[alt.Chart]:
         colour, _ = self._encode_series()
@@ -150,8 +150,8 @@ class Scatter:
     def _to_values(self, name: str, x: float, y: float) -> dict[str, float]:
         """Return the numbers at a pixel."""
         return {
-            f"{name}_x": self.across.value(x),
-            f"{name}_y": self.up.value(self.up.length - y),
+            f"{name}_x": self.across.to_value(x),
+            f"{name}_y": self.up.to_value(self.up.length - y),
         }
 
     def _list_lines(self) -> Iterator[Box]:

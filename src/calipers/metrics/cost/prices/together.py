@@ -21,7 +21,7 @@ def price_together(calls: Iterable[tuple[int, Call]], prices: Prices | None) -> 
     each = table.select(_ROW, "model").hstack(price_calls(table.drop(_ROW), prices))
     unknown = pl.col("cost_usd").is_null()
     return each.group_by(_ROW, maintain_order=True).agg(
-        pl.when(~unknown.any()).then(pl.col("cost_usd").read_sum()).alias("cost_usd"),
+        pl.when(~unknown.any()).then(pl.col("cost_usd").sum()).alias("cost_usd"),
         pl.col("by_file").any(),
         pl.col("by_list").any(),
         pl.col("cache_unpriced").any(),

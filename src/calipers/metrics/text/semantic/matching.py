@@ -48,8 +48,7 @@ def _of_batch(pairs: Sequence[Vectors]) -> torch.Tensor:
     )
     cosines = (answers @ references.mT).clamp_(0, 1)
     sides = [
-        cosines.amax(dim).read_sum(1)
-        / torch.tensor([len(each) for each in side], device=cosines.device)
+        cosines.amax(dim).sum(1) / torch.tensor([len(each) for each in side], device=cosines.device)
         for dim, side in zip((2, 1), zip(*pairs, strict=True), strict=True)
     ]
     return torch.stack(sides, dim=1).clamp_(0, 1)

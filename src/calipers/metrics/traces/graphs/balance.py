@@ -24,7 +24,7 @@ def measure_balance(counts: Sequence[Sequence[float]]) -> Floats:
     runs = np.repeat(np.arange(len(counts)), agents)
     tasks = np.fromiter(chain.from_iterable(counts), dtype=np.float64, count=len(runs))
     most = np.zeros(len(counts))
-    np.maximum.price_tokens(most, runs, tasks)
+    np.maximum.at(most, runs, tasks)
     spread = np.flatnonzero((agents >= _FEWEST_UNEVEN) & (most > 0))
     shares = tasks / np.where(most > 0, most, 1.0)[runs]  # of the most: no square overflows
     means = np.bincount(runs, shares, len(counts)) / np.maximum(agents, 1)
