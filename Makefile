@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+# Where bytecode is not kept, as in some containers, each process compiles all modules anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help demo test test-semantic test-long lint types options bench clean
 
@@ -14,13 +16,13 @@ demo: $(STAMP)  ## Run the example's suite with its embedded solvers: journal, s
 	$(BIN)/calipers run examples/arithmetic/suite.yaml -o build/demo
 
 test: $(VENV)/.test  ## All tests but the long ones; what needs Java or shared data is skipped where there is none
-	$(BIN)/pytest -n 2 --dist loadgroup --no-loadscope-reorder
+	$(BIN)/pytest -n 2
 
 test-semantic: $(VENV)-semantic/.installed  ## Similarity by a model, on real weights; PyTorch has an environment of its own
 	$(VENV)-semantic/bin/pytest tests/metrics/semantic tests/metrics/test_similarity.py
 
 test-long: $(VENV)/.test  ## The simulations that prove what intervals promise, many examples, Spark at length
-	$(BIN)/pytest -n 2 --dist loadgroup -m long --hypothesis-profile long
+	$(BIN)/pytest -n 2 -m long --hypothesis-profile long
 
 lint: $(VENV)/.lint  ## Ruff, and the contracts of imports between the rooms
 	$(BIN)/ruff check .
@@ -43,7 +45,7 @@ $(STAMP): pyproject.toml
 	touch $@
 
 $(VENV)/.test: $(STAMP)
-	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[anthropic,google,prices,run,spark,tokenizers,view]' \
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[anthropic,delta,google,prices,run,spark,tokenizers,view]' \
 		'axe-playwright-python>=0.1.4,<1' 'hypothesis>=6.130,<7' 'jsonschema>=4.20,<5' 'networkx>=3.4,<4' \
 		'opentelemetry-sdk>=1.30,<2' 'playwright>=1.50,<2' 'pytest>=8.3,<10' \
 		'pytest-xdist>=3.6,<4' 'scikit-learn>=1.5,<2'

@@ -49,6 +49,7 @@ class ModelServer:
         self.requests: list[dict[str, Any]] = []  # their bodies, the last thousand
         self.in_flight = 0
         self.most_in_flight = 0
+        self.broken: set[str] = set()  # models that answer with no JSON until they are mended
         self._recent: deque[float] = deque()
 
     async def complete(self, request: web.Request) -> web.StreamResponse:
@@ -64,6 +65,8 @@ class ModelServer:
                 return _status(429, {"Retry-After": "0.1"})
             if self.latency:
                 await asyncio.sleep(self.latency)
+            if body["model"] in self.broken:
+                return await _faulty(request, "html", None)
             orders = list(_orders(prompt))
             if self.asked[prompt] <= len(orders):
                 what, wait = orders[self.asked[prompt] - 1]

@@ -3,12 +3,14 @@
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
 import calipers
 from calipers.support.registry import _KINDS
+from tests.dealing import SPARK, make_dealer, sort_longest_first, unit_of
 from tests.engines_at_hand import why_spark_is_missing
 from tests.examples import LONG
 
@@ -39,9 +41,15 @@ _UNCOMPILED = (
 os.environ["XDG_CACHE_HOME"] = str(Path(__file__).resolve().parents[1] / "build" / "cache")
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Return who deals out the tests to processes; none without pytest-xdist."""
+    return make_dealer(config, log)
+
+
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep the tests of Spark together, in one process and first; the others file by file.
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Skip what needs Spark where there is none.
 
     Under the profile `long` every property is a long test, as it is tried on many examples.
     """
@@ -53,10 +61,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if long and getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
             item.add_marker(pytest.mark.long)
         spark = item.get_closest_marker("spark") is not None
-        item.add_marker(pytest.mark.xdist_group("spark" if spark else item.nodeid.split("::")[0]))
+        if spark and unit_of(item.nodeid) != SPARK:
+            raise pytest.UsageError(f"{item.nodeid}: name it after Spark, as it is marked so")
         if spark and missing is not None:
             item.add_marker(pytest.mark.skip(reason=missing))
-    items.sort(key=lambda item: item.get_closest_marker("spark") is None)
+    if hasattr(config, "workerinput"):  # in a process of `pytest -n`
+        sort_longest_first(items)
 
 
 @pytest.fixture(autouse=True)

@@ -15,7 +15,6 @@ import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from threading import Timer
-from time import monotonic
 from typing import Any
 
 import pytest
@@ -37,7 +36,7 @@ from tests.files import write_lines
 from tests.judges.test_judging import judge as judge_files
 from tests.judges.test_suites import judge_in
 from tests.runs.suites_at_hand import SuiteFolder, chat, suite_folder, sums
-from tests.runs.test_resuming import comes_true
+from tests.runs.test_resuming import comes_true, ends
 
 Row = dict[str, Any]
 
@@ -468,12 +467,12 @@ def test_a_command_that_was_broken_since_does_not_pass_on_its_old_answers(tmp_pa
     program += "print(json.dumps({'answer': helper.sum_of(task['input'])}))\n"
     (tmp_path / "program.py").write_text(program)
     suite = suite.write(systems=[{"name": "agent", "command": ["python", "program.py"]}])
-    assert suite.run("--no-report").exit_code == 0
+    assert suite.run().exit_code == 0
     (tmp_path / "helper.py").write_text(WRONG)
-    refused = suite.run("--no-report")
+    refused = suite.run()
     assert refused.exit_code == 2
     assert "helper.py has changed" in refused.stderr
-    assert suite.run("--no-report", "--fresh").exit_code == 1
+    assert suite.run("--fresh").exit_code == 1
 
 
 def test_answers_that_are_used_again_are_counted(
@@ -489,10 +488,10 @@ def test_answers_that_are_used_again_are_counted(
 def test_a_verdict_does_not_outlive_the_answers_it_was_made_of(tmp_path: Path) -> None:
     """A run that cannot go on leaves no gate.json of an earlier state behind."""
     suite = agent_suite(tmp_path)
-    assert suite.run("--no-report").exit_code == 0
+    assert suite.run().exit_code == 0
     with (suite.results / "records.jsonl").open("ab") as journal:
         journal.write(b"damaged\n")
-    assert suite.run("--no-report").exit_code == 2
+    assert suite.run().exit_code == 2
     assert not (suite.results / "gate.json").exists()
 
 
@@ -512,13 +511,13 @@ def answer(record):
         judge = judge_in(url, price={"input": 1, "output": 1})
         suite = suite_folder(tmp_path, sums(4), systems, judges=[judge], concurrency=4)
         process = suite.start()
-        assert comes_true(lambda: server.in_flight == 4, 60)
+        assert comes_true(lambda: server.in_flight == 4)
         time.sleep(0.5)
         process.send_signal(signal.SIGKILL)
         process.communicate()
         assert log.stat().st_size == 4
         server.latency = 0
-        assert suite.run("--no-report").exit_code == 0
+        assert suite.run().exit_code == 0
     assert log.stat().st_size == 20
     assert all(each["judgments"][0]["scores"] for each in suite.records())
     assert len(suite.records()) == 20
@@ -527,7 +526,7 @@ def answer(record):
 def test_a_function_that_takes_a_text_gets_the_prompt(tmp_path: Path) -> None:
     suite = agent_suite(tmp_path, prompt="Add: {input}")
     (tmp_path / "agent.py").write_text("def answer(prompt: str) -> str:\n    return prompt\n")
-    assert suite.run("--no-report").exit_code == 1
+    assert suite.run().exit_code == 1
     assert suite.records()[0]["answer"] == "Add: 0 + 1"
 
 
@@ -535,7 +534,7 @@ def test_all_calls_failing_prints_the_most_frequent_error(tmp_path: Path) -> Non
     suite = agent_suite(tmp_path)
     agent = "def answer(record):\n    raise ValueError(max(record['id'], 't1'))\n"
     (tmp_path / "agent.py").write_text(agent)
-    result = suite.run("--no-report")
+    result = suite.run()
     assert result.exit_code == 3
     assert "all calls failed; most frequent error:" in result.stderr
     assert "4 × agent: exception: ValueError: t1" in result.stderr
@@ -651,17 +650,16 @@ def test_a_system_cannot_judge_itself(tmp_path: Path) -> None:
     assert "only the suite's judges" in suite.records()[0]["error"]
 
 
-@pytest.mark.parametrize("how", ["", "; exit 1", "; sleep 99"], ids=["good", "failed", "late"])
+@pytest.mark.parametrize("how", ["", "; exit 1", "; sleep 4711"], ids=["good", "failed", "late"])
 def test_a_command_leaves_no_process_behind(tmp_path: Path, how: str) -> None:
     script = f'sleep 4711 & echo $! > child; echo \'{{"answer": "2"}}\'{how}'
     system = {"name": "a", "command": ["sh", "-c", script]}
     tasks = [{"id": "t", "input": "1 + 1", "target": "2"}]
-    suite = suite_folder(tmp_path, tasks, [system], timeout_seconds=2, retries=0)
-    began = monotonic()
+    suite = suite_folder(
+        tmp_path, tasks, [system], timeout_seconds=2 if "sleep" in how else 60, retries=0
+    )
     assert suite.run().exit_code == (3 if how else 0)
-    assert monotonic() - began < 20
-    child = int((tmp_path / "child").read_text())
-    assert not Path(f"/proc/{child}").exists() or "Z" in Path(f"/proc/{child}/stat").read_text()
+    assert ends(int((tmp_path / "child").read_text()))
 
 
 def test_a_log_probability_that_is_no_number_is_no_certainty() -> None:
@@ -719,7 +717,7 @@ def test_a_truncated_reply_is_counted_wherever_results_are_shown(tmp_path: Path)
     group = suite.json("score.json")["groups"][0]
     assert (group["truncated"], group["errors"]) == (1, 0)
     assert group["metrics"]["accuracy"]["value"] == 0.0  # it stays in the metrics
-    result = suite.run()
+    result = suite.run(report=True)
     assert "1 reply truncated" in result.stderr
     assert "truncated" in result.stdout
     assert "truncated" in (suite.results / "report.html").read_text(encoding="utf-8")

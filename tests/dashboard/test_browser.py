@@ -78,7 +78,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     demands = {"thresholds": {"blocking": {"accuracy": "≥ 90%"}}}
     (folder / "suite" / "policy.json").write_text(json.dumps(demands))
-    assert suite.run().exit_code == 1
+    assert suite.run(report=True).exit_code == 1
     shown = folder / "shown"
     shown.mkdir()
     (folder / "suite" / "out").rename(shown / "sums")

@@ -58,7 +58,9 @@ def rounded(value: Any) -> Any:
 
 @needs_spark
 @pytest.mark.parametrize("by", [pytest.param((), marks=pytest.mark.long), ("model",)])
-def test_the_same_verdict_for_the_same_reasons(tmp_path: Path, by: tuple[str, ...]) -> None:
+def test_spark_gives_the_same_verdict_for_the_same_reasons(
+    tmp_path: Path, by: tuple[str, ...]
+) -> None:
     data = write_lines(tmp_path / "r.jsonl", records())
     here, there = (
         cal.gate(data, policy=POLICY, by=by, engine=engine) for engine in ("polars", "spark")
@@ -70,7 +72,7 @@ def test_the_same_verdict_for_the_same_reasons(tmp_path: Path, by: tuple[str, ..
 
 @needs_spark
 @pytest.mark.long
-def test_the_command_line_takes_it_too(tmp_path: Path) -> None:
+def test_the_command_line_takes_spark_too(tmp_path: Path) -> None:
     data = write_lines(tmp_path / "r.jsonl", records())
     (tmp_path / "policy.json").write_text(json.dumps(POLICY))
     arguments = ["gate", str(data), "--policy", str(tmp_path / "policy.json"), "--format", "json"]

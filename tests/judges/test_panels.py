@@ -133,13 +133,15 @@ def test_where_the_better_judge_fails_the_record_is_judged_anew(tmp_path: Path) 
     write_lines(tmp_path / "records.jsonl", reviews(5))
     server = ModelServer()
     with server.in_thread() as url:
-        more = ("--escalate", "openai:judge-slow", "--timeout", "0.1", "--retries", "0")
-        first = ask(tmp_path, url, "biased", *more)
+        server.broken = {"judge-good"}
+        more = ("--escalate", "openai:judge-good")
+        first = ask(tmp_path, url, "biased", *more, "--retries", "0")
         assert first.exit_code == 3
         failed = [each for each in judgments(tmp_path) if each["scores"] is None]
         assert len(failed) == 1  # an unsure verdict is never passed on
-        assert failed[0]["reason"] == "timeout: no reply in 0.1 s"
-        again = ask(tmp_path, url, "biased", "--escalate", "openai:judge-slow")
+        assert failed[0]["reason"].startswith("bad_response: not JSON")
+        server.broken.clear()
+        again = ask(tmp_path, url, "biased", *more)
         assert again.exit_code == 0, again.stderr
     assert asked(server)["biased"] == 6
     assert all(each["scores"] for each in judgments(tmp_path))
@@ -206,13 +208,15 @@ def test_of_a_panel_only_who_failed_is_asked_again(tmp_path: Path) -> None:
     write_lines(tmp_path / "records.jsonl", reviews(3))
     server = ModelServer()
     with server.in_thread() as url:
-        first = ask(tmp_path, url, "good,slow", "--timeout", "0.2", "--retries", "0")
+        server.broken = {"judge-biased"}
+        first = ask(tmp_path, url, "good,biased", "--retries", "0")
         assert first.exit_code == 3
         assert "3 of 3 records judged, 3 judgments failed" in first.stderr
         assert [bool(each["scores"]) for each in judgments(tmp_path)] == [True, False] * 3
-        again = ask(tmp_path, url, "good,slow")
+        server.broken.clear()
+        again = ask(tmp_path, url, "good,biased")
     assert again.exit_code == 0, again.stderr
-    assert asked(server) == {"good": 3, "slow": 6}
+    assert asked(server) == {"good": 3, "biased": 6}
     assert all(each["scores"] for each in judgments(tmp_path))
 
 

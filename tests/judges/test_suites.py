@@ -134,17 +134,16 @@ def test_a_mistake_in_a_rubric_stops_before_any_call(tmp_path: Path) -> None:
 def test_a_failed_judgment_is_made_anew_and_the_answer_is_not(tmp_path: Path) -> None:
     server = ModelServer()
     with server.in_thread() as url:
-        slow = judge_in(url, "slow", price=PRICE)
-        folder = suite(
-            tmp_path, url, [slow, judge_in(url, price=PRICE)], timeout_seconds=0.2, retries=0
-        )
+        server.broken = {"judge-slow"}
+        judges = [judge_in(url, kind, price=PRICE) for kind in ("slow", "good")]
+        folder = suite(tmp_path, url, judges, retries=0)
         first = folder.run()
         assert first.exit_code == 0, first.stderr
         assert "judges failed on 4 answers: run again" in first.stderr
         before = folder.records()
         assert all(record["judgments"][0]["failed"] for record in before)
         asked = models_asked(server)
-        folder.write(timeout_seconds=30.0, retries=0)
+        server.broken.clear()
         again = folder.run()
         assert again.exit_code == 0, again.stderr
         assert "judges failed" not in again.stderr
@@ -235,7 +234,7 @@ def test_without_judges_the_rest_carries_on(tmp_path: Path, kind: str) -> None:
     (tmp_path / "agent.py").write_text(
         f"def answer(record):\n    return {{'answer': 'A review.', 'trace': {TRACE!r}}}\n"
     )
-    with ModelServer().in_thread() as url:
+    with ModelServer(latency=3600 if kind == "slow" else 0).in_thread() as url:
         where = "http://127.0.0.1:9/v1" if kind == "away" else url
         judges = [
             judge_in(where, kind, rubric="planning_rationality"),
@@ -243,8 +242,9 @@ def test_without_judges_the_rest_carries_on(tmp_path: Path, kind: str) -> None:
         ]
         tasks = [{"id": f"t{n}", "input": "i", "reference": "A review."} for n in range(3)]
         system = {"name": "agent", "python": "agent.py:answer"}
+        late = 1.5 if kind == "slow" else 60
         folder = suite_folder(
-            tmp_path, tasks, [system], judges=judges, timeout_seconds=0.3, retries=0
+            tmp_path, tasks, [system], judges=judges, timeout_seconds=late, retries=0
         )
         result = folder.run()
     assert result.exit_code == 0, result.stderr

@@ -84,17 +84,19 @@ def test_what_a_judge_failed_on_is_judged_before_the_run_goes_on(tmp_path: Path)
     """Judging anew comes first, and what it says counts for when the gate is decided."""
     server = ModelServer()
     with server.in_thread() as url:
-        licensed(tmp_path, url, "slow")
+        licensed(tmp_path, url)
+        server.broken = {"judge-good"}
         policy = {**HALF, "judges": {"calibrations": ["calibration.json"]}}
-        folder = suite(tmp_path, url, policy, kind="slow", timeout_seconds=0.1, retries=0)
-        folder.write(timeout_seconds=0.1, retries=0, budget_calls=12)
+        folder = suite(tmp_path, url, policy, retries=0)
+        folder.write(retries=0, budget_calls=12)
         first = folder.run("--until-decided")
         assert first.exit_code != 0
         before = folder.records()
         assert len(before) == 12
         assert all(record["judgments"][0]["failed"] for record in before)
         asked = models_asked(server)
-        folder.write(timeout_seconds=30.0, concurrency=32)
+        server.broken.clear()
+        folder.write(concurrency=32)
         second = folder.run("--until-decided")
     assert second.exit_code == 0, second.output
     after = folder.records()

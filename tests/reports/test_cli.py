@@ -51,7 +51,7 @@ def ran_once(tmp_path_factory: pytest.TempPathFactory) -> SuiteFolder:
     ]
     system = {"name": "four", "python": "solver.py:answer"}
     suite = suite_folder(tmp_path, tasks, [system], policy="policy.yaml")
-    assert suite.run().exit_code == 1
+    assert suite.run(report=True).exit_code == 1
     return suite
 
 
@@ -95,7 +95,7 @@ def test_a_run_leaves_a_report_with_its_verdict(ran: SuiteFolder) -> None:
 
 
 def test_a_run_leaves_none_where_none_is_wanted(ran: SuiteFolder) -> None:
-    again = ran.run("--no-report")
+    again = ran.run(report=False)
     assert again.exit_code == 1
     assert not (ran.results / "report.html").exists()
     assert "calipers report" in again.stderr
@@ -131,7 +131,7 @@ def test_a_run_goes_on_without_the_extra(
     monkeypatch.setattr(
         "calipers.support.errors.find_spec", lambda name: None if "jinja" in name else sys
     )
-    again = ran.run()
+    again = ran.run(report=True)
     assert again.exit_code == 1
     assert "no report.html" in again.stderr
     assert "pip install 'calipers[report]'" in again.stderr
@@ -149,7 +149,7 @@ def test_a_run_goes_on_where_the_page_cannot_be_made(
         raise RuntimeError("no ink")
 
     monkeypatch.setattr("calipers.reports.pages.report.render_report", broken)
-    again = ran.run()
+    again = ran.run(report=True)
     assert again.exit_code == 1
     assert "no report.html: RuntimeError: no ink" in again.stderr
 

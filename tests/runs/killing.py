@@ -61,7 +61,7 @@ class Books:
     def __init__(self, suite: Path, concurrency: int) -> None:
         self._base = suite.parent
         self._concurrency = concurrency
-        self._kept: set[tuple[Any, ...]] = set()
+        self._read_kept: set[tuple[Any, ...]] = set()
         self._calls = self._count(CALLS)
         self._judge_calls_before = self._count(JUDGED)
         self._judged: set[tuple[Any, ...]] = set()
@@ -86,13 +86,13 @@ class Books:
     def check(self, folder: Path) -> None:
         """Check the folder after one more process has ended."""
         now, judged = _answers(folder)
-        lost = {key for key in self._kept if not key[-1]} - now
+        lost = {key for key in self._read_kept if not key[-1]} - now
         assert not lost, f"lost: {sorted(lost)[:3]}"
         assert self._judged <= judged, "a judgment is lost"
         calls = self._count(CALLS)
-        for_nothing = calls - self._calls - len(now - self._kept)
+        for_nothing = calls - self._calls - len(now - self._read_kept)
         assert for_nothing <= self._concurrency, f"{for_nothing} calls for nothing"
-        self._calls, self._kept, self._judged = calls, self._kept | now, judged
+        self._calls, self._read_kept, self._judged = calls, self._read_kept | now, judged
         twice = self._count(JUDGED) - self._judge_calls_before - len(judged)
         assert twice <= self.kills * self._concurrency, f"{twice} judgments for nothing"
 

@@ -40,9 +40,10 @@ class SuiteFolder:
         )
         return SuiteFolder(self.path, suite)
 
-    def run(self, *options: str) -> Result:
+    def run(self, *options: str, report: bool = False) -> Result:
+        """Run the suite; a page takes longer than all else, and few tests look at it."""
         arguments = ["run", str(self.path / "suite.yaml"), "-o", str(self.results), *options]
-        return CliRunner().invoke(app, arguments)
+        return CliRunner().invoke(app, [*arguments, *(() if report else ("--no-report",))])
 
     def start(self, *, before: Callable[[], None] | None = None) -> subprocess.Popen[str]:
         """The same in a process of its own, which can be killed."""

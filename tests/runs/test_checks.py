@@ -119,7 +119,7 @@ def test_an_agent_cannot_write_its_own_results(tmp_path: Path) -> None:
 
 def test_what_a_check_found_is_on_the_report(tmp_path: Path) -> None:
     folder = desk(tmp_path, checks=[{"expect": "<b>bold</b>", "contains": "<i>"}])
-    folder.run()
+    folder.run(report=True)
     page = (folder.results / "report.html").read_text(encoding="utf-8")
     assert "&lt;b&gt;bold&lt;/b&gt;: no" in page
     assert "<b>bold" not in page

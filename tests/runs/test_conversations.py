@@ -67,7 +67,7 @@ def test_a_system_message_goes_before_the_prompt(tmp_path: Path, server: ChatSer
         system="the {desk}",
         tiers=[{"name": "T0"}, {"name": "T1", "system": "nobody else"}],
     )
-    assert suite.run("--no-report").exit_code == 0
+    assert suite.run().exit_code == 0
     answers = {each["tier"]: each["answer"] for each in suite.records()}
     assert answers == {"T0": "1. the order desk: hi", "T1": "1. nobody else: hi"}
 
@@ -79,7 +79,7 @@ def test_turns_are_played_and_kept(tmp_path: Path, server: ChatServer) -> None:
     ]
     tasks = [{"id": "a", "turns": ["first", "then"]}]
     suite = folder(tmp_path, server, tasks, system="desk", checks=checks)
-    suite.run("--no-report")
+    suite.run()
     [record] = suite.records()
     assert record["answer"] == "2. desk: then"
     assert [each["role"] for each in record["messages"]] == [
@@ -102,7 +102,7 @@ def test_messages_of_the_suite_and_of_a_task(tmp_path: Path, server: ChatServer)
     ]
     messages = [{"role": "system", "content": "s"}, {"role": "user", "content": "say {input}"}]
     suite = folder(tmp_path, server, tasks, messages=messages)
-    suite.run("--no-report")
+    suite.run()
     answers = {each["id"]: each["answer"] for each in suite.records()}
     assert answers == {"a": "1. s: say hi", "b": "2. nobody: two"}
 
@@ -117,7 +117,7 @@ def test_tools_are_called_and_traced(tmp_path: Path, server: ChatServer) -> None
     ]
     checks = [{"expect": "looks it up", "tool_called": {"name": "look_up", "args": {"order": 17}}}]
     suite = folder(tmp_path, server, tasks, tools="tools.yaml", max_turns=3, checks=checks)
-    suite.run("--no-report")
+    suite.run()
     found = {each["id"]: each for each in suite.records()}
     assert found["a"]["answer"] == 'the tool says {"order": 17, "state": "sent"}'
     [call] = found["a"]["trace"]["tool_calls"]
@@ -138,9 +138,9 @@ def test_tools_are_called_and_traced(tmp_path: Path, server: ChatServer) -> None
 
 def test_changed_tools_are_other_code_under_test(tmp_path: Path, server: ChatServer) -> None:
     suite = folder(tmp_path, server, [{"id": "a", "input": "order 17"}], tools="tools.yaml")
-    suite.run("--no-report")
+    suite.run()
     (tmp_path / "tools.py").write_text(FUNCTIONS.replace("sent", "lost"))
-    told = suite.run("--no-report")
+    told = suite.run()
     assert told.exit_code == 2
     assert "tools.py has changed" in told.output
 
@@ -151,7 +151,7 @@ def test_a_function_is_talked_with(tmp_path: Path) -> None:
     )
     systems = [{"name": "f", "python": "agent.py:answer"}]
     suite = suite_folder(tmp_path, [{"id": "a", "turns": ["one", "two"]}], systems)
-    suite.run("--no-report")
+    suite.run()
     [record] = suite.records()
     assert record["answer"] == "two 3"
 
@@ -173,7 +173,7 @@ def test_a_function_is_talked_with(tmp_path: Path) -> None:
 def test_mistakes(
     tmp_path: Path, server: ChatServer, task: dict[str, Any], more: dict[str, Any], said: str
 ) -> None:
-    told = folder(tmp_path, server, [{"id": "a", **task}], **more).run("--no-report")
+    told = folder(tmp_path, server, [{"id": "a", **task}], **more).run()
     assert told.exit_code == 2
     assert said in told.output
 
@@ -181,7 +181,7 @@ def test_mistakes(
 def test_a_mistake_in_the_tools_has_its_line(tmp_path: Path, server: ChatServer) -> None:
     suite = folder(tmp_path, server, [{"id": "a", "input": "x"}], tools="tools.yaml")
     (tmp_path / "tools.yaml").write_text("- name: a\n  reply: x\n- name: b\n  rply: x\n")
-    told = suite.run("--no-report")
+    told = suite.run()
     assert told.exit_code == 2
     assert "tools.yaml:4" in told.output
     assert "did you mean reply?" in told.output

@@ -344,5 +344,5 @@ def test_modules_of_one_name_in_two_suites_are_told_apart(tmp_path: Path) -> Non
         (folder / "solver.py").write_text(SOLVER)
         (folder / "helper.py").write_text(f"LIFT = {lift}\n")
         suite = suite_folder(folder, sums(1), [{"name": "s", "python": "solver.py:answer"}])
-        assert suite.run("--no-report").exit_code == 0
+        assert suite.run().exit_code == 0
         assert suite.records()[0]["answer"] == str(lift)

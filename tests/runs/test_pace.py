@@ -68,7 +68,7 @@ def test_a_system_that_is_down_is_tried_a_few_times_and_given_up(
                         await asyncio.sleep(0.001)
                         lane.note_failure(DOWN)
 
-        await asyncio.wait_for(asyncio.gather(*(worker() for _ in range(4))), 10)
+        await asyncio.wait_for(asyncio.gather(*(worker() for _ in range(4))), 60)
         return made, lane
 
     made, lane = asyncio.run(calls())

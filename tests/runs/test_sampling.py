@@ -78,17 +78,17 @@ def _folder(path: Path, **more: Any) -> SuiteFolder:
 
 def test_a_run_calls_the_sample_alone_and_notes_it(tmp_path: Path) -> None:
     folder = _folder(tmp_path, sample={"n": 6, "seed": 3, "by": "category"})
-    assert folder.run("--no-report").exit_code == 0
+    assert folder.run().exit_code == 0
     assert Counter(each["category"] for each in folder.records()) == {"a": 3, "b": 3}
     manifest = folder.json("manifest.json")
     assert manifest["suite"]["sample"] == {"n": 6, "seed": 3, "by": ["category"]}
     assert (manifest["data"]["tasks"], manifest["data"]["drawn_from"]) == (6, 20)
-    assert "6 reused" in folder.run("--no-report").output
-    refused = folder.write(sample={"n": 6, "seed": 4, "by": "category"}).run("--no-report")
+    assert "6 reused" in folder.run().output
+    refused = folder.write(sample={"n": 6, "seed": 4, "by": "category"}).run()
     assert refused.exit_code == 2
     assert "sample.seed was 3, is 4" in refused.output
-    assert folder.write(sample=None).run("--no-report").exit_code == 2
-    assert folder.write(sample={"n": 0}).run("--no-report").exit_code == 2
+    assert folder.write(sample=None).run().exit_code == 2
+    assert folder.write(sample={"n": 0}).run().exit_code == 2
 
 
 def test_from_python_and_with_scenarios_in_yaml(

@@ -85,7 +85,7 @@ def test_a_run_parses_its_journal_once(tmp_path: Path, readings: Counter[str]) -
     (tmp_path / "policy.yaml").write_text('thresholds: {blocking: {accuracy: "≥ 90%"}}')
     systems = [{"name": name, "python": "sut.py:answer"} for name in ("a", "b")]
     folder = suite_folder(tmp_path, sums(4), systems, policy="policy.yaml")
-    done = folder.run()
+    done = folder.run(report=True)
     assert done.exit_code == 0, done.output
     assert (folder.results / "report.html").exists()
     assert readings["records.jsonl"] == 1

@@ -627,7 +627,7 @@ def test_fixed_tasks_and_clusters_exclude_each_other() -> None:
 
 
 @needs_spark
-def test_fixed_tasks_on_a_cluster() -> None:
+def test_fixed_tasks_with_spark() -> None:
     rng = random.Random(5)
     rows = [
         {"id": str(task), "correct": rng.random() < 0.6, "prob_correct": rng.random()}

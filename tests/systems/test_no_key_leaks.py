@@ -78,7 +78,7 @@ def written(suite: SuiteFolder) -> Iterator[tuple[str, str]]:
 
 def check(suite: SuiteFolder) -> list[dict[str, Any]]:
     """Run a suite; nothing that it writes, says or shows holds a key."""
-    result = suite.run()
+    result = suite.run(report=True)
     assert result.exit_code in (0, 3), result.output + result.stderr
     policy = suite.path / "policy.yaml"
     policy.write_text("thresholds: {blocking: {accuracy: 0.5}}")
@@ -182,7 +182,7 @@ def test_a_module_that_tells_the_key_while_it_is_loaded(tmp_path: Path) -> None:
     (tmp_path / "agent.py").write_text(
         "import os\nraise ValueError(os.environ['PLANTED_API_KEY'])\n", encoding="utf-8"
     )
-    result = suite.run()
+    result = suite.run(report=True)
     assert result.exit_code == 2
     assert leaks(result.output + result.stderr) is None
 
@@ -234,7 +234,7 @@ def test_the_dashboard_shows_no_key(tmp_path: Path, serving: Callable[..., Dashb
 )
 def test_headers_for_keys_are_refused(tmp_path: Path, settings: dict[str, Any], at: str) -> None:
     system = {**chat("http://127.0.0.1:9/v1"), "settings": settings}
-    result = suite_folder(tmp_path, tasks(("say",))[:1], [system]).run()
+    result = suite_folder(tmp_path, tasks(("say",))[:1], [system]).run(report=True)
     assert result.exit_code == 2
     assert at in result.stderr
 
@@ -244,7 +244,7 @@ def test_what_looks_random_in_a_url_or_a_header_is_masked(tmp_path: Path) -> Non
         system = chat(f"{url}?v={KEY}", settings={"extra_headers": {"X-Tenant": KEY}})
         suite = suite_folder(tmp_path, tasks(("say",))[:1], [system], retries=0)
         check(suite)
-        assert suite.run().exit_code == 3  # goes on in the same folder
+        assert suite.run(report=True).exit_code == 3  # goes on in the same folder
 
 
 @examples(200, deadline=None)

@@ -78,13 +78,13 @@ def answer(prompt: str) -> str:
 def test_the_prompt_reaches_the_function(tmp_path: Path, more: dict[str, str], given: str) -> None:
     (tmp_path / "system.py").write_text(SYSTEM)
     suite = suite_folder(tmp_path, sums(1), [{"name": "s", "python": "system.py:answer"}], **more)
-    assert suite.run("--no-report").exit_code == 0
+    assert suite.run().exit_code == 0
     assert suite.records()[0]["answer"] == given
 
 
 def test_a_task_without_input_is_a_failed_call(tmp_path: Path) -> None:
     (tmp_path / "system.py").write_text(SYSTEM)
     suite = suite_folder(tmp_path, [{"id": "a"}], [{"name": "s", "python": "system.py:answer"}])
-    result = suite.run("--no-report")
+    result = suite.run()
     assert result.exit_code == 3
     assert "the function takes a text, and the task has no input" in result.stderr

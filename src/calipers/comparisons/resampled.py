@@ -9,6 +9,7 @@ from typing import Self
 import numpy as np
 import polars as pl
 
+from calipers.comparisons.linearised import MANY, find_effects, linearised
 from calipers.comparisons.results import MetricComparison
 from calipers.comparisons.sides import (
     NO_PAIR,
@@ -58,11 +59,6 @@ class _Weighted:
             of_either=values_of(either, _TWO * units),
         )
 
-    def observe(self) -> tuple[float, float]:
-        """Return each side's value with every unit once."""
-        once = np.ones((1, self.units))
-        return float(self.of_base(once)[0]), float(self.of_candidate(once)[0])
-
 
 def compare_resampled(
     base: TaskRows,
@@ -74,17 +70,14 @@ def compare_resampled(
     """Return the difference over common tasks, with a bootstrap interval and a permutation test."""
     counts = [select_counted(side, metric) for side in (base, candidate)]
     for rows in counts:
-        common = common.join(rows, on=TASK, how="semi")
-    common = common.sort(TASK)
+        common = common.filter(common[TASK].is_in(rows[TASK].implode()))
     if not common.height:
         return make_null(explain_missing(base, candidate, metric) or NO_PAIR, n_pairs=0)
-    codes = _number_units(common, (base, candidate) if options.cluster else ())
-    ours, theirs = (
-        rows.select(list(base.plan.schema)).join(codes, on=TASK, maintain_order="left")
-        for rows in counts
-    )
-    sides = _Weighted.of(ours, theirs, metric, units=codes[CODE].n_unique())
-    before, after = sides.observe()
+    codes = _number_units(common.sort(TASK), (base, candidate) if options.cluster else ())
+    ours, theirs = (_with_codes(rows.select(list(base.plan.schema)), codes) for rows in counts)
+    units = codes[CODE].n_unique()
+    values = [WeightedValues(rows, [metric], units) for rows in (ours, theirs)]
+    before, after = (float(each(np.ones((1, units)))[metric.name][0]) for each in values)
     if np.isnan(after - before):
         return make_null(metric.empty, n_pairs=common.height)
     rounding = _ROUNDING * max(abs(before), abs(after))
@@ -96,8 +89,25 @@ def compare_resampled(
         n_pairs=common.height,
         reason="a single value or cluster does not tell how others vary",
     )
-    if sides.units < _TWO:
+    if units < _TWO:
         return found
+    if units >= MANY and not options.resamples:
+        effects = [
+            find_effects(rows, each) for rows, each in zip((ours, theirs), values, strict=True)
+        ]
+        if (quick := linearised(found, effects, options.confidence)) is not None:
+            return quick
+    ours, theirs = _in_parcels(ours), _in_parcels(theirs)
+    sides = _Weighted.of(ours, theirs, metric, units=min(units, MANY))
+    return _bootstrapped(found, sides, options, rounding)
+
+
+def _bootstrapped(
+    found: MetricComparison, sides: _Weighted, options: Options, rounding: float
+) -> MetricComparison:
+    """Return the comparison with the interval and the test that resamples give."""
+    difference = found.difference
+    assert difference is not None
     drawn, swapped = _resample_changes(sides, options, rounding)
     if drawn.size < _TWO or np.ptp(drawn) <= rounding:
         return replace(found, reason="no resample differs")
@@ -127,6 +137,20 @@ def _number_units(common: pl.DataFrame, clustered: Sequence[TaskRows]) -> pl.Dat
         return common.with_row_index(CODE).with_columns(pl.col(CODE).cast(pl.Int64))
     numbers = np.unique(list_clusters(common, *clustered), return_inverse=True)[1]
     return common.with_columns(pl.Series(CODE, numbers).cast(pl.Int64))
+
+
+def _with_codes(rows: pl.DataFrame, codes: pl.DataFrame) -> pl.DataFrame:
+    """Return the rows of tasks that have a code, with it; a search is quicker than a join."""
+    known, own = codes[TASK].to_numpy(), rows[TASK].to_numpy()
+    place = np.minimum(np.searchsorted(known, own), known.size - 1)
+    coded = rows.with_columns(pl.Series(CODE, codes[CODE].to_numpy()[place]))
+    among = known[place] == own
+    return coded if among.all() else coded.filter(among)
+
+
+def _in_parcels(rows: pl.DataFrame) -> pl.DataFrame:
+    """Resample many units in `MANY` parcels; their numbers follow hashes, which is by chance."""
+    return rows.with_columns(pl.col(CODE) % MANY)
 
 
 def _resample_changes(sides: _Weighted, options: Options, rounding: float) -> tuple[Floats, Floats]:

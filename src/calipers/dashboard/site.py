@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from math import isinf
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -90,7 +90,7 @@ class Run:
     @cached_property
     def when(self) -> str:
         """When the records were last written to."""
-        stamp = self.entry.read_mtime()
+        stamp = self.entry.changed()
         return datetime.fromtimestamp(stamp, UTC).strftime("%Y-%m-%d %H:%M") if stamp else ""
 
     @property
@@ -126,7 +126,7 @@ class Site:
 
     def run(self, id_: str) -> Run:
         """Return the run, or the file of records, of that id."""
-        return self.read_run(self.catalog.find_entry(id_))
+        return self.read_run(self.catalog.entry(id_))
 
     def read_run(self, entry: Entry) -> Run:
         """Return what an entry's folder says about it."""
@@ -137,9 +137,9 @@ class Site:
             )
         run = Run(
             entry=entry,
-            manifest=self.catalog.read_stored(folder / MANIFEST),
-            score=read_score(self.catalog.read_stored(folder / SCORE)),
-            gate=read_gate(self.catalog.read_stored(folder / GATE)),
+            manifest=self.catalog.stored(folder / MANIFEST),
+            score=read_score(self.catalog.stored(folder / SCORE)),
+            gate=read_gate(self.catalog.stored(folder / GATE)),
             running=is_running(folder),
         )
         undecided = run.gate is None and not run.running
@@ -148,7 +148,7 @@ class Site:
     def _explain_incomplete(self, run: Run) -> str | None:
         """Return what an ended run lacks, by its score or else by its journal; None if nothing."""
         if run.score is None:
-            now = self.follow(run.entry).read_progress()
+            now = self.follow(run.entry).progress()
             return explain_incomplete(run.manifest, now.done, now.errors)
         errors = sum(group.errors for group in run.score.groups)
         return explain_incomplete(run.manifest, run.score.records, errors)
@@ -157,14 +157,14 @@ class Site:
         """Return the score cached when the file was last viewed, if it has not changed since."""
         if not self.indexes.is_there(entry):
             return None
-        return read_score(read_stored(self.indexes.locate(entry) / _KEPT_SCORE))
+        return read_score(read_stored(self.indexes.place(entry) / _KEPT_SCORE))
 
     def keep(self, entry: Entry, score: Score) -> None:
         """Keep the score of all records beside their index, for the list and the next start."""
         if entry.folder is None and self.indexes.is_there(entry):
             text = score.to_json()
             write_whole(
-                self.indexes.locate(entry) / _KEPT_SCORE,
+                self.indexes.place(entry) / _KEPT_SCORE,
                 lambda path: path.write_text(text, encoding="utf-8"),
             )
 
@@ -187,27 +187,28 @@ class Site:
 
     def render(self, template: str, status: int = 200, /, **values: Any) -> HTMLResponse:
         """Return the page of a template."""
-        text = self.templates.get_template(template).render(**values)
+        name = self.catalog.root.name or str(self.catalog.root)
+        text = _templates().get_template(template).render(site_name=name, **values)
         return HTMLResponse(text, status)
 
-    @cached_property
-    def templates(self) -> Environment:
-        """The templates of the dashboard before those that all pages share."""
-        made = make_environment(PackageLoader("calipers.dashboard"))
-        made.globals |= {
-            "definition": lambda name: f"/metrics/{quote(name, safe='')}",
-            "asset": locate_asset,
-            "version": __version__,
-            "operators": OPERATORS,
-            "site_name": self.catalog.root.name or str(self.catalog.root),
-        }
-        made.filters |= {
-            "long": partial(clip_text, most=LONGEST),
-            "cell": format_cell,
-            "size": format_size,
-            "in_query": encode_pairs,
-        }
-        return made
+
+@cache
+def _templates() -> Environment:
+    """Return the templates of the dashboard before those that all pages share."""
+    made = make_environment(PackageLoader("calipers.dashboard"))
+    made.globals |= {
+        "definition": lambda name: f"/metrics/{quote(name, safe='')}",
+        "asset": locate_asset,
+        "version": __version__,
+        "operators": OPERATORS,
+    }
+    made.filters |= {
+        "long": partial(clip_text, most=LONGEST),
+        "cell": format_cell,
+        "size": format_size,
+        "in_query": encode_pairs,
+    }
+    return made
 
 
 def _draw_figures(score: Score) -> dict[str, PageFigure]:
@@ -236,7 +237,7 @@ def get_query(request: Request) -> Query:
 def locate_task(query: Query, task: FlakyTask) -> str:
     """Return the address of the runs of one task in a view."""
     for field, value in {**task.by, "id": task.id}.items():
-        query = query.set_filter(field, value)
+        query = query.only(field, value)
     return query.rows.to_url()
 
 

@@ -18,7 +18,6 @@ import narwhals as nw
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
-from scipy import sparse
 
 from calipers.engines.plan import FAILED, Plan
 from calipers.engines.spreads import add_effects, join_table, select_key_totals
@@ -32,6 +31,7 @@ from calipers.metrics.declare.declaration import (
     Aggregate,
     Feature,
     Frame,
+    Influence,
     Rank,
     TaskValues,
     Totals,
@@ -107,26 +107,37 @@ class _Ranked:
     rank: Rank
     values: Floats
     codes: NDArray[np.int64]
-    band: int
+    band: slice  # of the values: where the rank lies in nearly all resamples
 
     def __call__(self, weighted: Floats) -> Columns:
-        totals = weighted @ np.bincount(self.codes, minlength=weighted.shape[1]).astype(np.float64)
+        totals = self._count(weighted, slice(None))
         above = totals + np.floor_divide(-self.rank.percent * totals, 100)  # n − ⌈percent·n/100⌉
         found = self._find_beyond(weighted, above, self.band)
         missing = np.isnan(found) & (totals > 0)
         if missing.any():
-            found[missing] = self._find_beyond(weighted[missing], above[missing], len(self.values))
+            everywhere = slice(0, len(self.values))
+            found[missing] = self._find_beyond(weighted[missing], above[missing], everywhere)
         return {self.rank.value_name: found, self.rank.count_name: totals}
 
-    def _find_beyond(self, weighted: Floats, above: Floats, band: int) -> Floats:
-        """Return the first value, from the largest, that more than `above` values reach."""
+    def _count(self, weighted: Floats, some: slice) -> Floats:
+        """Return how many of some values there are in each resample."""
+        per_cluster = np.bincount(self.codes[some], minlength=weighted.shape[1])
+        return weighted @ per_cluster.astype(np.float64)
+
+    def _find_beyond(self, weighted: Floats, above: Floats, band: slice) -> Floats:
+        """Return the first value, from the largest, that more than `above` values reach.
+
+        NaN where values before the band reach that far, or those within it do not.
+        """
         found = np.full(len(weighted), np.nan)
-        at_once = max(1, _RANKED_CELLS // max(1, band))  # rows may be many more than clusters
-        for start in range(0, len(weighted) if band else 0, at_once):
+        size = band.stop - band.start
+        left = above - self._count(weighted, slice(0, band.start))
+        at_once = max(1, _RANKED_CELLS // max(1, size))  # rows may be many more than clusters
+        for start in range(0, len(weighted) if size else 0, at_once):
             some = slice(start, start + at_once)
-            beyond = np.cumsum(weighted[some].T[self.codes[:band]], axis=0) > above[some]
-            reached = self.values[beyond.argmax(axis=0)]
-            found[some] = np.where(beyond.any(axis=0), reached, np.nan)
+            beyond = np.cumsum(weighted[some].T[self.codes[band]], axis=0) > left[some]
+            reached = self.values[band][beyond.argmax(axis=0)]
+            found[some] = np.where(beyond.any(axis=0) & (left[some] >= 0), reached, np.nan)
         return found
 
 
@@ -161,6 +172,12 @@ class WeightedValues:
                 found[metric.name] = np.where(totals[metric.rows] > 0, values, np.nan)
         return found
 
+    def totals(self) -> dict[str, float]:
+        """Return the totals with every cluster once."""
+        once = np.ones((1, self.clusters))
+        found = {name: each for part in self._parts for name, each in part(once).items()}
+        return {name: float(each[0]) for name, each in found.items()}
+
     def resample(self, resamples: int, seed: Any) -> dict[str, Floats]:
         """Return each metric's values in that many resamples of the clusters."""
 
@@ -176,6 +193,8 @@ class WeightedValues:
 
 
 def _make_linear(rows: pl.DataFrame, aggregate: Aggregate, clusters: int) -> _Linear:
+    if not aggregate.totals:
+        return _Linear((), np.zeros((clusters, 0)))
     table = _sum_clusters(rows, aggregate)
     return _Linear(list(aggregate.totals), _make_dense(table, list(aggregate.totals), clusters))
 
@@ -201,6 +220,8 @@ def _collect_sorted(frame: Frame, *keys: str) -> pl.DataFrame:
 
 
 def _make_keyed(rows: pl.DataFrame, aggregate: Aggregate, clusters: int) -> _Keyed:
+    from scipy import sparse  # noqa: PLC0415 (slow to load)
+
     table = _sum_clusters(rows, aggregate)
     keys = table.select(aggregate.keys).unique().sort(aggregate.keys).with_row_index("_number")
     places = table.join(keys, on=list(aggregate.keys), maintain_order="left")
@@ -235,7 +256,8 @@ def _make_ranked(rows: pl.DataFrame, rank: Rank) -> _Ranked:
     known = known.sort(feature.name, CODE, descending=True)
     n = known.height
     share = 1 - rank.percent / 100
-    band = min(n, round(n * share + _BAND * (n * share * (1 - share)) ** 0.5) + 1)
+    reach = _BAND * (n * share * (1 - share)) ** 0.5
+    band = slice(max(0, int(n * share - reach)), min(n, round(n * share + reach) + 1))
     codes = known[CODE].to_numpy().astype(np.int64)
     return _Ranked(rank, known[feature.name].to_numpy(), codes, band)
 
@@ -309,20 +331,7 @@ def _measure_influences(
     rows: pl.DataFrame, plan: Plan, totals: Mapping[str, float]
 ) -> dict[Any, Floats]:
     """Return how far each cluster moves each value, up to a factor."""
-    coded = rows.with_columns(pl.col(CODE).alias(CLUSTER))
-    groups = {str(rows[GROUP][0]): dict(totals)}
-    frame = nw.from_native(coded.lazy())
-    beside = {
-        aggregate: _collect_sorted(found, *aggregate.keys)
-        for aggregate in plan.aggregates
-        if (found := select_key_totals(sum_keys(frame, aggregate), aggregate, plan.influences))
-        is not None
-    }
-    native: pl.LazyFrame = add_effects(
-        frame, plan.influences, groups, beside, join_table
-    ).to_native()
-    by_cluster = native.group_by(CLUSTER).agg(pl.exclude(GROUP, CLUSTER).sum())
-    sums = by_cluster.sort(CLUSTER).collect(engine="in-memory")
+    sums = _effects_by_cluster(rows, plan.influences, plan.aggregates, totals)
     moved: dict[Any, Floats] = {
         each.name: sums[each.name].cast(pl.Float64).to_numpy() for each in plan.influences
     }
@@ -334,3 +343,36 @@ def _measure_influences(
                 own = linear.per_cluster[:, column]
                 moved[name] = own - tasks * own.sum() / max(1.0, tasks.sum())
     return moved
+
+
+def cluster_influences(
+    rows: pl.DataFrame, metric: Metric, totals: Mapping[str, float], clusters: int
+) -> Floats:
+    """Return how far each cluster moves a metric that has an influence, up to a factor."""
+    assert metric.influence is not None
+    used = rows.filter(~pl.col(FAILED)).with_columns(pl.lit("").alias(GROUP))
+    aggregates = [each for each in metric.measures if isinstance(each, Aggregate)]
+    sums = _effects_by_cluster(used, [metric.influence], aggregates, totals)
+    moved = np.zeros(clusters)
+    moved[sums[CLUSTER].to_numpy()] = sums[metric.influence.name].cast(pl.Float64).to_numpy()
+    return moved
+
+
+def _effects_by_cluster(
+    rows: pl.DataFrame,
+    influences: Sequence[Influence],
+    aggregates: Sequence[Aggregate],
+    totals: Mapping[str, float],
+) -> pl.DataFrame:
+    """Return the sum of each influence's effects within each cluster, in the clusters' order."""
+    frame = nw.from_native(rows.with_columns(pl.col(CODE).alias(CLUSTER)).lazy())
+    groups = {str(rows[GROUP][0]): dict(totals)}
+    beside = {
+        aggregate: _collect_sorted(found, *aggregate.keys)
+        for aggregate in aggregates
+        if (found := select_key_totals(sum_keys(frame, aggregate), aggregate, influences))
+        is not None
+    }
+    native: pl.LazyFrame = add_effects(frame, influences, groups, beside, join_table).to_native()
+    by_cluster = native.group_by(CLUSTER).agg(pl.exclude(GROUP, CLUSTER).sum())
+    return by_cluster.sort(CLUSTER).collect(engine="in-memory")

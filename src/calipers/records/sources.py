@@ -19,6 +19,7 @@ from calipers.records.heads import read_head, refuse_no_text
 from calipers.records.json_document import WrappedRecords, find_list
 from calipers.records.json_values import JsonArray, JsonObjects
 from calipers.records.jsonl import JsonLines, PipedJsonLines
+from calipers.records.lakehouse import find_lakehouse_table
 from calipers.records.limits import limit_reading
 from calipers.records.logs import list_readers, log_at, open_own_log
 from calipers.records.parquet_folder import ParquetFolder, list_parts
@@ -183,9 +184,7 @@ def _of_file(path: Path) -> Source:
         there = f"the folder has: {', '.join(beside[:8])}" if beside else "check the path"
         raise DataError(f"{path}: no such file", fix=there)
     if path.is_dir():
-        if not list_parts(path):
-            raise _make_folder_error(path)
-        return ParquetFolder(path)
+        return _of_folder(path)
     if path.is_fifo():
         from calipers.records.pipes import open_pipe  # noqa: PLC0415 (only where there are pipes)
 
@@ -206,6 +205,15 @@ def _of_file(path: Path) -> Source:
     if _find_suffix(path) in _TEXT:
         refuse_no_text(path)
     return _of_json(path) if reader is JsonLines else reader(path)
+
+
+def _of_folder(path: Path) -> Source:
+    parts = list_parts(path)
+    if (table := find_lakehouse_table(path, parts)) is not None:
+        return table
+    if not parts:
+        raise _make_folder_error(path)
+    return ParquetFolder(path)
 
 
 def _of_json(path: Path) -> Source:

@@ -33,7 +33,7 @@ class TaskRows:
 
     name: str
     plan: Plan
-    rows: pl.DataFrame
+    rows: pl.DataFrame  # by group and task
     skipped: int = 0  # bad rows that were left out
 
     @property
@@ -51,6 +51,12 @@ class TaskRows:
         """The fields that any row has."""
         return frozenset(name for name in self.plan.watched if self.rows[name_presence(name)].any())
 
+    @cached_property
+    def is_one_per_task(self) -> bool:
+        """Whether no task has a second row."""
+        again = (pl.col(name).eq_missing(pl.col(name).shift()) for name in (GROUP, TASK))
+        return not self.rows.select(pl.all_horizontal(again))[1:].to_series().any()
+
     def has_fields(self, metric: Metric) -> bool:
         """Say whether any row has the fields that the metric needs."""
         found = self.present | self.plan.also_present
@@ -67,14 +73,14 @@ def read_tasks(
     sources = open_sources(data)
     plan = make_plan(sources, options)
     columns = list(dict.fromkeys((*plan.schema, "id", *keep)))
-    wanted = plan.list_wanted(options.map, *keep)
+    wanted = plan.wanted(options.map, *keep)
     empty = {**dict.fromkeys(keep, pl.Null()), **plan.schema, "id": pl.String()}
     frames = [pl.DataFrame(schema=empty)]
     skipped = 0
     for source in sources:
         for batch in measure_batches(source.chunks(wanted), plan, columns=columns):
             if batch.bad and options.on_bad == "stop":
-                raise batch.bad[0].make_error()
+                raise batch.bad[0].error()
             skipped += len(batch.bad)
             frames.append(batch.rows)
     rows = pl.concat(frames, how="diagonal_relaxed")
@@ -88,7 +94,8 @@ def read_tasks(
             f"{name}: {lacking} of {rows.height} records have no id to pair by",
             fix="name the field that tells tasks apart: --map id=NAME",
         )
-    return TaskRows(name=name, plan=plan, rows=rows, skipped=skipped)
+    in_order = rows.sort(GROUP, TASK, maintain_order=True)
+    return TaskRows(name=name, plan=plan, rows=in_order, skipped=skipped)
 
 
 def settle_metric(metric: Metric, sides: Sequence[TaskRows]) -> Metric:
@@ -157,6 +164,9 @@ def measure_tasks(found: TaskRows, metric: Metric) -> pl.DataFrame | None:
     value = (1 - value if metric.complement else value).alias(VALUE)
     if isinstance(averaged, Feature):
         rows = found.rows.filter(pl.col(averaged.name).is_not_null())
+        if found.is_one_per_task:
+            once = pl.lit(1, pl.Int64).alias(RUNS), pl.lit(0.0).alias(SQUARES)
+            return rows.select(GROUP, TASK, value, *once)
         per = rows.group_by(GROUP, TASK).agg(
             value.mean(),
             pl.len().cast(pl.Int64).alias(RUNS),

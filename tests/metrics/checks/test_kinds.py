@@ -18,6 +18,7 @@ from calipers.metrics.declare.settings import Settings
 from calipers.records.batch import Wanted
 from calipers.records.rows import check_rows, find_scalar_types
 from calipers.support.errors import UsageError
+from tests.files import write_lines
 from tests.shared_data import FOLDER, needs_shared_data
 
 CALLS = {"tool_calls": [{"tool_name": "look_up", "args": {"order": 17}}, {"tool_name": "refund"}]}
@@ -144,16 +145,16 @@ def test_every_kind_is_among_the_cases() -> None:
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=list(KINDS))
 def test_many_records_give_what_each_gives_alone(kind: type[ReplyTest], tmp_path: Path) -> None:
-    cases = [case for case in CASES if case[0] == kind.key]
-    for _, value, _, _ in cases:
-        records = [{"id": str(at), **case[2]} for at, case in enumerate(CASES)]
-        path = tmp_path / "records.jsonl"
-        path.write_text("".join(json.dumps(each) + "\n" for each in records))
-        check = {"forbid": "it", kind.key: value}
-        out = tmp_path / "each.jsonl"
+    values = [case[1] for case in CASES if case[0] == kind.key]
+    checks = [{"forbid": f"it {at}", kind.key: value} for at, value in enumerate(values)]
+    records = [{"id": str(at), **case[2]} for at, case in enumerate(CASES)]
+    path = write_lines(tmp_path / "records.jsonl", records)
+    out = tmp_path / "each.jsonl"
+    of_each = [results(checks, record) for record in records] if checks else []
+    for at, check in enumerate(checks):
         calipers.score(str(path), metrics=["pass_rate"], checks=[check], per_sample=str(out))
         passed = [json.loads(line).get("passed") for line in out.read_text().splitlines()]
-        alone = [results([check], record)[0]["held"] for record in records]
+        alone = [found[at]["held"] for found in of_each]
         # Judged records are for the judges, where nothing is expected.
         for record, one, held in zip(records, passed, alone, strict=True):
             if "judgments" not in record:

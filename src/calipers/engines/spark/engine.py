@@ -60,10 +60,10 @@ def run(sources: Sequence[Source], wanted: Wanted, plan: Plan, sinks: Sinks) -> 
             found = count_readings(rows, sources, wanted, sinks)
             good = rows.filter(F.col("_bad_problem").isNull())
             if kept:
-                _write_samples(good, kept, sinks)
+                _write_samples(good, kept, sinks, sum(each.rows for each in found))
             tallies = {feature.name: _tally(good, feature) for feature in plan.tallied}
             having = _count_present(good, plan)
-            plan = plan.restrict([name for name, count in having.items() if count])
+            plan = plan.present([name for name, count in having.items() if count])
             groups = sum_groups(spark, good, plan)
             outcome = Outcome(groups, found, having, tallies=tallies)
             if plan.resamples:
@@ -91,13 +91,22 @@ def _find_type(name: str, plan: Plan) -> pl.DataType:
     return plan.schema.get(name, pl.String())
 
 
-def _write_samples(rows: DataFrame, kept: dict[str, str], sinks: Sinks) -> None:
-    """Write per-sample values, part by part."""
+def _write_samples(rows: DataFrame, kept: dict[str, str], sinks: Sinks, expected: int) -> None:
+    """Write per-sample values, part by part.
+
+    Raises:
+        DataError: Fewer or more rows arrived than were measured.
+    """
     columns = [F.col(own).alias(f"_out_{sample}") for sample, own in kept.items()]
     written = 0
     for frame in collect_parts(rows.select(*columns)):
         written += frame.height
         sinks.samples(number_rows(frame.rename(lambda n: n.removeprefix("_out_")), written))
+    if written != expected:
+        raise DataError(
+            f"--per-sample: {written:,} rows arrived from the cluster, {expected:,} were measured",
+            fix="run it again; if it stays so, the file changes while it is read",
+        )
 
 
 def _write_tasks(good: DataFrame, plan: Plan, outcome: Outcome, sinks: Sinks) -> Outcome:
@@ -109,7 +118,7 @@ def _write_tasks(good: DataFrame, plan: Plan, outcome: Outcome, sinks: Sinks) ->
             sinks.tasks(part)
     add_totals(outcome.groups, collect_table(count_flaky(tasks)))
     tried = None if (costs := price_tasks(tasks)) is None else collect_table(costs)
-    columns = list_run_columns(plan, outcome.sum_groups(RECORDS))
+    columns = list_run_columns(plan, outcome.total(RECORDS))
     return replace(
         outcome,
         flakiest=collect_table(find_flakiest(tasks)),

@@ -20,6 +20,7 @@ from calipers.records.columns import conform_columns
 from calipers.records.completing import list_inputs
 from calipers.records.csv_file import Csv
 from calipers.records.jsonl import JsonLines, JsonLinesChunk, MadeLines, PipedJsonLines
+from calipers.records.lakehouse import DeltaTable
 from calipers.records.sources import BadRow, Chunk, Source, Wanted
 from calipers.records.tables import Rows, SourceTable
 from calipers.support.errors import UsageError
@@ -48,7 +49,7 @@ def _open_raw(
     if isinstance(source, PipedJsonLines):
         raise UsageError("--engine spark cannot read standard input", fix="name a file or folder")
     if isinstance(source, JsonLines | Rows):
-        scalars = source.find_scalar_types(wanted)
+        scalars = source.scalar_types(wanted)
         chunk_of = partial(_make_lines_chunk, name=source.name, wanted=wanted, scalars=scalars)
         return _read_lines(spark, source, wanted), chunk_of
     table = _read_table(spark, source)
@@ -70,7 +71,21 @@ def _read_table(spark: SparkSession, source: Source) -> DataFrame:
         return spark.read.csv(source.name, header=True, escape='"', multiLine=True)
     if isinstance(source, SourceTable) and source.name == "<table>":
         return spark.createDataFrame(source.frame().to_arrow())
+    if isinstance(source, DeltaTable):
+        return _delta(spark, source.name)
     return spark.read.parquet(source.name)
+
+
+def _delta(spark: SparkSession, folder: str) -> DataFrame:
+    try:
+        return spark.read.format("delta").load(folder)
+    except Exception as error:  # Java's error itself, or PySpark's, depending on the connection
+        if "DATA_SOURCE_NOT_FOUND" not in str(error):
+            raise
+        raise UsageError(
+            f"{folder}: this Spark session cannot read Delta tables",
+            fix="start it with Delta's package (spark.jars.packages), or use --engine polars",
+        ) from error
 
 
 def _make_lines_chunk(

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 import narwhals as nw
 import polars as pl
@@ -90,8 +91,19 @@ def collect_table(frame: Frame) -> pl.DataFrame:
 
 
 def collect_parts(rows: DataFrame) -> Iterator[pl.DataFrame]:
-    """Yield a large table on the driver, through a folder shared with the workers."""
-    with tempfile.TemporaryDirectory(prefix="calipers-") as name:
-        folder = Path(name, "parts")
-        rows.write.parquet(folder.as_uri())
-        yield from map(pl.read_parquet, sorted(folder.glob("part-*.parquet")))
+    """Yield a large table on the driver, through a folder shared with the workers.
+
+    Driver and workers need not share a disk, and the driver holds one partition at a time.
+    """
+    pieces = rows.mapInArrow(_pack, "piece binary").toLocalIterator(prefetchPartitions=True)
+    for row in pieces:
+        yield pl.read_ipc(bytes(row["piece"]))
+
+
+def _pack(batches: Iterable[Any]) -> Iterator[Any]:
+    """In a worker: turn every batch of rows into one cell, compressed."""
+    for batch in batches:
+        packed = BytesIO()
+        pl.DataFrame(batch).write_ipc(packed, compression="lz4")
+        cell = pl.DataFrame({"piece": [packed.getvalue()]})
+        yield from cell.to_arrow(compat_level=pl.CompatLevel.oldest()).to_batches()

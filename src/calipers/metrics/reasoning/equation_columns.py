@@ -67,14 +67,19 @@ def count_equations_of(texts: pl.Series) -> pl.Series:
     """Return a struct of `EquationCounts` for each text; null where there is no text."""
     frame = pl.DataFrame({"text": texts.rename("text")})
     distinct = frame.unique().filter(pl.col("text").str.contains(_SIGN)).with_row_index("row")
-    counted = pl.concat([_count_marks(distinct), _count_lines(distinct)])
-    sums = distinct.join(
-        counted.group_by("row").agg(pl.col(*EquationCounts._fields).sum()), on="row"
-    )
-    joined = frame.join(sums, on="text", how="left", maintain_order="left")
+    joined = frame.join(_sum_up(distinct), on="text", how="left", maintain_order="left")
     counts = pl.struct(pl.col(*EquationCounts._fields).fill_null(0)).cast(COUNTS)
     has_text = pl.col("text").is_not_null()
     return joined.select(pl.when(has_text).then(counts).alias(texts.name)).to_series()
+
+
+def _sum_up(distinct: pl.DataFrame) -> pl.DataFrame:
+    """Return the texts, each with the counts of its marks and lines."""
+    if distinct.is_empty():  # to compile the regular expressions takes tens of milliseconds
+        return distinct.with_columns(pl.lit(0).alias(name) for name in EquationCounts._fields)
+    counted = pl.concat([_count_marks(distinct), _count_lines(distinct)])
+    sums = counted.group_by("row").agg(pl.col(*EquationCounts._fields).sum())
+    return distinct.join(sums, on="row")
 
 
 def _count_marks(frame: pl.DataFrame) -> pl.DataFrame:

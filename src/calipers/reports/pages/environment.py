@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from jinja2 import BaseLoader, ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
@@ -31,6 +33,7 @@ from calipers.reports.table import Table
 from calipers.reports.tiers import select_groups, tabulate_tiers
 
 
+@cache  # a template is compiled once, however many pages are made
 def make_environment(*others: BaseLoader) -> Environment:
     """Return the templates of the pages, after those of `others`; both may use our filters."""
     made = Environment(

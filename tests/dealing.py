@@ -1,0 +1,45 @@
+"""Which tests share a process under `pytest -n 2`: those of Spark, and those of one file.
+
+`--dist loadgroup` would do, but pytest-xdist 3.8 ignores groups under pytest 9.2 (its issue 1386):
+each process started Java and a browser, and prepared what the tests of a file share.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+SPARK = "spark"
+# What takes longest begins first, so that no process is left with it at the end.
+_LONGEST = (SPARK,)
+
+
+def unit_of(nodeid: str) -> str:
+    """Return the name of what a test is dealt out with: Spark, or its file."""
+    return SPARK if SPARK in nodeid.lower() else nodeid.split("::", maxsplit=1)[0]
+
+
+def sort_longest_first(items: list[pytest.Item]) -> None:
+    """Sort tests unit by unit: those known to take longest, then by the number of tests."""
+    size = Counter(unit_of(item.nodeid) for item in items)
+    rank = {unit: place for place, unit in enumerate(_LONGEST)}
+
+    def place(item: pytest.Item) -> tuple[int, int, str]:
+        unit = unit_of(item.nodeid)
+        return rank.get(unit, len(rank)), -size[unit], unit
+
+    items.sort(key=place)
+
+
+def make_dealer(config: pytest.Config, log: Any) -> Any:
+    """Return a scheduler of pytest-xdist that deals out unit by unit, in the order of the tests."""
+    from xdist.scheduler import LoadScopeScheduling  # noqa: PLC0415 (it may be missing)
+
+    class Dealer(LoadScopeScheduling):  # type: ignore[misc]
+        def _split_scope(self, nodeid: str) -> str:
+            return unit_of(nodeid)
+
+    config.option.loadscopereorder = False
+    return Dealer(config, log)
