@@ -159,7 +159,7 @@ def bootstrap_numpy() -> Work:
 
 
 def scikit_cosine() -> Work:
-    """P's cosine: scikit-learn, fitted anew on each pair."""
+    """P's cosine: scikit-learn, fitted again on each pair."""
     from benchmarks.scikit import compute_cosine_similarity, mean, read  # noqa: PLC0415
 
     return lambda path, _: {

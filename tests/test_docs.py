@@ -24,7 +24,7 @@ PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglo
 def test_the_metrics_page_is_what_the_declarations_say() -> None:
     page = (ROOT / "docs/metrics.md").read_text(encoding="utf-8")
     assert page == write_catalogue(metrics_of(None)), (
-        "write it anew: calipers metrics --format markdown > docs/metrics.md"
+        "write it again: calipers metrics --format markdown > docs/metrics.md"
     )
 
 

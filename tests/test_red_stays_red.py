@@ -320,9 +320,9 @@ def test_a_calibration_is_no_licence_for_its_own_records(tmp_path: Path, engine:
     found = cal.gate(rows, policy=policy, engine=engine)
     assert found.exit_code == 1
     assert "was made from these very records" in str(found.checks[0].reason)
-    anew = judged_rows(100, "new")[0]
-    assert cal.gate(anew, policy=policy).exit_code == 0
-    some = cal.gate([*rows[:3], *anew[3:]], policy=policy)
+    again = judged_rows(100, "new")[0]
+    assert cal.gate(again, policy=policy).exit_code == 0
+    some = cal.gate([*rows[:3], *again[3:]], policy=policy)
     assert "was made from 3 of these 100 records" in str(some.checks[0].reason)
     score = cal.score(rows, calibration=path, engine=engine)
     corrected = score.groups[0].metrics["pass_rate"].corrected
@@ -1214,8 +1214,8 @@ def test_tasks_that_are_gone_since_the_baseline_are_told(tmp_path: Path) -> None
     assert not any("not in this run" in each for each in whole_run.notices)
     worse = cal.gate([row | {"passed": False} for row in rows[:80]], policy=policy, against=base)
     assert worse.exit_code == 1
-    anew = cal.gate(rows[:50], policy=policy, against=base, save_baseline=base)
-    assert anew.exit_code == 0
+    again = cal.gate(rows[:50], policy=policy, against=base, save_baseline=base)
+    assert again.exit_code == 0
     assert cal.gate(rows[:50], policy=policy, against=base).exit_code == 0
 
 

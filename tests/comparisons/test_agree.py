@@ -229,7 +229,7 @@ def test_units_are_never_pooled(tmp_path: Path) -> None:
     assert told == (
         "error: more than one row is the unit id=q1\n"
         "  a unit is one rated thing, never several pooled or averaged: "
-        "name every field that tells units apart, as in --unit task,run\n"
+        "name every field that identifies units, as in --unit task,run\n"
     )
     path = write_lines(tmp_path / "l.jsonl", [*LONG, {**LONG[0], "run": 2}])
     long = ("--rater-field", "by", "--value", "mark")

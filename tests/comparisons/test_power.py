@@ -240,7 +240,7 @@ def test_the_difference_to_see() -> None:
 @pytest.mark.parametrize(
     ("runs", "reason"),
     [
-        (tasks((1, 0, 1)), "a single task does not tell how others vary"),
+        (tasks((1, 0, 1)), "a single task does not show how much others vary"),
         (tasks((1,), times=9), "nothing varies: every value is 1"),
         (tasks((0, 0), times=9), "nothing varies: every value is 0"),
         (tasks((1,), (0,)), "2 tasks are too few to see any difference that it can have"),
@@ -455,7 +455,7 @@ def test_the_table(data: str, tmp_path: Path) -> None:
     assert "m1: 1 task, 1 record" in shown
     text = result.stdout
     assert "stability (within): a task has one value, of all its runs [m0]" in text
-    assert "accuracy: a single task does not tell how others vary [m1]" in text
+    assert "accuracy: a single task does not show how much others vary [m1]" in text
     assert "correlated by 0.5 (--correlation)" in " ".join(text.split())
     assert "0.05 for metrics in [0, 1], 5 % of the value for others" in text
     assert "mid-p McNemar" in text
@@ -495,7 +495,7 @@ def test_json_csv_and_markdown(data: str) -> None:
         ("m1", ""),
     ]
     assert float(rows[0]["within"]) == accuracy["within"]
-    assert rows[-1]["reason"] == "a single task does not tell how others vary"
+    assert rows[-1]["reason"] == "a single task does not show how much others vary"
 
     lines = run(data, "--by", "model", "--format", "markdown").stdout.splitlines()
     assert lines[0] == "**m0: 20 tasks, 40 records**"

@@ -404,4 +404,4 @@ def test_a_damaged_journal_is_told(tmp_path: Path) -> None:
             journal.write('{"key": "x"}\n')
         result = judge(tmp_path, url)
     assert result.exit_code == 2
-    assert "a line that is no judgment" in result.stderr
+    assert "a line that is not a judgment" in result.stderr

@@ -53,7 +53,7 @@ def records(count: int = 200, seed: int = 0, astray: float = 0.05) -> tuple[list
 
 def answered_anew(rows: list[Row]) -> list[Row]:
     """The same tasks, answered once more: not the records that a calibration was made from."""
-    return [{**row, "answer": f"anew: {row['id']}"} for row in rows]
+    return [{**row, "answer": f"again: {row['id']}"} for row in rows]
 
 
 def calibrated(folder: Path, machine: list[Row], human: list[Row]) -> None:
@@ -356,7 +356,7 @@ def test_a_file_of_nonsense_licenses_nobody(tmp_path: Path, change: Callable[[Ro
         policy = {"thresholds": {"blocking": {name: 30}}, "judges": judges}
         result = gate(tmp_path, records()[0], policy)
         assert result.exit_code == 2, result.exception
-        assert "make it anew" in result.stderr
+        assert "make it again" in result.stderr
 
 
 def test_a_bound_that_is_less_sure_than_the_gate_licenses_nobody(tmp_path: Path) -> None:

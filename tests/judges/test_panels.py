@@ -171,7 +171,7 @@ def test_a_cascade_is_calibrated_as_one_judge(tmp_path: Path) -> None:
         "thresholds: {blocking: {pass_rate: 50}}\njudges: {calibrations: [calibration.json]}\n"
     )
     gate = ["gate", str(tmp_path / "judged.jsonl"), "--policy", str(policy)]
-    rows = [{**row, "answer": f"anew: {row['answer']}"} for row in judged(tmp_path)]
+    rows = [{**row, "answer": f"again: {row['answer']}"} for row in judged(tmp_path)]
     write_lines(tmp_path / "judged.jsonl", rows)
     assert CliRunner().invoke(app, gate).exit_code == 0
     for row in rows:  # the cheap judge alone has no licence

@@ -184,8 +184,8 @@ def test_scyllas_three_judges_may_not_block(tmp_path: Path) -> None:
         "calibrations": [str(tmp_path / "calibration.json")],
         "people": [first],
     }
-    anew = [{**run, "answer": "another"} for run in runs]
-    again = calipers.gate(anew, policy=policy)
+    again = [{**run, "answer": "another"} for run in runs]
+    again = calipers.gate(again, policy=policy)
     assert "agrees too little with people" in (again.checks[0].reason or "")
 
 

@@ -129,9 +129,9 @@ def test_a_reference_is_a_text_or_a_list_of_texts() -> None:
     ("value", "problem"),
     [
         ([], "an empty list, not a text or a list of texts"),
-        (["a", None], "null in the list is not a text"),
-        (["a", Number("3")], "3 in the list is not a text"),
-        ([["a"]], '["a"] in the list is not a text'),
+        (["a", None], "null in the list is not text"),
+        (["a", Number("3")], "3 in the list is not text"),
+        ([["a"]], '["a"] in the list is not text'),
         ({"text": "a"}, '{"text": "a"} is an object, not a text or a list of texts'),
     ],
 )

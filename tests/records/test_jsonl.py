@@ -176,7 +176,7 @@ def test_a_renamed_field_keeps_its_spelling(key: str) -> None:
 @example([{"a": "C:\\new"}, {"b": "tab\t"}])
 @examples(150, deadline=None)
 def test_texts_in_nested_fields_come_through(judgments: list[dict[str, str]]) -> None:
-    """Polars leaves backslashes and control characters in them as they are, which is no JSON."""
+    """Polars leaves backslashes and control characters in them as they are, which is not JSON."""
     row = {"judgments": judgments, "cot": "\\alpha\t"}
     block = JsonLinesChunk(
         Block(json.dumps(row).encode(), 0), "data", Wanted(("judgments", "cot")), {}

@@ -274,7 +274,7 @@ def test_what_is_refused_is_refused_before_any_work(tmp_path: Path) -> None:
         assert told.exit_code == 2
         assert (
             told.stderr
-            == f"error: --figures {folder}: {taken} is no folder\n  name another folder\n"
+            == f"error: --figures {folder}: {taken} is not a folder\n  name another folder\n"
         )
 
 

@@ -4,7 +4,7 @@ python -m tests.runs.killing SUITE FOLDER KILLS CONCURRENCY SEED
 
 What takes time to import is imported once, before the first fork. After every kill it is checked
 that nothing is lost and that no more calls were made for nothing than are in flight. A suite that is
-complete begins anew in another folder, until there were enough kills.
+complete begins again in another folder, until there were enough kills.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ def kill_until_complete(suite: Path, folder: Path, books: Books, most: int, luck
             assert not failed.exists(), failed.read_text()
             if os.WEXITSTATUS(status) == 0:
                 return
-            assert os.WEXITSTATUS(status) == 3, status  # calls failed, and are made anew
+            assert os.WEXITSTATUS(status) == 3, status  # calls failed, and are made again
 
 
 def main(suite: Path, results: Path, kills: int, concurrency: int, seed: int) -> None:

@@ -204,10 +204,10 @@ class TestANamedFolder:
         assert (refused.exit_code, calls()) == (2, 3)
         assert "helper.py has changed" in refused.stderr
         assert "--fresh" in refused.stderr
-        anew = solver.run("--fresh")
-        assert (anew.exit_code, calls()) == (1, 6)
+        again = solver.run("--fresh")
+        assert (again.exit_code, calls()) == (1, 6)
         (kept,) = (each for each in solver.path.iterdir() if each.name.startswith("out."))
-        assert str(kept) in anew.stderr
+        assert str(kept) in again.stderr
         assert (verdict(kept), verdict(solver.results)) == ("pass", "fail")
         assert len((kept / "records.jsonl").read_text().splitlines()) == 3
 

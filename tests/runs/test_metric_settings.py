@@ -137,11 +137,11 @@ def test_another_policy_brings_its_own_settings(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("settings", "problem", "fix"),
     [
-        ({"pass_scor": 0.5}, "pass_scor is no metric option", "did you mean pass_score?"),
+        ({"pass_scor": 0.5}, "pass_scor is not a metric option", "did you mean pass_score?"),
         ({"pass_score": 2}, "pass_score 2: must be above 0 and at most 1", "0.5 for half"),
         ({"pass_score": "x"}, "expected a number, not str", "--pass-score"),
         ({"missing": "drop"}, "missing drop: no such choice", "zero or renormalize"),
-        ({"bins": 4, "confidence": 0.9}, "confidence is no metric option", "known: "),
+        ({"bins": 4, "confidence": 0.9}, "confidence is not a metric option", "known: "),
     ],
 )
 @pytest.mark.parametrize("place", ["suite", "policy"])

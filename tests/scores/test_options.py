@@ -65,12 +65,12 @@ def test_one_line_makes_an_option(tmp_path: Path) -> None:
 
 def test_the_options_page_is_what_the_declarations_say() -> None:
     page = (ROOT / "docs/options.md").read_text(encoding="utf-8")
-    assert page == write_page(), "write it anew: make options"
+    assert page == write_page(), "write it again: make options"
 
 
 def test_the_types_of_keywords_are_what_the_declarations_say() -> None:
     stub = (ROOT / "src/calipers/scores/keywords.pyi").read_text(encoding="utf-8")
-    assert stub == write_stub(), "write it anew: make options"
+    assert stub == write_stub(), "write it again: make options"
 
 
 def test_the_metrics_of_options_are_in_the_catalogue() -> None:

@@ -156,7 +156,7 @@ def test_a_policy_declares_metrics(policy: Path, tmp_path: Path) -> None:
     assert {each.name: each.value for each in decided.checks} == {"own_tone": 0.45, "own_even": 0.5}
     assert decided.verdict == "pass"
     write_text(tmp_path / "code.py", CODE.replace("% 2 == 0", "< 3"))
-    assert cal.gate(data, policy=policy).verdict == "fail"  # the file is read anew
+    assert cal.gate(data, policy=policy).verdict == "fail"  # the file is read again
     assert cal.score(data, policy=policy).groups[0].metrics["own_even"].interval == "wilson"
 
 
@@ -190,9 +190,9 @@ def test_a_stored_score_shows_them_without_their_code(policy: Path) -> None:
     stored = read_score(json.loads(json.dumps(told)))
     assert stored is not None
     assert stored.groups[0].metrics["own_even"].value == 0.5
-    anew = cal.score(ROWS).groups[0].metrics
-    assert anew["own_tone"].value == pytest.approx(0.45)
-    assert "own_even" not in anew  # its code is not run
+    again = cal.score(ROWS).groups[0].metrics
+    assert again["own_tone"].value == pytest.approx(0.45)
+    assert "own_even" not in again  # its code is not run
 
 
 @pytest.mark.parametrize("entry", [3, {}, {"range": "x"}, {"range": [1, 0]}, {"range": [None] * 3}])

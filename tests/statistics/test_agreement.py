@@ -398,7 +398,7 @@ def test_nobody_shares_a_unit(name: str) -> None:
     ("name", "reason"),
     [
         ("fleiss", "only one unit is rated by all 3"),
-        ("nominal", "all ratings are the same: nothing tells agreement from chance"),
+        ("nominal", "all ratings are the same: agreement cannot be told from chance"),
         ("mean kappa", "not every pair of raters has a kappa"),
     ],
 )

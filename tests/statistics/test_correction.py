@@ -45,7 +45,7 @@ def test_intervals_cover_on_every_shape(shape: Shape) -> None:
 def test_the_page_shows_every_shape() -> None:
     page = PAGE.read_text(encoding="utf-8")
     for shape in SHAPES:
-        assert row_of(shape) in page, "write it anew: python -m benchmarks.judge_coverage"
+        assert row_of(shape) in page, "write it again: python -m benchmarks.judge_coverage"
 
 
 def test_prediction_powered_is_what_the_paper_says() -> None:

@@ -302,14 +302,14 @@ def test_one_pair() -> None:
     found = of_pairs([(1.0, 3.0)])
     assert (found.difference, found.wins, found.stderr) == (2.0, 1, None)
     assert (found.low, found.high, found.p_value, found.effect) == (None, None, None, None)
-    assert found.reason == "a single value or cluster does not tell how others vary"
+    assert found.reason == "a single value or cluster does not show how much others vary"
     assert found.permutation_p == 1.0
 
 
 def test_one_cluster() -> None:
     found = of_pairs([(1.0, 3.0), (1.0, 2.0)], clusters=["a", "a"])
     assert found.p_value is None
-    assert found.reason == "a single value or cluster does not tell how others vary"
+    assert found.reason == "a single value or cluster does not show how much others vary"
     assert found.effect is not None
 
 

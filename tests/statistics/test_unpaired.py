@@ -325,7 +325,7 @@ def test_kruskal_wallis_of_one_sample() -> None:
     ("base", "candidate", "reason"),
     [
         ([], [1.0], "a sample is empty"),
-        ([1.0], [1.0, 2.0], "a single value or cluster does not tell how others vary"),
+        ([1.0], [1.0, 2.0], "a single value or cluster does not show how much others vary"),
         ([1.0, 1.0], [2.0, 2.0], "nothing varies, so the role of chance is unknown"),
         ([0.0, 0.0], [0.0, 0.0], "nothing varies, so the role of chance is unknown"),
     ],

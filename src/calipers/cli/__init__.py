@@ -28,7 +28,7 @@ from calipers.support.version import __version__
 
 
 class KindGroup(click.Group):
-    """Commands whose errors are a message and a way out, never a traceback."""
+    """Commands whose errors are a message with a fix, never a traceback."""
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; give its errors the contract's exit codes."""

@@ -22,7 +22,7 @@ from calipers.cli.shared import limit_options, say_notices
     "selection",
     "--between",
     metavar="FIELD",
-    help="Compare the parts of one file that FIELD tells apart.",
+    help="Compare the parts of one file, one per value of FIELD.",
 )
 @add_own_option(
     "statistics",

@@ -68,7 +68,7 @@ def gate(
     options: dict[str, Any],
     **own: Any,
 ) -> None:
-    """Decide on FILES: green or red, with a reason for every red line.
+    """Decide whether FILES pass a policy, with a reason for every failed check.
 
     Exit codes: 0 pass, 1 failed or inconclusive, 2 a mistake in the policy or the data, 3 the run
     is incomplete or empty. Where $GITHUB_STEP_SUMMARY is set, the verdict goes there as well.

@@ -62,7 +62,7 @@ def read_settings(
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
     help="The judged records, JSON lines; run again to finish what is missing. Without it they go "
-    "to standard output, and judging again begins anew.",
+    "to standard output, and judging again starts over.",
 )
 @click.option(
     "--limit",

@@ -67,7 +67,7 @@ def report(
     options: dict[str, Any],
     **own: Any,
 ) -> None:
-    """Show FILES, or a result FOLDER of `calipers run`, to a person who has two minutes.
+    """Show FILES, or a result FOLDER of `calipers run`, as a page to read in two minutes.
 
     One HTML file that needs no network: the verdict, every metric with its interval, figures, what
     failed, and the samples worth reading. With `-o -` it goes to standard output.

@@ -35,7 +35,9 @@ if TYPE_CHECKING:
     help="Call everything again, in a new folder; the old results are kept.",
 )
 @click.option(
-    "--dry-run", is_flag=True, help="Say how many calls there are and what they may cost."
+    "--dry-run",
+    is_flag=True,
+    help="Show how many calls there are and what they may cost, without making any.",
 )
 @click.option(
     "--until-decided",

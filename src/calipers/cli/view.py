@@ -34,11 +34,11 @@ _NEEDED = ("fastapi", "uvicorn", "jinja2", "altair", "vl_convert", "js_lib_htmx"
 )
 @add_declared_options("view")
 @limit_options
-@click.option("--no-open", is_flag=True, help="Print the URL, and open no browser.")
+@click.option("--no-open", is_flag=True, help="Print the URL without opening a browser.")
 def view(folder: Path, port: int, host: str, options: dict[str, Any], *, no_open: bool) -> None:
     """Look at the results in FOLDER, or at any file that `score` reads, in a browser.
 
-    The app is local and read-only. Ctrl-C ends it.
+    The app is local and read-only. Ctrl-C stops it.
     """
     if not folder.exists():
         raise UsageError(f"{folder}: no such folder", fix="name a folder with results, or a file")
@@ -53,7 +53,7 @@ def view(folder: Path, port: int, host: str, options: dict[str, Any], *, no_open
 
     def announce(address: str) -> None:
         click.echo(f"{address}")
-        click.echo(f"looking at {folder}; Ctrl-C ends it", err=True)
+        click.echo(f"looking at {folder}; Ctrl-C stops it", err=True)
         if not no_open:
             threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
 

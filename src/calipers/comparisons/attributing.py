@@ -1,7 +1,7 @@
 """Causes of a change: the model, the scorer, or the tasks. The parts sum to the whole change.
 
 Five steps lead from the base to the candidate, each changing one thing: the base's own tasks are
-cut down to the common ones (tasks removed), these are scored anew by one scorer (scorer), the
+cut down to the common ones (tasks removed), these are scored again by one scorer (scorer), the
 answers change (model), the candidate's own scores come back (scorer), and its other tasks join
 (tasks added).
 """
@@ -44,12 +44,12 @@ class Sides:
                 options,
                 settings=replace(options.settings, normalize=base_normalize),  # type: ignore[arg-type]
             )
-        anew = replace(options, map={**options.map, _SCORED: _NOWHERE})
+        again = replace(options, map={**options.map, _SCORED: _NOWHERE})
         return cls(
             base=read_tasks(base, own),
             candidate=read_tasks(candidate, options),
-            base_rescored=read_tasks(base, anew),
-            candidate_rescored=read_tasks(candidate, anew),
+            base_rescored=read_tasks(base, again),
+            candidate_rescored=read_tasks(candidate, again),
         )
 
 
@@ -67,9 +67,11 @@ def attribute_changes(pair: Pair, sides: Sides, metrics: Sequence[Metric]) -> Pa
 def _attribute(sides: Sides, metric: Metric) -> Attribution | None:
     """Return the parts of the change; None if the metric is not a mean or a side has no value."""
     own = [measure_tasks(side, metric) for side in (sides.base, sides.candidate)]
-    anew = [measure_tasks(side, metric) for side in (sides.base_rescored, sides.candidate_rescored)]
+    again = [
+        measure_tasks(side, metric) for side in (sides.base_rescored, sides.candidate_rescored)
+    ]
     base, candidate = own
-    base_anew, candidate_anew = anew
+    base_anew, candidate_anew = again
     if base is None or candidate is None or base_anew is None or candidate_anew is None:
         return None
     if not base.height or not candidate.height:
@@ -89,7 +91,7 @@ def _attribute(sides: Sides, metric: Metric) -> Attribution | None:
         reason = None
     else:
         model, scorer = new - old, None
-        reason = "not every common task can be scored anew: the scorer's part is in the model's"
+        reason = "not every common task can be scored again: the scorer's part is in the model's"
     return Attribution(
         base=before,
         candidate=after,

@@ -230,7 +230,7 @@ def _make_unpaired_error(sides: Sequence[TaskRows], by: Sequence[str]) -> DataEr
         )
     return DataError(
         f"no id is in both {where}",
-        fix="name the field that tells tasks apart: --map id=NAME; or leave CANDIDATE out, "
+        fix="name the field that identifies tasks: --map id=NAME; or leave CANDIDATE out, "
         "then --correlation says how alike the systems are taken to be",
     )
 

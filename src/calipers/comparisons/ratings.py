@@ -31,7 +31,7 @@ _SHOWN = 60  # characters of a text from outside
 _EXACT = 2**53  # below it a double holds every whole number
 _NEVER_POOLED = (
     "a unit is one rated thing, never several pooled or averaged: "
-    "name every field that tells units apart, as in --unit task,run"
+    "name every field that identifies units, as in --unit task,run"
 )
 
 
@@ -81,7 +81,7 @@ class Ratings:
     raters: tuple[str, ...]
     table: Floats  # a row per unit, a column per rater; NaN: no rating
     clusters: Whole  # of each unit: those that share one depend on each other
-    label: str | None  # a rating that is no number; if there is one, the table holds codes
+    label: str | None  # a rating that is not a number; if there is one, the table holds codes
     errors: int  # records whose call failed
 
 

@@ -87,7 +87,7 @@ def compare_resampled(
         candidate=after,
         difference=difference,
         n_pairs=common.height,
-        reason="a single value or cluster does not tell how others vary",
+        reason="a single value or cluster does not show how much others vary",
     )
     if units < _TWO:
         return found

@@ -135,7 +135,7 @@ def _split_sides(whole: TaskRows, data: Any, field: str) -> list[TaskRows]:
     if len(found) < _TWO:
         raise UsageError(
             f"--between {field}: all records have the same value",
-            fix="name a field that tells the runs apart",
+            fix="name a field that distinguishes the runs",
         )
     return found
 

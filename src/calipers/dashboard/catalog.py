@@ -68,7 +68,7 @@ class Entry:
 
 
 class Catalog:
-    """The entries of a folder, looked up anew when a moment has passed."""
+    """The entries of a folder, looked up again when a moment has passed."""
 
     def __init__(self, root: Path) -> None:
         self.root = root.resolve()

@@ -34,7 +34,7 @@ FAILED_CALL = "failed"
 Progress = Callable[[float, Index], None]
 
 
-class MixedTypes(Exception):  # noqa: N818 (the index is built anew without the field)
+class MixedTypes(Exception):  # noqa: N818 (the index is built again without the field)
     """A field of the user's own that holds numbers here and texts there."""
 
     def __init__(self, name: str) -> None:

@@ -64,9 +64,9 @@ class Followed:
         assert entry.folder is not None
         self._folder = entry.folder
         self._at = 0
-        self._made: tuple[int, int] | None = None  # which file it is: a journal is written anew
+        self._made: tuple[int, int] | None = None  # which file it is: a journal is written again
         self._tally = Tally(0)
-        self._last: dict[tuple[str, ...], dict[str, Any]] = {}  # failed calls, which are made anew
+        self._last: dict[tuple[str, ...], dict[str, Any]] = {}  # failed calls, which are made again
         self._lock = Lock()
 
     def read_progress(self) -> Progress:

@@ -90,7 +90,7 @@ class Run:
     @cached_property
     def when(self) -> str:
         """When the records were last written to."""
-        stamp = self.entry.changed()
+        stamp = self.entry.read_mtime()
         return datetime.fromtimestamp(stamp, UTC).strftime("%Y-%m-%d %H:%M") if stamp else ""
 
     @property
@@ -126,7 +126,7 @@ class Site:
 
     def run(self, id_: str) -> Run:
         """Return the run, or the file of records, of that id."""
-        return self.read_run(self.catalog.entry(id_))
+        return self.read_run(self.catalog.find_entry(id_))
 
     def read_run(self, entry: Entry) -> Run:
         """Return what an entry's folder says about it."""
@@ -137,9 +137,9 @@ class Site:
             )
         run = Run(
             entry=entry,
-            manifest=self.catalog.stored(folder / MANIFEST),
-            score=read_score(self.catalog.stored(folder / SCORE)),
-            gate=read_gate(self.catalog.stored(folder / GATE)),
+            manifest=self.catalog.read_stored(folder / MANIFEST),
+            score=read_score(self.catalog.read_stored(folder / SCORE)),
+            gate=read_gate(self.catalog.read_stored(folder / GATE)),
             running=is_running(folder),
         )
         undecided = run.gate is None and not run.running
@@ -148,7 +148,7 @@ class Site:
     def _explain_incomplete(self, run: Run) -> str | None:
         """Return what an ended run lacks, by its score or else by its journal; None if nothing."""
         if run.score is None:
-            now = self.follow(run.entry).progress()
+            now = self.follow(run.entry).read_progress()
             return explain_incomplete(run.manifest, now.done, now.errors)
         errors = sum(group.errors for group in run.score.groups)
         return explain_incomplete(run.manifest, run.score.records, errors)
@@ -157,14 +157,14 @@ class Site:
         """Return the score cached when the file was last viewed, if it has not changed since."""
         if not self.indexes.is_there(entry):
             return None
-        return read_score(read_stored(self.indexes.place(entry) / _KEPT_SCORE))
+        return read_score(read_stored(self.indexes.locate(entry) / _KEPT_SCORE))
 
     def keep(self, entry: Entry, score: Score) -> None:
         """Keep the score of all records beside their index, for the list and the next start."""
         if entry.folder is None and self.indexes.is_there(entry):
             text = score.to_json()
             write_whole(
-                self.indexes.place(entry) / _KEPT_SCORE,
+                self.indexes.locate(entry) / _KEPT_SCORE,
                 lambda path: path.write_text(text, encoding="utf-8"),
             )
 
@@ -237,7 +237,7 @@ def get_query(request: Request) -> Query:
 def locate_task(query: Query, task: FlakyTask) -> str:
     """Return the address of the runs of one task in a view."""
     for field, value in {**task.by, "id": task.id}.items():
-        query = query.only(field, value)
+        query = query.set_filter(field, value)
     return query.rows.to_url()
 
 

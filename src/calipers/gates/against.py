@@ -1,4 +1,4 @@
-"""A run against its baseline: which file that is, what moved since, and what is recorded anew."""
+"""A run against its baseline: which file that is, what moved since, and what is recorded again."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MANY = 0.1  # of the tasks: so many may not be absent from a run that passes
 
 
 def find_baseline(policy: Policy, asked: GateOptions) -> Path | None:
-    """Return the file to hold the run against: the one asked for, otherwise the policy's.
+    """Return the baseline to compare the run with: the one asked for, otherwise the policy's.
 
     Raises UsageError where the policy or an option needs one, and none is named.
     """
@@ -86,7 +86,7 @@ def tell_gone(before: Recorded | None, moved: Sequence[Changes], *, many: bool) 
             of = f" ({', '.join(map(str, change.by.values()))})" if change.by else ""
             yield (
                 f"{gone:,} of {tasks:,} tasks of the baseline are not in this run{of}; "
-                "if they were taken out on purpose, record it anew: --save-baseline FILE"
+                "if they were taken out on purpose, record it again: --save-baseline FILE"
             )
 
 

@@ -84,7 +84,7 @@ class Policy(StrictModel):
     )
     judges: Judges = Field(default_factory=Judges)
     own_metrics: list[OwnMetric] = Field(
-        default_factory=list, alias="metrics", description="Metrics of one's own, by name."
+        default_factory=list, alias="metrics", description="User-defined metrics, by name."
     )
     checks: WrittenChecks = Field(
         default_factory=tuple, description="Applied to the records before they are measured."

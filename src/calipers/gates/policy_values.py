@@ -120,7 +120,7 @@ def _read_entries(
 ) -> Iterator[tuple[str, T]]:
     for name, value in table.items():
         if not isinstance(name, str):
-            refuse(f"{shown(name)} is no text", fix="put it in quotes", at=(name,))
+            refuse(f"{shown(name)} is not text", fix="put it in quotes", at=(name,))
         if name == DESCRIPTION:
             read_at((name,), _check_description, value)
         else:

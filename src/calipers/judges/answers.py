@@ -43,7 +43,7 @@ class NoAnswer(BadAnswer):
 
     def count_answers(self, answers: int) -> BadAnswer:
         """Return the same problem, said of the last of so many answers."""
-        return NoAnswer(str(super().after(answers)), self.said)
+        return NoAnswer(str(super().count_answers(answers)), self.said)
 
 
 class JudgeAnswer(NamedTuple):
@@ -89,7 +89,7 @@ def read_answer(
     if _SCORES.search(said):
         raise BadAnswer("beside one answer it holds a part of another")
     if any(_is_quoted(each, judged) for each in answers):
-        raise BadAnswer("it repeats an answer that stands in the judged text")
+        raise BadAnswer("it repeats an answer from the judged text")
     return answers[-1]
 
 
@@ -128,10 +128,10 @@ def _read(found: Mapping[str, Any], rubric: Rubric, *, asks_confidence: bool) ->
     if missing := [key for key in keys if key not in found]:
         raise BadAnswer(f"it has no {missing[0]}")
     if not isinstance(found["reason"], str):
-        raise BadAnswer("reason is no text")
+        raise BadAnswer("reason is not text")
     scores = found["scores"]
     if not isinstance(scores, dict):
-        raise BadAnswer("scores is no object")
+        raise BadAnswer("scores is not an object")
     if missing := [name for name in rubric.names if name not in scores]:
         raise BadAnswer(f"scores lacks {missing[0]}")
     return JudgeAnswer(
@@ -144,7 +144,7 @@ def _read(found: Mapping[str, Any], rubric: Rubric, *, asks_confidence: bool) ->
 def _share(value: Any) -> float:
     number = _number(value)
     if number is None or not 0 <= number <= 1:
-        raise BadAnswer(f"{CONFIDENCE} is no number from 0 to 1")
+        raise BadAnswer(f"{CONFIDENCE} is not a number from 0 to 1")
     return float(number)
 
 

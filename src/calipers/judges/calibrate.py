@@ -106,7 +106,7 @@ def _list_judges(
             if key in judge.rated:
                 raise DataError(
                     f"{judge.name('judge')} ({who[0]}) judged {' '.join(key)} twice, and people's "
-                    "records do not tell which is which",
+                    "records do not say which is which",
                     fix=f"give people's records {', '.join(_TELLS_APART)} as the judged have them",
                 )
             judge.rated[key] = dict(rated[who])

@@ -74,8 +74,8 @@ class JudgeJournal:
                 or not isinstance(sample, int)
             ):
                 raise DataError(
-                    f"{self._journal.path}: a line that is no judgment",
-                    fix="take it out, or begin anew with another output: -o FILE",
+                    f"{self._journal.path}: a line that is not a judgment",
+                    fix="take it out, or start over with another output: -o FILE",
                 )
             place = (str(line.get("key")), str(line.get("judge")), sample)
             calls = _read_count(line.get("calls"), at_least=int("prompt_tokens" in judgment))

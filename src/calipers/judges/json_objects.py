@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any, NoReturn
 
-MOST_TEXT = 200_000  # characters; more is no answer
+MOST_TEXT = 200_000  # characters; more is not an answer
 _MOST_TRIES = 1_000  # braces that begin no object
 
 

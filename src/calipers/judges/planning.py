@@ -15,7 +15,7 @@ from typing import Any
 _WORDS = 60  # characters of a name or a context
 _SHARES = {"Tools": 0.15, "Decision points": 0.3, "Hand-offs": 0.2}  # steps have the rest
 _OUTCOMES = {True: "succeeded", False: "failed"}
-_LONGEST = 1e9  # seconds; more is no duration
+_LONGEST = 1e9  # seconds; more is not a duration
 _COORDINATES = "handoff"
 
 
@@ -42,7 +42,7 @@ def _read(trace: Any) -> Mapping[str, Any]:
     except (ValueError, RecursionError):
         found = None
     if not isinstance(found, Mapping):
-        raise ValueError("the record's trace is no object")  # noqa: TRY004
+        raise ValueError("the record's trace is not an object")  # noqa: TRY004
     return found
 
 

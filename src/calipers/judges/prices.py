@@ -10,7 +10,7 @@ from calipers.systems.pricing import GIVE_PRICE, find_pricing
 
 
 def check_prices(judges: Sequence[JudgeSpec]) -> None:
-    """Refuse judges whose prices nobody knows, which no budget in dollars can hold."""
+    """Refuse judges without known prices, for which a budget in dollars cannot be kept."""
     for judge in (model for each in judges for model in each.models):
         if find_pricing(judge) is None:
             raise UsageError(

@@ -1,4 +1,4 @@
-"""Metrics of one's own in a stored score: enough to show them where their code is not loaded.
+"""User-defined metrics in a stored score: enough to show them where their code is not loaded.
 
 What stands in a result folder is data: no code is run that it names.
 """
@@ -40,7 +40,7 @@ def _describe(metric: Metric) -> dict[str, Any]:
 def restore_own(found: Any) -> list[str]:
     """Make the metrics that a stored score describes known; return those that cannot be measured.
 
-    A field's mean can be measured anew; of anything else only the stored values can be shown.
+    A field's mean can be measured again; of anything else only the stored values can be shown.
     """
     entries = found if isinstance(found, Mapping) else {}
     shown: list[str] = []

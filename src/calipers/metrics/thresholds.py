@@ -49,7 +49,7 @@ _ROUNDING = 1e-12  # of the threshold: what sums of decimal fractions lose, far 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scale:
-    """What a threshold is held against: a metric's unit, range and direction."""
+    """What a threshold applies to: a metric's unit, range and direction."""
 
     name: str
     unit: str | None
@@ -160,7 +160,7 @@ def _split_threshold(written: Any, scale: Scale) -> tuple[Operator | None, Decim
     if isinstance(written, bool) or not isinstance(written, int | float | str):
         raise _make_error(written, scale)
     if isinstance(written, float) and not isfinite(written):
-        raise UsageError(f"{scale.name}: {written} is no threshold", fix=_show_example(scale))
+        raise UsageError(f"{scale.name}: {written} is not a threshold", fix=_show_example(scale))
     text = f"{Decimal(repr(written)):f}" if isinstance(written, float) else str(written).strip()
     match = _WRITTEN.fullmatch(text) if len(text) <= _LONGEST else None
     if match is None or (match["operator"] and match["operator"] not in _SPELLINGS):
@@ -178,7 +178,7 @@ def _split_threshold(written: Any, scale: Scale) -> tuple[Operator | None, Decim
 def _check_direction(operator: Operator | None, written: Any, scale: Scale) -> None:
     if operator is None and scale.better is None:
         raise UsageError(
-            f"{scale.name}: neither more nor less of it is better, so {shown(written)} says little",
+            f"{scale.name}: neither direction is better, so {shown(written)} says little",
             fix=f'write "≥ {shown(written)}" or "≤ {shown(written)}"',
         )
     wanted = _BETTER_WITH.get(operator) if operator else None
@@ -218,7 +218,9 @@ def _default_operator(scale: Scale) -> Operator:
 
 
 def _make_error(written: Any, scale: Scale) -> UsageError:
-    return UsageError(f"{scale.name}: {shown(written)} is no threshold", fix=_show_example(scale))
+    return UsageError(
+        f"{scale.name}: {shown(written)} is not a threshold", fix=_show_example(scale)
+    )
 
 
 def _show_example(scale: Scale) -> str:

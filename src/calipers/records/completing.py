@@ -130,7 +130,7 @@ def parse_seconds(value: Any, name: str) -> float | None:
     try:
         days = date.fromisoformat(match["date"]).toordinal() - _UNIX_DAY
     except ValueError:
-        raise BadValue(f"{name}: {str(value)[:60]} is no day of the calendar") from None
+        raise BadValue(f"{name}: {str(value)[:60]} is not a calendar date") from None
     minutes = int(match["hours"]) * 60 + int(match["minutes"])
     if match["sign"]:
         shift = int(match["off_hours"]) * 60 + int(match["off_minutes"])

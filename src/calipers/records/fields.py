@@ -131,7 +131,7 @@ def _list_of_texts(values: Sequence[Any]) -> str:
         raise BadValue("an empty list, not a text or a list of texts")
     for value in values:
         if isinstance(value, Number) or not isinstance(value, str):
-            raise BadValue(f"{_shorten(value)} in the list is not a text")
+            raise BadValue(f"{_shorten(value)} in the list is not text")
     return _dump(values)
 
 
@@ -234,7 +234,7 @@ _FINISHED = {
 
 
 def name_finish_reason(reason: Any) -> str | None:
-    """Return why a reply ended in OpenAI's word; None for what is no reason.
+    """Return why a reply ended in OpenAI's word; None for what is not a reason.
 
     >>> name_finish_reason("MAX_TOKENS"), name_finish_reason("end_turn"), name_finish_reason("odd")
     ('length', 'stop', 'odd')

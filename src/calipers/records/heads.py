@@ -44,7 +44,7 @@ class Head:
 
 
 def read_head(path: Path) -> Head:
-    """Return what a file of JSON begins with; its `first` is None where that is no JSON."""
+    """Return what a file of JSON begins with; its `first` is None where that is not JSON."""
     data, is_all = _read_beginning(path)
     is_array = _ARRAY.match(data) is not None
     line, _, rest = data.partition(b"\n")

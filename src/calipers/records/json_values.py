@@ -106,7 +106,7 @@ class _Text:
                 return self._text[self._place : self._place + 1]
 
     def skip(self) -> None:
-        """Take the next character that is no space."""
+        """Take the next character that is not a space."""
         self.peek()
         self._place += 1
 

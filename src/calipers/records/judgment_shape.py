@@ -62,7 +62,7 @@ def identify_judge(judgment: Mapping[str, Any]) -> tuple[str, str]:
     another judge.
     """
     names = (judgment.get(key) for key in ("cascade", "model", "judge"))
-    who = next((str(name) for name in names if name not in (None, "")), "somebody unnamed")
+    who = next((str(name) for name in names if name not in (None, "")), "an unnamed judge")
     settings = judgment.get("settings")
     if isinstance(settings, Mapping) and not judgment.get("cascade"):
         who = name_with_settings(who, settings)

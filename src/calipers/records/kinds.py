@@ -20,7 +20,7 @@ def list_kinds(source: Source) -> dict[str, set[Holds]]:
 
     A field without a value so far holds nothing; a source that does not tell has no fields here.
     """
-    if hasattr(source, "first_rows"):
+    if hasattr(source, "read_first_rows"):
         found: dict[str, set[Holds]] = {}
         for row in source.read_first_rows():
             for name, value in _walk_row(row):

@@ -115,7 +115,7 @@ def limit_reading(
 
     Args:
         max_record_mb: The largest record (a line, a row, a sample of a log), in MB; 32 by default.
-            A JSON document that is no list of records may be eight times as large.
+            A JSON document that is not a list of records may be eight times as large.
         max_expansion: How many times as large as its file compressed data may become once it is
             beyond 256 MB; 200 by default.
 

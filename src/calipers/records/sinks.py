@@ -170,7 +170,7 @@ def check_folder(path: Path, option: str) -> None:
     """Refuse a folder that cannot be written to, or made, before any work is done."""
     there = next(each for each in (path, *path.absolute().parents) if each.exists())
     if not there.is_dir() or not os.access(there, os.W_OK):
-        why = "cannot be written to" if there.is_dir() else "is no folder"
+        why = "cannot be written to" if there.is_dir() else "is not a folder"
         raise UsageError(f"{option} {path}: {there} {why}", fix="name another folder")
 
 

@@ -93,7 +93,7 @@ def _number_tasks(path: str | Path, tasks: list[Task], told: Iterable[str], dige
     notices = [*told, *_note_dropped(tasks)]
     with_id = sum(task.get("id") is not None for task in tasks)
     if not with_id:
-        notices.append("no task has an id: they are numbered as they stand in the data")
+        notices.append("no task has an id: they are numbered in the order of the data")
         tasks = [{"id": str(number), **task} for number, task in enumerate(tasks, 1)]
     elif with_id < len(tasks):
         raise DataError(

@@ -65,7 +65,7 @@ def list_calls(found: Any) -> Iterator[Call]:
         raise BadValue("not a mapping from model to its tokens")
     for model, counts in entries:
         if not isinstance(model, str) or not isinstance(counts, Mapping):
-            raise BadValue("an entry that is no model with its tokens")
+            raise BadValue("an entry that is not a model with its tokens")
         yield {"model": model, **count_call(counts)}
 
 

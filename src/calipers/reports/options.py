@@ -1,6 +1,6 @@
 """Pages made from the declared options: docs/options.md, and the types of Python keywords.
 
-`make options` writes both anew; tests fail where they are stale.
+`make options` writes both again; tests fail where they are stale.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _INTRO = """\
 # Options
 
 Made from the declarations in the code, which the command line and the Python keywords are made from
-as well (`make options` writes this page anew). An option has the same name, default and bounds
+as well (`make options` writes this page again). An option has the same name, default and bounds
 everywhere: `--pass-score 0.8`, `cal.score(records, pass_score=0.8)`, and for options of metrics
 also `metric_settings: {pass_score: 0.8}` in a suite or a policy.
 """

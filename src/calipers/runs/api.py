@@ -94,7 +94,7 @@ def run(
 
 
 def _refuse_for_files(suite: Any, **of_functions: Any) -> None:
-    """Refuse what is no suite file, and what such a file says itself."""
+    """Refuse what is not a suite file, and what such a file says itself."""
     if not isinstance(suite, str | Path):
         raise ArgumentTypeError(
             f"run({suite!r}): expected a suite file or a function, not {type(suite).__name__}",

@@ -54,7 +54,7 @@ def _of_data(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]
 def _of_files(before: Mapping[str, Any], now: Mapping[str, Any], base: Path) -> Iterator[str]:
     """Yield the files of the code under test that differ, as they were and as they are on the disk.
 
-    A policy is held against the same answers anew, unless it has decided which calls were made.
+    A policy is held against the same answers again, unless it has decided which calls were made.
     """
     policies = {each["suite"]["policy"] for each in (before, now)}
     then = {**before["files"], **before.get(IMPORTED, {})}
@@ -93,15 +93,15 @@ def note_policy(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[s
     """Yield that the policy has changed, if it decides on the same answers."""
     name = now["suite"]["policy"]
     if name is not None and before["files"].get(name) != now["files"].get(name):
-        yield f"{name} has changed: the answers that are there are decided on anew"
+        yield f"{name} has changed: the answers that are there are decided on again"
     if before["suite"].get(_MEASURES, {}) != now["suite"][_MEASURES]:
-        yield f"{_MEASURES} has changed: the answers that are there are measured anew"
+        yield f"{_MEASURES} has changed: the answers that are there are measured again"
 
 
 def note_checks(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
     """Yield that the checks have changed."""
     if before.get(CHECKS) != now.get(CHECKS):
-        yield "the checks have changed: the answers that are there are checked anew"
+        yield "the checks have changed: the answers that are there are checked again"
 
 
 def _list_differences(before: Any, now: Any, place: str = "") -> Iterator[str]:

@@ -18,7 +18,7 @@ Record = dict[str, Any]
 
 
 class Rejudging:
-    """Asks the judges that failed, and appends the record anew."""
+    """Asks the judges that failed, and appends the record again."""
 
     def __init__(
         self,
@@ -72,11 +72,11 @@ class Rejudging:
             cost = sum_judging_cost(
                 {"judgments": [new for old, new in judgments if new is not old]}
             )
-            anew = {**record, "judgments": [new for _, new in judgments]}
+            again = {**record, "judgments": [new for _, new in judgments]}
             if self._check:
-                anew = self._check(anew)
+                again = self._check(again)
             self._journal.append(
-                encode_record(self._mask.mask_value(anew)).encode("utf-8", "replace")
+                encode_record(self._mask.mask_value(again)).encode("utf-8", "replace")
             )
             self._budget.settle_judging(system, reserved, cost)
 

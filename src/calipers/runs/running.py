@@ -178,7 +178,7 @@ class _Run:
         now = hash_code(self._of.suite, self._of.base) if new else {}
         changed = [name for name, digest in now.items() if before.get(name, digest) != digest]
         if changed:
-            yield f"{', '.join(changed)} has changed during the run: run again to call it anew"
+            yield f"{', '.join(changed)} has changed during the run: run again to call it again"
 
     def _say(self, notice: str) -> None:
         if notice not in self._notices:
@@ -196,7 +196,7 @@ class _Run:
     def _make_all(self, state: State, journal: Journal) -> tuple[State, str | None]:
         """Judge what a judge failed on, then make the open calls; say why some are left.
 
-        What was made anew has replaced its line, so that the journal is read again.
+        What was made again has replaced its line, so that the journal is read again.
         """
         stopped = None
         if state.unjudged:

@@ -24,7 +24,7 @@ class State:
         self._systems = {system.name: at for at, system in enumerate(plan.suite.systems)}
         self.calls = [bytearray(plan.per_system) for _ in plan.suite.systems]
         self.tally = Tally(plan.calls)
-        self.replaced_calls = 0  # failed ones that were made anew
+        self.replaced_calls = 0  # failed ones that were made again
         self.replaced_usd = 0.0
         self.dearest: dict[int, float] = {}  # what a system's dearest call cost
         self.dearest_judging: dict[int, float] = {}  # the same of its judges
@@ -104,7 +104,7 @@ class State:
             raise DataError(
                 f"{journal.path}: a record that is none of the suite's: "
                 f"id {key[0]}, model {key[1]}, run {key[3]}",
-                fix="take it out, or begin anew with another folder: -o FOLDER",
+                fix="take it out, or start over with another folder: -o FOLDER",
             )
         return system, number
 

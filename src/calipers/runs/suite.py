@@ -123,7 +123,7 @@ class Suite(StrictModel):
     policy: Text | None = Field(default=None, description="A gate to hold the run against.")
     metric_settings: MetricSettings = Field(default_factory=dict)
     metrics: list[OwnMetric] = Field(
-        default_factory=list, description="Metrics of one's own, by name."
+        default_factory=list, description="User-defined metrics, by name."
     )
     checks: WrittenChecks = Field(
         default_factory=tuple, description="Of every reply; a task's own `checks` are added."

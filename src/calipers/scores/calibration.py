@@ -129,7 +129,7 @@ def read_calibrations(path: str | Path) -> tuple[Calibration, ...]:
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise UsageError(
             f"{path}: no calibration as `calipers judge calibrate` writes it, or an older one",
-            fix=f"make it anew: {CALIBRATE}",
+            fix=f"make it again: {CALIBRATE}",
         ) from error
 
 
@@ -149,7 +149,7 @@ def _read_calibration(value: Mapping[str, Any], confidence: float, source: str) 
     }
     members = read_members((str(m["model"]), str(m["rubric_hash"])) for m in value["members"])
     if not members:
-        raise ValueError("it is bound to nobody")
+        raise ValueError("it is bound to no judge")
     found = value["verdicts"]
     calibration = Calibration(
         judge=value["judge"],

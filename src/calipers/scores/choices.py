@@ -173,7 +173,7 @@ def read_metric_settings(given: Mapping[str, Any]) -> dict[str, Any]:
         if option is None:
             keys = [each.key for each in known.values()]
             raise SettingError(
-                f"{shown(key)} is no metric option", fix=nearest(str(key), keys), key=key
+                f"{shown(key)} is not a metric option", fix=nearest(str(key), keys), key=key
             )
         if option.name in found:
             raise SettingError(f"{shown(key)} is there twice", fix="keep one of them", key=key)

@@ -96,8 +96,8 @@ def _note_unhashed(options: Options) -> Iterator[str]:
     known = options.calibrations or options.licences
     for source in dict.fromkeys(each.source for each in known if each.n and not each.records):
         yield (
-            f"{source or 'the calibration'} has no hashes of its records, so that nobody can tell "
-            f"whether these are among them: make it anew: {CALIBRATE}"
+            f"{source or 'the calibration'} has no hashes of its records, so that it is unknown "
+            f"whether these are among them: make it again: {CALIBRATE}"
         )
 
 

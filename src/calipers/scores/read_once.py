@@ -101,5 +101,5 @@ def _join(plans: Sequence[Plan], by_if_few: Sequence[str]) -> Plan:
 
 
 def _unite_features(of_plans: Iterator[tuple[Feature, ...]]) -> tuple[Feature, ...]:
-    """Return each feature once; the text of who judged is made anew for each plan."""
+    """Return each feature once; the text of who judged is made for each plan."""
     return tuple({each.name: each for features in of_plans for each in features}.values())

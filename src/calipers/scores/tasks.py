@@ -73,14 +73,14 @@ def read_tasks(
     sources = open_sources(data)
     plan = make_plan(sources, options)
     columns = list(dict.fromkeys((*plan.schema, "id", *keep)))
-    wanted = plan.wanted(options.map, *keep)
+    wanted = plan.list_wanted(options.map, *keep)
     empty = {**dict.fromkeys(keep, pl.Null()), **plan.schema, "id": pl.String()}
     frames = [pl.DataFrame(schema=empty)]
     skipped = 0
     for source in sources:
         for batch in measure_batches(source.chunks(wanted), plan, columns=columns):
             if batch.bad and options.on_bad == "stop":
-                raise batch.bad[0].error()
+                raise batch.bad[0].make_error()
             skipped += len(batch.bad)
             frames.append(batch.rows)
     rows = pl.concat(frames, how="diagonal_relaxed")
@@ -92,7 +92,7 @@ def read_tasks(
     elif lacking:
         raise DataError(
             f"{name}: {lacking} of {rows.height} records have no id to pair by",
-            fix="name the field that tells tasks apart: --map id=NAME",
+            fix="name the field that identifies tasks: --map id=NAME",
         )
     in_order = rows.sort(GROUP, TASK, maintain_order=True)
     return TaskRows(name=name, plan=plan, rows=in_order, skipped=skipped)
@@ -155,7 +155,7 @@ def measure_tasks(found: TaskRows, metric: Metric) -> pl.DataFrame | None:
     """Return a row per group and task with the metric's value and the number of its rows.
 
     Of a mean over rows also the `SQUARES` of a task's rows around their mean. None for a metric
-    that is no mean over rows or tasks: an entropy, say, has no value per task.
+    that is not a mean over rows or tasks: an entropy, say, has no value per task.
     """
     averaged = metric.averaged
     if averaged is None:

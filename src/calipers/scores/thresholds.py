@@ -67,7 +67,7 @@ def _parse_quantile(given: str, share: str) -> Fraction:
         quantile = Fraction(-1)
     if not 0 <= quantile <= 1:
         raise UsageError(
-            f"--success-threshold {given}: {share or 'nothing'} is no quantile from 0 to 1",
+            f"--success-threshold {given}: {share or 'nothing'} is not a quantile from 0 to 1",
             fix=_FORMS,
         )
     return quantile

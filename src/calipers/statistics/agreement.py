@@ -34,7 +34,7 @@ from calipers.statistics.intervals import wilson
 
 Level: TypeAlias = Literal["nominal", "ordinal", "interval"]
 
-_ONE_RATING = "all ratings are the same: nothing tells agreement from chance"
+_ONE_RATING = "all ratings are the same: agreement cannot be told from chance"
 
 
 def sensitivity(table: Floats, sampling: Sampling) -> Estimate:

@@ -242,7 +242,7 @@ def student(
     from scipy.special import stdtr, stdtrit  # noqa: PLC0415 (slow to load)
 
     if stderr is None:
-        return None, None, None, "a single value or cluster does not tell how others vary"
+        return None, None, None, "a single value or cluster does not show how much others vary"
     if stderr <= _ROUNDING * largest:
         return None, None, None, NOTHING_VARIES
     reach = float(stdtrit(freedom, (1 + confidence) / 2)) * stderr

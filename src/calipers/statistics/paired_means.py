@@ -6,7 +6,7 @@ join the others, one up and one down by what an unseen task may differ, as Bonet
 Br. J. Math. Stat. Psychol. 65, 479, have it for shares. What they add to the spread is given, not
 estimated, so that degrees of freedom grow with it (Satterthwaite 1946). And one side may have fewer
 runs of a task than the other: its luck is then hidden in a few values. There the variance is at
-least that of the permutation test which deals the runs of each task out anew to the two sides
+least that of the permutation test which deals the runs of each task out again to the two sides
 (Pitman 1937).
 """
 
@@ -164,7 +164,7 @@ class _Variance:
 
 
 def _permute_runs(differences: Floats, repeats: Repeats, unseen: float, size: float) -> _Variance:
-    """Return the variance when the runs of each task are dealt out anew to the two sides."""
+    """Return the variance when the runs of each task are dealt out again to the two sides."""
     per_run = 1 / (repeats.base + repeats.candidate - 1)
     within = float((repeats.shares * per_run * repeats.squares).sum())
     return _Variance(

@@ -23,7 +23,7 @@ def refuse_renamed(function: Callable[P, R]) -> Callable[P, R]:
         for keyword in RENAMED.keys() & options.keys():
             raise ArgumentTypeError(
                 f"{function.__name__}() has no option {keyword}",
-                fix=f"it is called {RENAMED[keyword]} now",
+                fix=f"use {RENAMED[keyword]} instead",
             )
         return function(*args, **options)
 

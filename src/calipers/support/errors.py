@@ -1,4 +1,4 @@
-"""What can go wrong, said kindly: every error names what, where, and what to do."""
+"""Errors: every message names what went wrong, where, and what to do."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ EXIT_INCOMPLETE = 3
 
 
 class CalipersError(Exception):
-    """Shown to the user as `message` and, below it, the way out."""
+    """An error shown to the user as `message` and, below it, the fix."""
 
     exit_code = EXIT_ERROR
 
@@ -35,7 +35,7 @@ class CalipersError(Exception):
 
 
 class UsageError(CalipersError):
-    """An option, a name or a combination that makes no sense."""
+    """An option, a name or a combination that is invalid."""
 
 
 class ArgumentTypeError(UsageError, TypeError):
@@ -43,7 +43,7 @@ class ArgumentTypeError(UsageError, TypeError):
 
 
 class NotFoundError(UsageError, KeyError):
-    """A name that is not among those there are."""
+    """A name that does not exist."""
 
 
 class DataError(CalipersError):

@@ -27,7 +27,7 @@ class PatternMatch(NamedTuple):
 
 def find_last(pattern: str, text: str) -> PatternMatch | None:
     """Return the last match or None; `$` also matches before a final line break, as in Python."""
-    text = text.encode("utf-8", "replace").decode()  # half of a surrogate pair is no text
+    text = text.encode("utf-8", "replace").decode()  # half of a surrogate pair is not text
     found = _search_last(pattern, text)
     if found is None and text.endswith("\n"):
         found = _search_last(pattern, text[:-1])

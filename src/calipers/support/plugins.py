@@ -34,7 +34,7 @@ def load_plugin(path: str | Path) -> ModuleType:
 
 
 def load_file(path: str | Path, *, fix: str) -> ModuleType:
-    """Run a Python file as a module of its own; one that was loaded before is run anew."""
+    """Run a Python file as a module of its own; one that was loaded before is run again."""
     file = Path(path).resolve()
     if file.suffix != ".py" or not file.is_file():
         what = "no such file" if not file.exists() else "no Python file"

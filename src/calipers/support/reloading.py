@@ -1,4 +1,4 @@
-"""Local modules that this process imported before they changed: they are imported anew.
+"""Local modules that this process imported before they changed: they are imported again.
 
 Without it, a second run in one process, as in a notebook, would call the code of the first.
 """

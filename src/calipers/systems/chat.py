@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _RENAMED = {"stop_sequences": "stop"}  # from pydantic-ai's names of settings
 _REASONING = ("reasoning_content", "reasoning")
-_MOST_TOKENS = 10**15  # what is more is no count
+_MOST_TOKENS = 10**15  # what is more is not a count
 
 
 class ChatModel:
@@ -105,7 +105,7 @@ def _read_text(content: Any) -> str:
     parts = content if isinstance(content, list) else [{"text": content}]
     texts = [part.get("text") if isinstance(part, dict) else part for part in parts]
     if not all(isinstance(each, str | None) for each in texts):
-        raise Fault("bad_response", "the message's content is not a text", again=True)
+        raise Fault("bad_response", "the message's content is not text", again=True)
     return "".join(each for each in texts if each)
 
 

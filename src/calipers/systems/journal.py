@@ -1,6 +1,6 @@
 """The journal: a line per finished call, written whole or not at all.
 
-Lines are appended, each in one write. A record that is called anew is appended too, and the line
+Lines are appended, each in one write. A record that is called again is appended too, and the line
 that it replaces goes when the journal is next tidied: at no time is a finished call not in it.
 """
 
@@ -58,11 +58,11 @@ class Journal:
         return (record for _, _, record in self.read_lines())
 
     def rewrite(self, records: Iterable[Mapping[str, Any]]) -> None:
-        """Write the journal anew with these records, all at once or not at all."""
+        """Rewrite the journal with these records, all at once or not at all."""
         self._replace(encode_record(record).encode("utf-8", "replace") for record in records)
 
     def keep_only(self, kept: Iterator[tuple[int, int]]) -> None:
-        """Write the journal anew with these lines, all at once or not at all."""
+        """Rewrite the journal with these lines, all at once or not at all."""
         with _told(self.path), self.path.open("rb") as old:
             self._replace(_read_piece(old, start, end) for start, end in kept)
 
@@ -126,7 +126,7 @@ def _record(line: bytes, where: str) -> dict[str, Any]:
     if not isinstance(record, dict):
         raise DataError(
             f"{where}: not a record; the journal is damaged",
-            fix="take the line out, or begin anew with another folder: -o FOLDER",
+            fix="take the line out, or start over with another folder: -o FOLDER",
         )
     return record
 

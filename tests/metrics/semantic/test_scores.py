@@ -222,7 +222,7 @@ def test_vectors_are_dropped_when_room_runs_out(monkeypatch: pytest.MonkeyPatch)
     _open_embeddings.cache_clear()
     assert [match.f1 for match in scores(pairs)] == pytest.approx(expected, abs=1e-6)
     kept = _open_embeddings(MODEL, "cpu")
-    assert kept._tokens == sum(map(len, kept._read_kept.values())) <= 300
+    assert kept._tokens == sum(map(len, kept._kept.values())) <= 300
     _open_embeddings.cache_clear()
 
 

@@ -81,10 +81,10 @@ def _call() -> pl.Struct:
         ([], "no contexts and tools in it"),
         ({}, "no contexts and tools in it"),
         (None, "no contexts and tools in it"),
-        ({1: "a"}, "1 is no text"),
-        ({"a": ["b"]}, "is no text"),
-        ({"a": None}, "None is no text"),
-        ({"a": True}, "True is no text"),
+        ({1: "a"}, "1 is not text"),
+        ({"a": ["b"]}, "is not text"),
+        ({"a": None}, "None is not text"),
+        ({"a": True}, "True is not text"),
     ],
 )
 def test_what_is_no_mapping_is_refused(table: Any, problem: str) -> None:

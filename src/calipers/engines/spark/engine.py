@@ -63,7 +63,7 @@ def run(sources: Sequence[Source], wanted: Wanted, plan: Plan, sinks: Sinks) -> 
                 _write_samples(good, kept, sinks, sum(each.rows for each in found))
             tallies = {feature.name: _tally(good, feature) for feature in plan.tallied}
             having = _count_present(good, plan)
-            plan = plan.present([name for name, count in having.items() if count])
+            plan = plan.restrict([name for name, count in having.items() if count])
             groups = sum_groups(spark, good, plan)
             outcome = Outcome(groups, found, having, tallies=tallies)
             if plan.resamples:
@@ -118,7 +118,7 @@ def _write_tasks(good: DataFrame, plan: Plan, outcome: Outcome, sinks: Sinks) ->
             sinks.tasks(part)
     add_totals(outcome.groups, collect_table(count_flaky(tasks)))
     tried = None if (costs := price_tasks(tasks)) is None else collect_table(costs)
-    columns = list_run_columns(plan, outcome.total(RECORDS))
+    columns = list_run_columns(plan, outcome.sum_groups(RECORDS))
     return replace(
         outcome,
         flakiest=collect_table(find_flakiest(tasks)),

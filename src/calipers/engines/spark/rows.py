@@ -49,7 +49,7 @@ def _open_raw(
     if isinstance(source, PipedJsonLines):
         raise UsageError("--engine spark cannot read standard input", fix="name a file or folder")
     if isinstance(source, JsonLines | Rows):
-        scalars = source.scalar_types(wanted)
+        scalars = source.find_scalar_types(wanted)
         chunk_of = partial(_make_lines_chunk, name=source.name, wanted=wanted, scalars=scalars)
         return _read_lines(spark, source, wanted), chunk_of
     table = _read_table(spark, source)

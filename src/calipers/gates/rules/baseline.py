@@ -30,7 +30,7 @@ def _read_margins(table: Any) -> dict[str, float]:
         metric = find_metric(name)
         if metric.better is None:
             raise UsageError(
-                f"{name}: neither more nor less of it is better", fix="leave it out of the margins"
+                f"{name}: neither direction is better", fix="leave it out of the margins"
             )
         return metric.name, parse_margin(value, read_scale(metric))
 

@@ -41,7 +41,7 @@ _NORMALIZED_LATENCY = "normalized_latency"
 def _read_formula(text: Any) -> Formula:
     """Return a formula over metrics and `normalized_latency`."""
     if not isinstance(text, str):
-        refuse(f"{shown(text)} is no formula", fix='for example "0.5 × accuracy + 0.5 × recall"')
+        refuse(f"{shown(text)} is not a formula", fix='for example "0.5 × accuracy + 0.5 × recall"')
     name, equals, right = text.partition("=")
     if equals and name.strip() == FINAL_SCORE:  # as S writes it
         text = right

@@ -32,7 +32,7 @@ def _read_ids(ids: Any) -> tuple[str, ...]:
         refuse(f"{shown(ids)} is not a list", fix='for example ["SEC-001", "SEC-002"]')
     for at, each in enumerate(ids):
         if isinstance(each, bool) or not isinstance(each, str | int) or each == "":
-            refuse(f"{shown(each)!r} is no id", fix="put it in quotes", at=(at,))
+            refuse(f"{shown(each)!r} is not an id", fix="put it in quotes", at=(at,))
     return tuple(dict.fromkeys(str(each) for each in ids))
 
 

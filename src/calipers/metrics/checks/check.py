@@ -148,7 +148,7 @@ def _read_turn(value: Mapping[str, Any], key: str, at: tuple[int, ...]) -> tuple
     turn, on = value.get("turn"), value.get("on")
     if turn is not None and (isinstance(turn, bool) or not isinstance(turn, int) or turn < 1):
         refuse(
-            f"turn: {shown(turn)} is no turn", fix="the first reply is turn: 1", at=(*at, "turn")
+            f"turn: {shown(turn)} is not a turn", fix="the first reply is turn: 1", at=(*at, "turn")
         )
     if on is not None and (not isinstance(on, str) or not on):
         refuse("on: a field's name is needed", fix="for example on: cot", at=(*at, "on"))

@@ -22,7 +22,7 @@ Holds = Callable[[str, Any], bool | None]
 
 @dataclass(frozen=True)
 class CheckKind:
-    """A kind of check of one's own: `{expect: is loud, shouts: true}` for the name `shouts`.
+    """A user-defined kind of check: `{expect: is loud, shouts: true}` for the name `shouts`.
 
     Args:
         name: The key of such checks.
@@ -37,7 +37,7 @@ class CheckKind:
 
     name: str
     holds: Holds
-    says: str = "A check of one's own."
+    says: str = "A user-defined check."
 
 
 class _CheckKinds(Registry[CheckKind]):
@@ -47,7 +47,11 @@ class _CheckKinds(Registry[CheckKind]):
         """Add a kind, or raise UsageError where its name is taken or is no key."""
         taken = name in KINDS or name in ("expect", "forbid", "turn", "on", "description")
         if taken or not re.fullmatch(r"[a-z][a-z0-9_]*", name):
-            why = "is one of the library's own" if taken else "is no key: small letters, digits, _"
+            why = (
+                "is one of the library's own"
+                if taken
+                else "is not a valid key: use small letters, digits and _"
+            )
             raise UsageError(f"the kind of check {name} {why}", fix="give it another name")
         super().add(name, thing, origin, replace=replace)
 

@@ -21,7 +21,7 @@ from calipers.metrics.declare.means import declare_influence
 
 
 def weigh_tasks(metric: Metric) -> Metric | None:
-    """Return the metric as the mean of the tasks' means, or None if it is no mean over rows."""
+    """Return the metric as the mean of the tasks' means, or None if it is not a mean over rows."""
     feature = metric.averaged
     if not isinstance(feature, Feature) or metric.influence is not declare_influence(feature):
         return None

@@ -238,7 +238,7 @@ class Rank:
 
 
 Extra = str | Callable[[Totals], float | str | None]
-"""What a metric shows beside its value: a total, or what is made of the totals."""
+"""What a metric shows besides its value: a total, or what is made of the totals."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)

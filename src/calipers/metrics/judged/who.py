@@ -35,7 +35,7 @@ from calipers.records.judgment_shape import (
 PASSED, IMPL_RATE = "passed", "impl_rate"
 # What the text says beside the values.
 FAILED, OTHER, RUBRICS_OF, RATED = "failed", "other", "rubrics", "rated"
-FLAGGED = "flagged"  # the values that rest on judgments with flags
+FLAGGED = "flagged"  # the values that are based on judgments with flags
 
 JUDGED_VALUES: Mapping[str, Feature] = {
     PASSED: judged_passed,

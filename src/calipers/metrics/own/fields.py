@@ -34,7 +34,7 @@ def check_field(field: str) -> str:
     """Return the name of a field that can be measured, or raise UsageError."""
     if not field or len(field) > _LONGEST or not field.isprintable():
         raise UsageError(
-            f"{field[:60]!r} is no name of a field", fix="for example mean(score_toxicity)"
+            f"{field[:60]!r} is not a name of a field", fix="for example mean(score_toxicity)"
         )
     known = FIELDS.get(field)
     if known is not None and known.kind not in _MEASURED:
@@ -102,7 +102,7 @@ def _of_expression(expression: pl.Expr, name: str) -> Measurable:
 
 
 def _must_be_number(expression: pl.Expr, field: str) -> bool:
-    """Say whether an expression makes sense of a field of one's own only if it holds numbers."""
+    """Say whether an expression makes sense of a user's field only if it holds numbers."""
     if field in FIELDS:
         return False
     others = expression.meta.root_names()
@@ -157,7 +157,7 @@ def name_of(name: str | None, statistic: str, measured: Measurable) -> str:
         return f"{statistic}({measured.text})"
     if not (_NAME.fullmatch(name) or SCORE.fullmatch(name) or WRITTEN.fullmatch(name)):
         raise UsageError(
-            f"{name[:60]!r} is no name of a metric",
+            f"{name[:60]!r} is not a name of a metric",
             fix="letters, digits and underscores, a letter first: politeness_mean",
         )
     return name

@@ -128,7 +128,7 @@ step_count_mean = mean(
 ra_ratio_mean = mean(
     ra_ratio,
     name="ra_ratio_mean",
-    says="How many tokens of reasoning stand behind each token of the answer.",
+    says="Tokens of reasoning per token of the answer.",
     formula="mean(tokens(cot) / max(1, tokens(answer)))",
     spec="Z 5.4",
     needs=("cot", "answer"),

@@ -31,7 +31,7 @@ _LEFT = (
 )
 _RIGHT = rf"^\s*{_NUMBER}(?:(?:\s+|/){_WORD})*\s*(?:$|[.,;:?)]+(?:\s|$)|\s[$]?[0-9])"
 _IN_MARK = rf"^<<{_NUMBER}([-+*/]){_NUMBER}(?:([-+*/]){_NUMBER})?={_NUMBER}>>$"
-# What ends in a variable, or in one and a number, is no side of an equation: `2x =`, `x + 5 =`.
+# What ends in a variable, or in one and a number, is not a side of an equation: `2x =`, `x + 5 =`.
 _ALGEBRA = r"(?:^|[^A-Za-z'’])[b-fi-kn-rt-zB-KM-Z](?:\s*[-+*/]\s*[$]?[0-9][0-9.,]*)?\s*$"
 # LaTeX that can be spelled plainly without a change of meaning.
 _PART = rf"\{{\s*{_NUMBER}({_UNIT})\s*\}}"

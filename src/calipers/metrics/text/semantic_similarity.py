@@ -46,7 +46,7 @@ def score_semantic(first: pl.Series, second: pl.Series, settings: Settings) -> p
 
 
 def forget_failures() -> None:
-    """Try every model anew: in a notebook the weights may be there by now."""
+    """Try every model again: in a notebook the weights may be there by now."""
     _failed.clear()
 
 

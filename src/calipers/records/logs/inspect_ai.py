@@ -106,7 +106,7 @@ def _of_zip(path: Path) -> Iterator[Found]:
     except _DAMAGE as error:
         raise DataError(
             f"{path}: a damaged Inspect log: {shorten_error(error)}",
-            fix="copy it again, or have Inspect write it anew: inspect log convert",
+            fix="copy it again, or have Inspect write it again: inspect log convert",
         ) from error
 
 

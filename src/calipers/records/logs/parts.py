@@ -33,7 +33,7 @@ def parse_json(data: bytes | str, where: str) -> Any:
     except (ValueError, RecursionError) as error:
         raise DataError(
             f"{where}: not JSON: {shorten_error(error)}",
-            fix="check that the log is whole; write it anew",
+            fix="check that the log is whole; write it again",
         ) from error
 
 

@@ -17,7 +17,7 @@ _END = "\n// calipers: end\n"
 
 @cache
 def load_script() -> str:
-    """Return the script from the cache, or made anew if it cannot be cached."""
+    """Return the script from the cache, or made again if it cannot be cached."""
     place = _find_cache() / f"vega-{version('vl-convert-python')}.js"
     kept = _read(place)
     if kept is not None:

@@ -65,7 +65,7 @@ _Loader.add_implicit_resolver(
 
 
 class _Reading:
-    """Turns nodes into values; an alias is read anew each time, so that it counts each time."""
+    """Turns nodes into values; an alias is read again each time, so that it counts each time."""
 
     def __init__(self, loader: _Loader) -> None:
         self.lines: Lines = {}

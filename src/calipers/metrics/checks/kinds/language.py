@@ -70,7 +70,7 @@ class Language(ReplyTest):
     @property
     def lacks(self) -> str:
         """Why it cannot be said."""
-        return "too few words tell the language"
+        return "too few words to identify the language"
 
     def hold(self, replies: Replies) -> pl.Series:
         """Tell each reply's language."""

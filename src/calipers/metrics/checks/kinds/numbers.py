@@ -75,7 +75,7 @@ class LastNumber(ReplyTest):
     @property
     def lacks(self) -> str:
         """Why it cannot be said."""
-        return f"{self.value.text} is no number in this record"
+        return f"{self.value.text} is not a number in this record"
 
     def hold(self, replies: Replies) -> pl.Series:
         """Compare; a reply without a number does not hold."""

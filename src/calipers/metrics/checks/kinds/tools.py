@@ -185,7 +185,7 @@ class ToolOrder(_ToolKind):
             refuse(f"{shown(value)} is not a list", fix="for example tool_order: [look_up, refund]")
         for at, each in enumerate(value):
             if not isinstance(each, str) or not each:
-                refuse(f"{shown(each)} is no tool's name", fix="put it in quotes", at=(at,))
+                refuse(f"{shown(each)} is not a tool's name", fix="put it in quotes", at=(at,))
         return cls(tuple(value))
 
     def hold(self, replies: Replies) -> pl.Series:

@@ -59,7 +59,7 @@ def check_prices(table: Any, *, source: str) -> Prices:
     for model in table:
         if not isinstance(model, str):
             raise UsageError(
-                f"{source}: {shown(model)} is no text, as the name of a model is",
+                f"{source}: {shown(model)} is not text, as the name of a model is",
                 fix="put it in quotes",
             )
     return Prices(

@@ -1,7 +1,7 @@
 """Scores of pairs on disk, so that a second run asks the model only for what is new.
 
 A folder per model, named by the content of its files; in it files of scores, each named by its
-own content: a damaged one no longer fits its name, is dropped, and its scores are computed anew.
+own content: a damaged one no longer fits its name, is dropped, and its scores are computed again.
 Texts are not kept, only their hashes.
 """
 

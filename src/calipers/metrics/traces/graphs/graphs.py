@@ -89,7 +89,7 @@ class Graphs:
         """Return the share of shortest paths between other nodes that lead through each node."""
         import rustworkx  # noqa: PLC0415 (only where there are messages)
 
-        before = self.first[self.graph[self.heads]]  # nodes are numbered anew in each graph
+        before = self.first[self.graph[self.heads]]  # nodes are numbered separately in each graph
         heads, tails = (self.heads - before).tolist(), (self.tails - before).tolist()
         ends = np.searchsorted(self.tails, self.first + self.sizes).tolist()
         paths: list[float] = []

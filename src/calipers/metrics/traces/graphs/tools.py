@@ -54,7 +54,7 @@ def check_tools(table: Any, *, source: str) -> OptimalTools:
         for text in (context, tool):
             if not isinstance(text, str):
                 raise UsageError(
-                    f"{source}: in the line of {shown(context)}: {shown(text)} is no text, "
+                    f"{source}: in the entry of {shown(context)}: {shown(text)} is not text, "
                     "as contexts and names of tools are",
                     fix="put it in quotes",
                 )
