@@ -185,8 +185,8 @@ def test_scyllas_three_judges_may_not_block(tmp_path: Path) -> None:
         "people": [first],
     }
     again = [{**run, "answer": "another"} for run in runs]
-    again = calipers.gate(again, policy=policy)
-    assert "agrees too little with people" in (again.checks[0].reason or "")
+    decided = calipers.gate(again, policy=policy)
+    assert "agrees too little with people" in (decided.checks[0].reason or "")
 
 
 def reviewed() -> Iterator[tuple[Row, Row]]:
