@@ -26,7 +26,7 @@ from benchmarks.model_server import ModelServer
 from calipers.cli import app
 from calipers.gates.result import GateResult
 from calipers.records.judgment_shape import identify_judge
-from calipers.support.whole_files import whole
+from calipers.support.whole_files import stage_file
 from calipers.systems.answers import average_confidence
 from calipers.systems.journal import Journal
 from tests.commands import run
@@ -839,7 +839,7 @@ def test_a_blank_line_in_a_journal_is_no_damage(tmp_path: Path) -> None:
 
 
 def test_two_who_write_the_same_file_at_once_do_not_meet(tmp_path: Path) -> None:
-    with whole(tmp_path / "a.json") as one, whole(tmp_path / "a.json") as other:
+    with stage_file(tmp_path / "a.json") as one, stage_file(tmp_path / "a.json") as other:
         assert one != other
         one.write_text("one")
         other.write_text("other")

@@ -122,21 +122,21 @@ def test_the_table_of_risks_and_that_of_releases() -> None:
     )
     assert rule(Thresholds, policy).blocking["safety_rate"].risk == "critical"
     progressive = rule(Progressive, policy)
-    assert str(progressive.row("v2.0")["accuracy"].threshold) == "≥ 85 %"
+    assert str(progressive.get_row("v2.0")["accuracy"].threshold) == "≥ 85 %"
     with pytest.raises(UsageError, match=r"v1\.0 or v2\.0 or v3\.0 or target"):
-        progressive.row(None)
+        progressive.get_row(None)
     with pytest.raises(UsageError, match=r"did you mean v2\.0"):
-        progressive.row("v2")
+        progressive.get_row("v2")
     with pytest.raises(UsageError, match="no progressive thresholds"):
-        read_policy({"evidence": "point"}).metrics(Given(release="v2.0"))
+        read_policy({"evidence": "point"}).list_metrics(Given(release="v2.0"))
 
 
 def test_a_current_release_stands_in_the_policy() -> None:
     policy = {"progressive": {"release": "a", "a": {"accuracy": 80}, "b": {}}}
     progressive = rule(Progressive, policy)
     assert progressive.release == "a"
-    assert list(progressive.row(None)) == ["accuracy"]
-    assert progressive.row("b") == {}
+    assert list(progressive.get_row(None)) == ["accuracy"]
+    assert progressive.get_row("b") == {}
 
 
 def test_the_composite_is_the_documents_unless_it_is_the_users() -> None:
@@ -281,7 +281,7 @@ def test_any_metric_may_stand_in_a_policy() -> None:
         rules = rule(Thresholds, {"thresholds": {"blocking": {name: written}}}).blocking
         assert rules[name].threshold.operator == sign
     warns = read_policy({"thresholds": {"warning": {"pass_hat_3": 50}}})
-    assert "pass_hat_3" in warns.metrics(Given())
+    assert "pass_hat_3" in warns.list_metrics(Given())
 
 
 def test_what_decides_nothing_is_known() -> None:

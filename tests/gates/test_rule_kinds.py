@@ -37,21 +37,21 @@ class FailureBudget(RuleKind, StrictModel):
 
     passing: Share
 
-    def metrics(self, _given: Given) -> Iterator[str]:
+    def list_metrics(self, _given: Given) -> Iterator[str]:
         yield "pass_rate"
 
     def _rule(self) -> Rule:
         return Rule(name="runs", threshold=self.passing.threshold)
 
-    def checks(self, judge: Judge) -> Iterator[Check]:
+    def list_checks(self, judge: Judge) -> Iterator[Check]:
         measured = judge.run.metrics["pass_rate"]
         yield judge.check_value(self._rule(), measured, "blocking", self.key, of="pass_rate")
 
-    def demands(self, _ahead: Ahead) -> Iterator[Demand]:
+    def list_demands(self, _ahead: Ahead) -> Iterator[Demand]:
         value = pl.col(passed.name).cast(pl.Float64)
         yield Demand(name="runs", on=self.passing.threshold, value=value, metrics=("pass_rate",))
 
-    def judged_values(self, _check: Check, _run: MeasuredRun) -> tuple[str, ...]:
+    def list_judged_values(self, _check: Check, _run: MeasuredRun) -> tuple[str, ...]:
         return (PASSED,)
 
 

@@ -137,7 +137,7 @@ POLICY = {
 
 
 def test_which_checks_can_be_decided_early() -> None:
-    found = list(read_policy(POLICY).demands(None))
+    found = list(read_policy(POLICY).list_demands(None))
     assert [each.name for each in found] == [
         *("accuracy", "error_rate", "latency_p95_ms", "safety_rate", "final_score", "cost_usd"),
         *("ece", "precision", "overall", "routing", "S-1", "final_score"),
@@ -156,7 +156,7 @@ def test_which_checks_can_be_decided_early() -> None:
 def test_a_baseline_demands_too() -> None:
     policy = read_policy({"baseline": {"margins": {"accuracy": "1%"}}})
     recorded = RecordedGroup(metrics={"accuracy": 0.8})
-    (found,) = policy.demands(recorded)
+    (found,) = policy.list_demands(recorded)
     assert (found.on, found.why_not) == (
         None,
         "compared with the baseline task by task, at the end",

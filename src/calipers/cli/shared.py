@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from calipers.cli.options import F, add_own_option
-from calipers.support.errors import unwritable
+from calipers.support.errors import make_write_error
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -92,7 +92,7 @@ def write(path: Path, text: str) -> None:
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise unwritable(path, error) from error
+        raise make_write_error(path, error) from error
 
 
 @contextmanager

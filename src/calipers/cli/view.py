@@ -11,7 +11,7 @@ import click
 
 from calipers.cli.options import add_declared_options
 from calipers.cli.shared import limit_options
-from calipers.support.errors import UsageError, need_extra
+from calipers.support.errors import UsageError, require_extra
 
 DEFAULT_PORT = 7575
 _NEEDED = ("fastapi", "uvicorn", "jinja2", "altair", "vl_convert", "js_lib_htmx")
@@ -42,7 +42,7 @@ def view(folder: Path, port: int, host: str, options: dict[str, Any], *, no_open
     """
     if not folder.exists():
         raise UsageError(f"{folder}: no such folder", fix="name a folder with results, or a file")
-    need_extra("view: the dashboard is not installed", extra="view", modules=_NEEDED)
+    require_extra("view: the dashboard is not installed", extra="view", modules=_NEEDED)
     from calipers.dashboard.server import serve  # noqa: PLC0415
     from calipers.records.sources import is_readable  # noqa: PLC0415 (loads Polars)
 

@@ -15,7 +15,7 @@ from calipers.comparisons.sizing import REPEATS, Aim
 from calipers.scores.choices import read_options
 from calipers.scores.signatures import declare_signature
 from calipers.statistics.power import CORRELATION
-from calipers.support.arguments import names, path_of
+from calipers.support.arguments import as_names, as_path
 
 if TYPE_CHECKING:
     from calipers.scores.keywords import CompareKeywords, PowerKeywords
@@ -55,11 +55,11 @@ def agree(
     0.5
     """
     where = Where(
-        raters=names(raters),
-        unit=names(unit),
+        raters=as_names(raters),
+        unit=as_names(unit),
         rater_field=rater_field,
         value=value,
-        cluster=names(cluster),
+        cluster=as_names(cluster),
     )
     options = AgreeOptions(where=where, level=level, confidence=confidence, seed=seed)
     return agree_data(data, options)
@@ -103,7 +103,7 @@ def compare(
         between=between,
         attribute=attribute,
         base_normalize=base_normalize,
-        flips=path_of(flips),
+        flips=as_path(flips),
         margin=margin,
     )
     return compare_data(data, read_options("compare", options, data), asked)

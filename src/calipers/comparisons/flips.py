@@ -11,7 +11,7 @@ import polars as pl
 
 from calipers.metrics.declare.declaration import TASK, Feature
 from calipers.scores.tasks import TaskRows
-from calipers.support.errors import UsageError, unwritable
+from calipers.support.errors import UsageError, make_write_error
 
 LOST, WON = "base right, candidate wrong", "base wrong, candidate right"
 _OCCURRENCE = "_occurrence"
@@ -82,4 +82,4 @@ def _write(both: pl.DataFrame, feature: str, path: Path) -> None:
                 }
                 out.write(json.dumps(line, ensure_ascii=False) + "\n")
     except OSError as error:
-        raise unwritable(path, error) from error
+        raise make_write_error(path, error) from error

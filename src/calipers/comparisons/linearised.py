@@ -14,7 +14,7 @@ import polars as pl
 
 from calipers.comparisons.results import MetricComparison
 from calipers.comparisons.sides import Floats
-from calipers.engines.resampling import WeightedValues, cluster_influences
+from calipers.engines.resampling import WeightedValues, measure_influences
 from calipers.metrics.declare.declaration import Rank
 from calipers.statistics.bootstrap import explain_too_few
 from calipers.statistics.paired import student
@@ -63,7 +63,7 @@ def find_effects(rows: pl.DataFrame, values: WeightedValues) -> Floats | None:
     units = values.clusters
     if units < MANY or metric.influence is None:
         return None
-    effects = cluster_influences(rows, metric, values.totals(), units)
+    effects = measure_influences(rows, metric, values.totals(), units)
     largest = float(np.abs(effects).max())
     if not np.isfinite(largest) or not largest:
         return None

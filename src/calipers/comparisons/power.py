@@ -28,8 +28,8 @@ from calipers.scores.tasks import (
 )
 from calipers.support.errors import EXIT_INCOMPLETE, EXIT_PASS, DataError, UsageError
 from calipers.support.printing import Printed
-from calipers.support.strict_json import strict_json
-from calipers.support.tabular import Tabular, metric_rows, plain
+from calipers.support.strict_json import dump_strict
+from calipers.support.tabular import Tabular, keep_scalars, list_metric_rows
 from calipers.support.version import __version__
 
 SCHEMA = "calipers.power/1"
@@ -92,12 +92,12 @@ class PowerAnalysis(Printed, Tabular):
         """Yield a row per group, metric and number of runs."""
         for group in self.groups:
             for name, found in group.metrics.items():
-                [row] = metric_rows(group.by, {name: found.to_dict()})
-                yield from ({**row, **plain(asdict(plan))} for plan in found.plans)
+                [row] = list_metric_rows(group.by, {name: found.to_dict()})
+                yield from ({**row, **keep_scalars(asdict(plan))} for plan in found.plans)
 
     def to_json(self, *, indent: int | None = 1) -> str:
         """Return strict JSON; equal input gives equal bytes."""
-        return strict_json(self.to_dict(), indent=indent)
+        return dump_strict(self.to_dict(), indent=indent)
 
 
 def power_data(data: Any, candidate: Any, aim: Aim, options: Options) -> PowerAnalysis:

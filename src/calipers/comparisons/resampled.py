@@ -97,12 +97,12 @@ def compare_resampled(
         ]
         if (quick := linearised(found, effects, options.confidence)) is not None:
             return quick
-    ours, theirs = _in_parcels(ours), _in_parcels(theirs)
+    ours, theirs = _group_in_parcels(ours), _group_in_parcels(theirs)
     sides = _Weighted.of(ours, theirs, metric, units=min(units, MANY))
-    return _bootstrapped(found, sides, options, rounding)
+    return _bootstrap(found, sides, options, rounding)
 
 
-def _bootstrapped(
+def _bootstrap(
     found: MetricComparison, sides: _Weighted, options: Options, rounding: float
 ) -> MetricComparison:
     """Return the comparison with the interval and the test that resamples give."""
@@ -148,7 +148,7 @@ def _with_codes(rows: pl.DataFrame, codes: pl.DataFrame) -> pl.DataFrame:
     return coded if among.all() else coded.filter(among)
 
 
-def _in_parcels(rows: pl.DataFrame) -> pl.DataFrame:
+def _group_in_parcels(rows: pl.DataFrame) -> pl.DataFrame:
     """Resample many units in `MANY` parcels; their numbers follow hashes, which is by chance."""
     return rows.with_columns(pl.col(CODE) % MANY)
 

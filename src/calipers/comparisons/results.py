@@ -8,8 +8,8 @@ from math import inf
 from typing import Any, Literal, Self
 
 from calipers.support.printing import Printed
-from calipers.support.strict_json import finite_json, strict_json
-from calipers.support.tabular import Tabular, metric_rows
+from calipers.support.strict_json import dump_strict, to_finite
+from calipers.support.tabular import Tabular, list_metric_rows
 from calipers.support.version import __version__
 
 SCHEMA = "calipers.compare/1"
@@ -135,7 +135,7 @@ class MetricComparison:
     def to_dict(self) -> dict[str, Any]:
         """Return the contract's JSON of one metric."""
         numbers = {
-            name: finite_json(value) if isinstance(value, float) else value
+            name: to_finite(value) if isinstance(value, float) else value
             for name in self.__slots__
             if name not in _PARTS
             for value in (getattr(self, name),)
@@ -226,11 +226,13 @@ class Compared(Printed, Tabular):
         for whole in self.pairs:
             for pair in (whole, *whole.groups):
                 names = {"base_name": pair.base, "candidate_name": pair.candidate, **pair.by}
-                yield from metric_rows(names, {k: v.to_dict() for k, v in pair.metrics.items()})
+                yield from list_metric_rows(
+                    names, {k: v.to_dict() for k, v in pair.metrics.items()}
+                )
 
     def to_json(self, *, indent: int | None = 1) -> str:
         """Return strict JSON; equal input and seed give equal bytes."""
-        return strict_json(self.to_dict(), indent=indent)
+        return dump_strict(self.to_dict(), indent=indent)
 
     def _repr_html_(self) -> str:
         from calipers.reports.notebook import render_comparison_figures  # noqa: PLC0415 (only notebooks)

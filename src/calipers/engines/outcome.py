@@ -88,18 +88,18 @@ class Sinks(Protocol):
     wants_samples: bool
     wants_tasks: bool
 
-    def samples(self, rows: pl.DataFrame) -> None:
+    def take_samples(self, rows: pl.DataFrame) -> None:
         """Take some rows of per-sample values, in order."""
         ...
 
-    def tasks(self, totals: pl.DataFrame) -> None:
+    def take_tasks(self, totals: pl.DataFrame) -> None:
         """Take the totals of some tasks' runs, a row per task, in any order."""
         ...
 
-    def bad_rows(self, rows: Sequence[BadRow]) -> None:
+    def take_bad_rows(self, rows: Sequence[BadRow]) -> None:
         """Take the rows that could not be read, or raise at the first."""
         ...
 
-    def progress(self, share: float) -> None:
-        """Hear how much of the work is done."""
+    def report_progress(self, share: float) -> None:
+        """Take the share of the work that is done."""
         ...

@@ -52,7 +52,7 @@ _SAMPLE_TEXTS = ("cot",)  # Z 7.2 keeps it beside the per-task values
 
 def name_presence(name: str) -> str:
     """Return the column that says whether a row has the field."""
-    return f"_has_{column_name(name)}"
+    return f"_has_{name_column(name)}"
 
 
 def name_coarse(feature: Feature) -> str:
@@ -345,14 +345,14 @@ def hash_in_group(field: str) -> pl.Expr:
     return pl.when(pl.col(field).is_not_null()).then(_hash(GROUP, field))
 
 
-def column_name(field: str) -> str:
-    """Return a field's name as part of a column's: Spark takes a point for a path."""
+def name_column(field: str) -> str:
+    """Return a field's name as part of a column's, since a dot is a path in Spark."""
     return field.replace(".", "·").replace("`", "´")
 
 
 def name_kept(name: str) -> str:
     """Return a kept field's own column, since a feature may have its name."""
-    return f"_by_{column_name(name)}"
+    return f"_by_{name_column(name)}"
 
 
 def _sort_layers(features: Sequence[Feature]) -> Iterator[list[Feature]]:

@@ -110,7 +110,7 @@ def _write_tasks(store: GroupedRows, plan: Plan, outcome: Outcome, sinks: Sinks 
         if (costs := price_tasks(nw.from_native(tasks.lazy()))) is not None:
             tried.append(_collect_sorted(costs))
         if sinks is not None and wants_tasks:
-            sinks.tasks(tasks)
+            sinks.take_tasks(tasks)
     add_totals(outcome.groups, sum_tables(counts, [GROUP]))
     columns = list_run_columns(plan, store.rows)
     runs = None if columns is None else store.decode_groups(pl.concat(store.parts(columns)))

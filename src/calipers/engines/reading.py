@@ -70,7 +70,7 @@ def read_rows(
         for source in sources:
             reading = Reading()
             for batch in measure_batches(source.chunks(wanted), plan, columns=columns):
-                sinks.bad_rows(batch.bad)
+                sinks.take_bad_rows(batch.bad)
                 read += batch.rows.height
                 reading.rows += batch.rows.height
                 reading.skipped += len(batch.bad)
@@ -80,8 +80,8 @@ def read_rows(
                     having[name] += int(batch.rows[name_presence(name)].sum())
                 if kept:
                     rows = batch.rows.select(pl.col(own).alias(name) for name, own in kept.items())
-                    sinks.samples(number_rows(rows, read))
-                sinks.progress((len(readings) + batch.done) / len(sources))
+                    sinks.take_samples(number_rows(rows, read))
+                sinks.report_progress((len(readings) + batch.done) / len(sources))
             readings.append(reading)
         yield ReadRows(plan=plan, store=store, readings=tuple(readings), having=having)
 

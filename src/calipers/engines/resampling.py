@@ -331,7 +331,7 @@ def _measure_influences(
     rows: pl.DataFrame, plan: Plan, totals: Mapping[str, float]
 ) -> dict[Any, Floats]:
     """Return how far each cluster moves each value, up to a factor."""
-    sums = _effects_by_cluster(rows, plan.influences, plan.aggregates, totals)
+    sums = _sum_effects(rows, plan.influences, plan.aggregates, totals)
     moved: dict[Any, Floats] = {
         each.name: sums[each.name].cast(pl.Float64).to_numpy() for each in plan.influences
     }
@@ -345,20 +345,20 @@ def _measure_influences(
     return moved
 
 
-def cluster_influences(
+def measure_influences(
     rows: pl.DataFrame, metric: Metric, totals: Mapping[str, float], clusters: int
 ) -> Floats:
     """Return how far each cluster moves a metric that has an influence, up to a factor."""
     assert metric.influence is not None
     used = rows.filter(~pl.col(FAILED)).with_columns(pl.lit("").alias(GROUP))
     aggregates = [each for each in metric.measures if isinstance(each, Aggregate)]
-    sums = _effects_by_cluster(used, [metric.influence], aggregates, totals)
+    sums = _sum_effects(used, [metric.influence], aggregates, totals)
     moved = np.zeros(clusters)
     moved[sums[CLUSTER].to_numpy()] = sums[metric.influence.name].cast(pl.Float64).to_numpy()
     return moved
 
 
-def _effects_by_cluster(
+def _sum_effects(
     rows: pl.DataFrame,
     influences: Sequence[Influence],
     aggregates: Sequence[Aggregate],

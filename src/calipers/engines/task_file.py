@@ -18,7 +18,7 @@ from calipers.engines.totals import ERRORS
 from calipers.metrics.declare.declaration import GROUP, RUNS
 from calipers.records.sinks import check_table_place
 from calipers.support.json_lines import write_lines
-from calipers.support.whole_files import whole
+from calipers.support.whole_files import stage_file
 
 _PLACE = "_place"  # of a task's group among the groups
 _BY = "_by_"  # before the name of a group field: the totals may have a column of that name
@@ -41,7 +41,7 @@ class TaskFile:
     def write(self, groups: Mapping[str, Mapping[str, Any]]) -> None:
         """Write the file; `groups` are the fields of each group, in the order to show them."""
         rows = self._rows(_list_groups(groups))
-        with whole(self.path) as beside:
+        with stage_file(self.path) as beside:
             if self.path.suffix == ".jsonl":
                 rows.sink_parquet(self._folder / "sorted.parquet")
                 write_lines(pl.scan_parquet(self._folder / "sorted.parquet"), beside)

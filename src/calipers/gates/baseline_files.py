@@ -7,7 +7,7 @@ from pathlib import Path
 
 from calipers.gates.baselines import Recorded, parse_baseline
 from calipers.support.errors import UsageError
-from calipers.support.strict_json import strict_json
+from calipers.support.strict_json import dump_strict
 from calipers.support.whole_files import write_whole
 
 RECORD_FIRST = "record one first: calipers gate … --save-baseline FILE"
@@ -26,4 +26,4 @@ def read_baseline(path: Path) -> Recorded:
 
 def write_baseline(path: Path, recorded: Recorded) -> None:
     """Write a recorded run."""
-    write_whole(path, strict_json(recorded.to_dict()) + "\n")
+    write_whole(path, dump_strict(recorded.to_dict()) + "\n")

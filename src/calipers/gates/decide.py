@@ -113,7 +113,7 @@ def ask_gate(
     baseline = against.read_recorded(path, asked)
     given = Given(release=asked.release, recorded=baseline)
     # The pass rate and accuracy tell how scenarios ended.
-    names = tuple(dict.fromkeys((*read.metrics(given), PASS_RATE, ACCURACY)))
+    names = tuple(dict.fromkeys((*read.list_metrics(given), PASS_RATE, ACCURACY)))
     calibrations = read_all(read.judges.calibrations)
     options = replace(options, metrics=names, who_judged=True, licences=calibrations)
     if read.judges.corrected:
@@ -278,7 +278,7 @@ def _note_pooled(groups: Sequence[_Measured]) -> Iterator[str]:
 
 def _note_misspelt(groups: Sequence[_Measured], policy: Policy, given: Given) -> Iterator[str]:
     """Say which categories are spelled almost like one that a blocking rule is about."""
-    asked = {each for rule in policy.rules for each in rule.categories(given)}
+    asked = {each for rule in policy.rules for each in rule.list_categories(given)}
     found = Counter[tuple[str, str]]()
     for category in sorted(asked):
         for each in groups:

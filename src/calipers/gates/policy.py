@@ -119,7 +119,7 @@ class Policy(StrictModel):
     @property
     def rules(self) -> tuple[RuleKind, ...]:
         """Return the rules that hold: those written, and those that an option may ask for."""
-        found = (getattr(self, kind.key, None) or kind.absent() for kind in rules.KINDS)
+        found = (getattr(self, kind.key, None) or kind.make_default() for kind in rules.KINDS)
         return tuple(rule for rule in found if rule is not None)
 
     def find(self, kind: type[Kind]) -> Kind | None:
@@ -153,15 +153,17 @@ class Policy(StrictModel):
         """Return the ids of these that no rule that blocks is about."""
         return tuple(each for rule in self.rules if rule.only_warns for each in rule.scenarios)
 
-    def metrics(self, given: Given) -> tuple[str, ...]:
+    def list_metrics(self, given: Given) -> tuple[str, ...]:
         """Return every metric that has to be measured for its checks."""
-        return tuple(dict.fromkeys(each for rule in self.rules for each in rule.metrics(given)))
+        return tuple(
+            dict.fromkeys(each for rule in self.rules for each in rule.list_metrics(given))
+        )
 
-    def demands(self, before: RecordedGroup | None) -> Iterator[Demand]:
+    def list_demands(self, before: RecordedGroup | None) -> Iterator[Demand]:
         """Yield what decides each check that blocks, in the order of the checks."""
         ahead = Ahead(before=before, corrected=self.judges.corrected)
         for rule in self.rules:
-            yield from rule.demands(ahead)
+            yield from rule.list_demands(ahead)
 
 
 def make_model() -> type[Policy]:

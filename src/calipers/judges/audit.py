@@ -10,8 +10,8 @@ from calipers.scores.results import Measured
 from calipers.statistics.influence import Estimate, as_dicts
 from calipers.support.errors import EXIT_INCOMPLETE, EXIT_PASS
 from calipers.support.printing import Printed
-from calipers.support.strict_json import strict_json
-from calipers.support.tabular import Tabular, metric_rows
+from calipers.support.strict_json import dump_strict
+from calipers.support.tabular import Tabular, list_metric_rows
 from calipers.support.version import __version__
 
 SCHEMA = "calipers.audit/1"
@@ -197,8 +197,8 @@ class Audit(Printed, Tabular):
         for group in self.groups:
             for judge in group.judges:
                 measures = {name: found.to_dict() for name, found in judge.measures.items()}
-                yield from metric_rows({**group.by, "judge": judge.judge}, measures)
+                yield from list_metric_rows({**group.by, "judge": judge.judge}, measures)
 
     def to_json(self, *, indent: int | None = 1) -> str:
         """Return the contract's strict JSON; equal input gives equal bytes."""
-        return strict_json(self.to_dict(), indent=indent)
+        return dump_strict(self.to_dict(), indent=indent)

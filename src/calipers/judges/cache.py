@@ -9,7 +9,7 @@ from typing import Any
 
 from calipers.judges.answers import BadAnswer, JudgeAnswer, read_answer
 from calipers.judges.rubrics import Rubric
-from calipers.support.cache import DiskCache, Say, key_of
+from calipers.support.cache import DiskCache, Say, hash_key
 
 
 class JudgmentCache:
@@ -39,7 +39,7 @@ class JudgmentCache:
         )
 
     def _make_key(self, prompt: str, sample: int) -> str:
-        return key_of(self._of, prompt, *([] if sample == 1 else [sample]))
+        return hash_key(self._of, prompt, *([] if sample == 1 else [sample]))
 
 
 def _read(content: bytes, rubric: Rubric, *, asks_confidence: bool) -> JudgeAnswer:

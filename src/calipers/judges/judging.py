@@ -28,7 +28,7 @@ from calipers.judges.spec import JudgeSpec
 from calipers.records.tasks import read_records
 from calipers.records.unfinished import JUDGE_JOURNAL
 from calipers.support.errors import DataError, EmptyError, UsageError
-from calipers.support.whole_files import PRIVATE, whole
+from calipers.support.whole_files import PRIVATE, stage_file
 from calipers.systems.budget import Budget
 from calipers.systems.journal import Journal, encode_record
 from calipers.systems.loop import run_to_end
@@ -216,7 +216,7 @@ class _Judging:
 
     def _write(self) -> None:
         with (
-            whole(self._work.output, private=True) as beside,
+            stage_file(self._work.output, private=True) as beside,
             beside.open("w", encoding="utf-8", errors="replace") as file,
         ):
             for key, record in self._read_records():

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import polars as pl
 
 from calipers.records.convert import Converted, Progress, convert_data, open_whole, read_batches
-from calipers.support.arguments import no_progress, path_of, refuse_renamed
+from calipers.support.arguments import as_path, ignore_progress, refuse_renamed
 
 
 @refuse_renamed
@@ -43,7 +43,7 @@ def convert(
     map: Mapping[str, str] | None = None,  # noqa: A002
     on_bad: Literal["stop", "skip"] = "stop",
     bad_rows: str | Path | None = None,
-    progress: Progress = no_progress,
+    progress: Progress = ignore_progress,
 ) -> Converted:
     """Write the records in `data`, any log that `score` reads, to a .parquet or .jsonl file.
 
@@ -68,6 +68,6 @@ def convert(
         Path(output),
         field_map=map or {},
         skip_bad=on_bad == "skip",
-        bad_rows=path_of(bad_rows),
+        bad_rows=as_path(bad_rows),
         progress=progress,
     )

@@ -71,14 +71,14 @@ def convert_data(
     ) as sinks:
         for place, source in enumerate(sources):
             for batch, done in read_batches(source, field_map):
-                sinks.bad_rows(batch.bad)
+                sinks.take_bad_rows(batch.bad)
                 missing = [name for name in columns if name not in batch.frame.columns]
-                sinks.samples(
+                sinks.take_samples(
                     batch.frame.with_columns(_make_nulls(name) for name in missing).select(columns)
                 )
                 records += batch.frame.height
                 skipped += len(batch.bad)
-                sinks.progress((place + done) / len(sources))
+                sinks.report_progress((place + done) / len(sources))
     return Converted(
         path=output,
         records=records,

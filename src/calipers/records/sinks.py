@@ -20,7 +20,7 @@ import polars as pl
 from calipers.records.sources import BadRow
 from calipers.support.errors import UsageError
 from calipers.support.json_lines import write_lines
-from calipers.support.whole_files import whole
+from calipers.support.whole_files import stage_file
 
 TABLE_SUFFIXES = (".parquet", ".jsonl")
 
@@ -61,8 +61,8 @@ class FileSinks:
         self._skip_bad = skip_bad
         self._progress = progress
 
-    def samples(self, rows: pl.DataFrame) -> None:
-        """Keep a part; the parts become one file at the end. Somebody who watches keeps none."""
+    def take_samples(self, rows: pl.DataFrame) -> None:
+        """Keep a part; the parts become one file at the end. A watcher may take them instead."""
         if self._watch is not None:
             self._watch.take(rows)
             return
@@ -71,13 +71,13 @@ class FileSinks:
         if rows.schema not in self._schemas:
             self._schemas.append(rows.schema)
 
-    def tasks(self, totals: pl.DataFrame) -> None:
-        """Pass them on to who wants them."""
+    def take_tasks(self, totals: pl.DataFrame) -> None:
+        """Pass them on to the file of tasks."""
         if self._tasks is not None:
             self._tasks(totals)
 
-    def bad_rows(self, rows: Sequence[BadRow]) -> None:
-        """Stop at the first bad row, or write them down and go on."""
+    def take_bad_rows(self, rows: Sequence[BadRow]) -> None:
+        """Stop at the first bad row, or write them down and continue."""
         if rows and not self._skip_bad:
             raise rows[0].make_error()
         if self._bad_rows is not None:
@@ -85,7 +85,7 @@ class FileSinks:
                 json.dumps(asdict(row), ensure_ascii=False) + "\n" for row in rows
             )
 
-    def progress(self, share: float) -> None:
+    def report_progress(self, share: float) -> None:
         """Pass it on."""
         self._progress(share)
 
@@ -143,7 +143,7 @@ def open_sinks(
             )
             yield sinks
         if samples is not None:
-            with whole(samples) as beside:
+            with stage_file(samples) as beside:
                 sinks.join_samples(beside)
 
 
@@ -152,7 +152,7 @@ def _open_partial(path: Path | None) -> Iterator[IO[str] | None]:
     if path is None:
         yield None
         return
-    with whole(path) as beside, beside.open("w", encoding="utf-8") as file:
+    with stage_file(path) as beside, beside.open("w", encoding="utf-8") as file:
         yield file
 
 

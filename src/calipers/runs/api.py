@@ -12,7 +12,7 @@ from calipers.runs.report_data import SAMPLES, Report
 from calipers.scores.choices import read_options
 from calipers.scores.score import Progress
 from calipers.scores.signatures import declare_signature
-from calipers.support.arguments import no_progress
+from calipers.support.arguments import ignore_progress
 from calipers.support.errors import ArgumentTypeError
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ def report(
     policy: PolicyLike | None = None,
     title: str | None = None,
     samples: int = SAMPLES,
-    progress: Progress = no_progress,
+    progress: Progress = ignore_progress,
     **options: Unpack[ReportKeywords],
 ) -> Report:
     """Show what a person wants to know about some records, or a result folder, on one page.

@@ -63,7 +63,7 @@ class RecordChecks:
         checks = self._of_suite + self._of_tasks.get(str(record["id"]), Checks(()))
         if not checks or record.get("error") is not None:
             return plain
-        row = _apply(checks.see_columns(tuple(plain)), plain)
+        row = _apply(checks.restrict(tuple(plain)), plain)
         found = {name: json.loads(row[name]) for name in LISTS if row[name] is not None}
         results = json.loads(row[RESULTS])
         own = {name for each in (OBSERVED, VIOLATED) for name in plain.get(each) or ()}

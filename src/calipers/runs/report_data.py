@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from calipers.support.errors import EXIT_INCOMPLETE, EXIT_PASS, need_extra
+from calipers.support.errors import EXIT_INCOMPLETE, EXIT_PASS, require_extra
 from calipers.support.tabular import Tabular
 from calipers.support.whole_files import write_whole
 
@@ -114,7 +114,7 @@ class Report(Tabular):
 
 def require_report(what: str) -> None:
     """Raise MissingExtraError if the packages that make pages are not installed."""
-    need_extra(
+    require_extra(
         f"{what}: Jinja, Altair or vl-convert is not installed",
         extra="report",
         modules=("jinja2", "altair", "vl_convert"),

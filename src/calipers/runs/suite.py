@@ -15,7 +15,7 @@ from calipers.runs.sampling import SampleSpec
 from calipers.scores.settings_block import MetricSettings
 from calipers.support.config.files import read_config
 from calipers.support.config.models import StrictModel, refuse
-from calipers.support.patterns import groups_in
+from calipers.support.patterns import count_groups
 from calipers.systems.spec import Served, Settings, SystemSpec, Text
 
 EXAMPLE = "calipers init writes a suite to start from; calipers schema suite says what may stand"
@@ -40,7 +40,7 @@ class Answer(StrictModel):
     @staticmethod
     def _check_regex(pattern: str) -> None:
         try:
-            groups = groups_in(pattern)
+            groups = count_groups(pattern)
         except ValueError as error:
             refuse(
                 f"no regular expression that can be used: {error}",

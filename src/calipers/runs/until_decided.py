@@ -232,7 +232,8 @@ def _open_sequences(
 
     found = {
         at: [
-            (demand, _select_tasks(demand, plan, order)) for demand in policy.demands(recorded(at))
+            (demand, _select_tasks(demand, plan, order))
+            for demand in policy.list_demands(recorded(at))
         ]
         for at in product(range(len(plan.suite.systems)), range(len(plan.tiers)))
     }

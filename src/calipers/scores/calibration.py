@@ -18,8 +18,8 @@ from calipers.statistics.correction import Moments, Verdicts
 from calipers.statistics.influence import Estimate
 from calipers.support.errors import EXIT_INCOMPLETE, EXIT_PASS, UsageError
 from calipers.support.printing import Printed
-from calipers.support.strict_json import strict_json
-from calipers.support.tabular import Tabular, plain
+from calipers.support.strict_json import dump_strict
+from calipers.support.tabular import Tabular, keep_scalars
 from calipers.support.version import __version__
 
 SCHEMA = "calipers.calibration/1"
@@ -92,11 +92,11 @@ class Calibrations(Printed, Tabular):
     def _rows(self) -> Iterator[dict[str, Any]]:
         """Yield a row per judge."""
         for each in self.judges:
-            yield plain(each.to_dict())
+            yield keep_scalars(each.to_dict())
 
     def to_json(self) -> str:
         """Return the file as strict JSON; equal input gives equal bytes."""
-        return strict_json(self.to_dict())
+        return dump_strict(self.to_dict())
 
 
 def describe_overlap(calibration: Calibration, overlap: int, rows: int) -> str:

@@ -29,8 +29,8 @@ from calipers.scores.variances import JUDGMENTS, is_judged, judge_noise, split_b
 from calipers.statistics.power import Components
 from calipers.support.errors import EXIT_INCOMPLETE, EXIT_PASS
 from calipers.support.printing import Printed
-from calipers.support.strict_json import finite_json
-from calipers.support.tabular import Tabular, plain
+from calipers.support.strict_json import to_finite
+from calipers.support.tabular import Tabular, keep_scalars
 from calipers.support.version import __version__
 
 SCHEMA = "calipers.explain/1"
@@ -79,13 +79,13 @@ class Explanation(Printed, Tabular):
     def _rows(self) -> Iterator[dict[str, Any]]:
         """Yield a row per group."""
         for group in self.groups:
-            yield {**group.by, "metric": self.metric.name, **plain(_group_dict(group))}
+            yield {**group.by, "metric": self.metric.name, **keep_scalars(_group_dict(group))}
 
 
 def _group_dict(group: GroupExplanation) -> dict[str, Any]:
     return {
         "by": dict(group.by),
-        "value": finite_json(group.value),
+        "value": to_finite(group.value),
         "records": group.records,
         "errors": group.errors,
         "n": group.n,

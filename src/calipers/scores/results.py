@@ -16,9 +16,15 @@ from calipers.scores.tier_results import (
     Tiers,
 )
 from calipers.statistics.correction import Corrected
-from calipers.support.errors import EXIT_INCOMPLETE, EXIT_PASS, NotFoundError, nearest, need_extra
+from calipers.support.errors import (
+    EXIT_INCOMPLETE,
+    EXIT_PASS,
+    NotFoundError,
+    nearest,
+    require_extra,
+)
 from calipers.support.printing import Printed
-from calipers.support.strict_json import finite_json, strict_json
+from calipers.support.strict_json import dump_strict, to_finite
 from calipers.support.tabular import Tabular
 from calipers.support.version import __version__
 
@@ -77,10 +83,10 @@ class Measured:
     def to_dict(self) -> dict[str, Any]:
         """Return the contract's JSON of one metric."""
         return {
-            "value": finite_json(self.value),
-            "low": finite_json(self.low),
-            "high": finite_json(self.high),
-            "stderr": finite_json(self.stderr),
+            "value": to_finite(self.value),
+            "low": to_finite(self.low),
+            "high": to_finite(self.high),
+            "stderr": to_finite(self.stderr),
             "interval": self.interval,
             "n": self.n,
             "missing": self.missing,
@@ -211,9 +217,7 @@ class Group:
 
     def _dump_statistics(self) -> dict[str, dict[str, Any] | None]:
         return {
-            name: None
-            if found is None
-            else {key: finite_json(value) for key, value in found.items()}
+            name: None if found is None else {key: to_finite(value) for key, value in found.items()}
             for name, found in (self.statistics or {}).items()
         }
 
@@ -334,7 +338,7 @@ class Score(Printed, Tabular):
 
     def to_json(self, *, indent: int | None = 1) -> str:
         """Return the contract's strict JSON; equal input gives equal bytes."""
-        return strict_json(self.to_dict(), indent=indent)
+        return dump_strict(self.to_dict(), indent=indent)
 
     def to_polars(self) -> pl.DataFrame:
         """Return a table with a row per group and metric."""
@@ -371,7 +375,7 @@ class Score(Printed, Tabular):
 
 def require_figures(what: str) -> None:
     """Raise MissingExtraError if the packages that draw are not installed."""
-    need_extra(
+    require_extra(
         f"{what}: Altair and vl-convert are not installed",
         extra="figures",
         modules=("altair", "vl_convert"),

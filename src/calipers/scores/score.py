@@ -97,7 +97,7 @@ def make_plan(sources: Sequence[Source], options: Options) -> Plan:
     plan = replace(options.plan(sources), also_present=seen & {"answer"})
     if plan.settings.checks:
         own = sorted(name for name in seen if name not in options.map.values())
-        settings = replace(plan.settings, checks=plan.settings.checks.see_columns(own))
+        settings = replace(plan.settings, checks=plan.settings.checks.restrict(own))
         return replace(plan, settings=settings)
     return plan
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from calipers.support.strict_json import finite_json
+from calipers.support.strict_json import to_finite
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,7 +173,7 @@ class Frontier:
             "tasks": self.tasks,
             "solved": self.solved,
             **({"unknown_cost": self.unknown_cost} if self.unknown_cost else {}),
-            "cost_of_pass": finite_json(self.cost_of_pass),
+            "cost_of_pass": to_finite(self.cost_of_pass),
             **({} if self.reason is None else {"reason": self.reason}),
             "solved_cost_of_pass": {
                 "value": self.solved_cost_of_pass,

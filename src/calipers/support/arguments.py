@@ -30,7 +30,7 @@ def refuse_renamed(function: Callable[P, R]) -> Callable[P, R]:
     return call
 
 
-def names(fields: str | Sequence[str]) -> tuple[str, ...]:
+def as_names(fields: str | Sequence[str]) -> tuple[str, ...]:
     """Return one name, or several, as a tuple.
 
     Raises:
@@ -45,11 +45,11 @@ def names(fields: str | Sequence[str]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def path_of(path: str | Path | None) -> Path | None:
+def as_path(path: str | Path | None) -> Path | None:
     """Return a path given as text or as a `Path`; None stays None."""
     return None if path is None else Path(path)
 
 
-def no_progress(share: float) -> None:
+def ignore_progress(share: float) -> None:
     """Ignore the share of work done, where no progress is shown."""
     del share

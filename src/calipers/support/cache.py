@@ -15,7 +15,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeVar
 
-from calipers.support.whole_files import whole
+from calipers.support.whole_files import stage_file
 
 MOST_BYTES = 4 << 30
 _SWEEP = "000"  # keys that begin so, one in 4,096, have the folder's size looked at
@@ -24,7 +24,7 @@ Say = Callable[[str], None]
 T = TypeVar("T")
 
 
-def key_of(*asked: Any) -> str:
+def hash_key(*asked: Any) -> str:
     """Return the key of a request: the hash of its JSON."""
     return sha256(json.dumps(asked, sort_keys=True, default=str).encode()).hexdigest()
 
@@ -65,7 +65,7 @@ class DiskCache:
         path = self._locate(key)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            with whole(path, private=True) as beside:
+            with stage_file(path, private=True) as beside:
                 beside.write_bytes(content)
         except OSError as error:
             self._is_writable = False

@@ -63,7 +63,7 @@ class MissingExtraError(CalipersError):
         super().__init__(message, fix=f"install it: pip install 'calipers[{extra}]'")
 
 
-def need_extra(what: str, *, extra: str, modules: Iterable[str]) -> None:
+def require_extra(what: str, *, extra: str, modules: Iterable[str]) -> None:
     """Raise MissingExtraError if a module of an extra is not installed, before any work is done."""
     if any(find_spec(module) is None for module in modules):
         raise MissingExtraError(what, extra=extra)
@@ -77,7 +77,7 @@ def check_confidence(confidence: float) -> None:
         )
 
 
-def unwritable(path: Path, error: OSError) -> UsageError:
+def make_write_error(path: Path, error: OSError) -> UsageError:
     """Return the error for a file that cannot be written."""
     return UsageError(
         f"{path}: {error.strerror}", fix="check the folder, its permissions and free space"

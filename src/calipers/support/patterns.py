@@ -74,7 +74,7 @@ def _mark_not_in(text: str) -> str:
             return mark
 
 
-def groups_in(pattern: str) -> int:
+def count_groups(pattern: str) -> int:
     """Return the number of groups in a pattern; raise ValueError if it is not a pattern."""
     import polars as pl  # noqa: PLC0415 (takes a while to load)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from calipers.support.cache import DiskCache, Say, key_of
+from calipers.support.cache import DiskCache, Say, hash_key
 from calipers.systems.calls import Call, Reply, System, time_fields
 
 
@@ -47,7 +47,7 @@ class Cached:
         asked: list[Any] = [] if call.system is None else [call.system]
         if call.messages or call.turns or call.tools:
             asked += [call.messages, call.turns, call.tools]
-        return key_of(self._of, call.prompt, call.settings, call.record.get("run"), *asked)
+        return hash_key(self._of, call.prompt, call.settings, call.record.get("run"), *asked)
 
 
 def _dump_reply(reply: Reply, seconds: float) -> bytes:

@@ -45,7 +45,7 @@ class Command:
             )
         except (OSError, ValueError) as error:
             raise Fault("exception", f"{self._command[0]}: {error}") from error
-        with self._leash.around(process.pid):
+        with self._leash.guard(process.pid):
             try:
                 return await _read_reply(process, as_json(call.record))
             finally:

@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 
 from calipers.records.result_folder import RECORDS
 from calipers.support.errors import DataError, UsageError
-from calipers.support.whole_files import PRIVATE, whole
+from calipers.support.whole_files import PRIVATE, stage_file
 
 NAME = RECORDS
 _CHUNK = 1 << 20
@@ -68,7 +68,7 @@ class Journal:
 
     def _replace(self, lines: Iterable[bytes]) -> None:
         with _told(self.path):
-            with whole(self.path, private=True) as beside, beside.open("wb") as new:
+            with stage_file(self.path, private=True) as beside, beside.open("wb") as new:
                 new.writelines(lines)
                 new.flush()
                 os.fsync(new.fileno())

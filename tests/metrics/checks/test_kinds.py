@@ -120,7 +120,7 @@ CASES: list[tuple[str, Any, dict[str, Any], bool | None]] = [
 
 def results(checks: list[Any], record: dict[str, Any]) -> list[dict[str, Any]]:
     """The results of checks for one record, read as `score` reads it."""
-    found = read_checks(checks).see_columns(tuple(record))
+    found = read_checks(checks).restrict(tuple(record))
     wanted = Wanted(tuple(dict.fromkeys((*found.fields, "checks"))))
     batch = check_rows([(1, "", record)], wanted, "r", find_scalar_types([record], wanted))
     assert not batch.bad

@@ -101,7 +101,7 @@ def _write_samples(rows: DataFrame, kept: dict[str, str], sinks: Sinks, expected
     written = 0
     for frame in collect_parts(rows.select(*columns)):
         written += frame.height
-        sinks.samples(number_rows(frame.rename(lambda n: n.removeprefix("_out_")), written))
+        sinks.take_samples(number_rows(frame.rename(lambda n: n.removeprefix("_out_")), written))
     if written != expected:
         raise DataError(
             f"--per-sample: {written:,} rows arrived from the cluster, {expected:,} were measured",
@@ -115,7 +115,7 @@ def _write_tasks(good: DataFrame, plan: Plan, outcome: Outcome, sinks: Sinks) ->
     tasks = sum_tasks(rows, plan)
     if sinks.wants_tasks:
         for part in collect_parts(add_answers(tasks, rows, plan).to_native()):
-            sinks.tasks(part)
+            sinks.take_tasks(part)
     add_totals(outcome.groups, collect_table(count_flaky(tasks)))
     tried = None if (costs := price_tasks(tasks)) is None else collect_table(costs)
     columns = list_run_columns(plan, outcome.sum_groups(RECORDS))

@@ -72,11 +72,11 @@ def _read_table(spark: SparkSession, source: Source) -> DataFrame:
     if isinstance(source, SourceTable) and source.name == "<table>":
         return spark.createDataFrame(source.frame().to_arrow())
     if isinstance(source, DeltaTable):
-        return _delta(spark, source.name)
+        return _read_delta(spark, source.name)
     return spark.read.parquet(source.name)
 
 
-def _delta(spark: SparkSession, folder: str) -> DataFrame:
+def _read_delta(spark: SparkSession, folder: str) -> DataFrame:
     try:
         return spark.read.format("delta").load(folder)
     except Exception as error:  # Java's error itself, or PySpark's, depending on the connection
@@ -135,8 +135,8 @@ def count_readings(
     }
     for source in sources:
         if counts.get(source.name, Reading()).skipped:
-            sinks.bad_rows(_locate_bad(rows, source, wanted))
-    sinks.progress(1.0)
+            sinks.take_bad_rows(_locate_bad(rows, source, wanted))
+    sinks.report_progress(1.0)
     return tuple(counts.get(source.name, Reading()) for source in sources)
 
 

@@ -101,7 +101,7 @@ def collect_parts(rows: DataFrame) -> Iterator[pl.DataFrame]:
 
 
 def _pack(batches: Iterable[Any]) -> Iterator[Any]:
-    """In a worker: turn every batch of rows into one cell, compressed."""
+    """Turn, in a worker, every batch of rows into one compressed cell."""
     for batch in batches:
         packed = BytesIO()
         pl.DataFrame(batch).write_ipc(packed, compression="lz4")

@@ -60,7 +60,7 @@ class Baseline(RuleKind, StrictModel):
     )
 
     @classmethod
-    def absent(cls) -> Self:
+    def make_default(cls) -> Self:
         """Return one without margins, which holds where --against names a baseline."""
         return cls()
 
@@ -70,12 +70,12 @@ class Baseline(RuleKind, StrictModel):
             return self
         return self.model_copy(update={"file": str(folder / self.file)})
 
-    def metrics(self, given: Given) -> Iterable[str]:
+    def list_metrics(self, given: Given) -> Iterable[str]:
         """Return the metrics with a margin, and those that were recorded."""
         recorded = () if given.recorded is None else given.recorded.groups
         return (*self.margins, *(name for group in recorded for name in group.metrics))
 
-    def checks(self, judge: Judge) -> Iterator[Check]:
+    def list_checks(self, judge: Judge) -> Iterator[Check]:
         """Yield a check per metric that the policy, or the baseline by itself, holds to."""
         before = judge.before
         if before is None:
@@ -83,7 +83,7 @@ class Baseline(RuleKind, StrictModel):
         for name, margin in list_tolerances(before, self.margins).items():
             yield check_regression(judge, before, name, margin)
 
-    def demands(self, ahead: Ahead) -> Iterator[Demand]:
+    def list_demands(self, ahead: Ahead) -> Iterator[Demand]:
         """Yield that each metric is compared when all tasks are done."""
         for name in () if ahead.before is None else list_tolerances(ahead.before, self.margins):
             yield Demand(name=name, why_not=_AT_THE_END)

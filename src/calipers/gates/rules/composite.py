@@ -103,15 +103,15 @@ class Composite(RuleKind, StrictModel):
             return (*self.requires, FINAL_SCORE)
         return (*self.requires, *(_find_metric(name).name for name in self.formula.names))
 
-    def categories(self, _given: Given) -> Iterable[str]:
+    def list_categories(self, _given: Given) -> Iterable[str]:
         """Return the category that a part is about, if one is."""
         return list_categories(self.list_parts())
 
-    def metrics(self, _given: Given) -> Iterable[str]:
+    def list_metrics(self, _given: Given) -> Iterable[str]:
         """Return its parts."""
         return self.list_parts()
 
-    def checks(self, judge: Judge) -> Iterator[Check]:
+    def list_checks(self, judge: Judge) -> Iterator[Check]:
         """Yield the check of the score, joined with what else has to hold."""
         if self.formula is None:
             measured = judge.run.metrics[FINAL_SCORE]
@@ -124,11 +124,11 @@ class Composite(RuleKind, StrictModel):
             check = join_checks(check, judge.check_metric(further, "composite", self.key))
         yield check
 
-    def demands(self, _ahead: Ahead) -> Iterator[Demand]:
+    def list_demands(self, _ahead: Ahead) -> Iterator[Demand]:
         """Yield that it can only be told at the end."""
         yield Demand(name=FINAL_SCORE, why_not=NO_MEAN)
 
-    def judged_values(self, _check: Check, _run: MeasuredRun) -> tuple[str, ...]:
+    def list_judged_values(self, _check: Check, _run: MeasuredRun) -> tuple[str, ...]:
         """Return the judged values that its parts may rest on."""
         return list_judged(self.list_parts())
 

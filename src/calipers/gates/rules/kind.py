@@ -44,7 +44,7 @@ class RuleKind(ABC):
         return (cls | None, None) if cls.may_be_null else (cls, Field(default_factory=_return_none))
 
     @classmethod
-    def absent(cls) -> Self | None:
+    def make_default(cls) -> Self | None:
         """Return the rule that holds where the policy has none, if an option can ask for one."""
         return None
 
@@ -65,29 +65,29 @@ class RuleKind(ABC):
         """Return the ids of the scenarios that it is about one by one."""
         return ()
 
-    def categories(self, _given: Given) -> Iterable[str]:
+    def list_categories(self, _given: Given) -> Iterable[str]:
         """Return the categories that it is about: a similar spelling may be meant for one."""
         return ()
 
     @abstractmethod
-    def metrics(self, given: Given) -> Iterable[str]:
+    def list_metrics(self, given: Given) -> Iterable[str]:
         """Return the metrics that have to be measured for its checks."""
 
     @abstractmethod
-    def checks(self, judge: Judge) -> Iterator[Check]:
+    def list_checks(self, judge: Judge) -> Iterator[Check]:
         """Yield its checks of a group of records."""
 
     @abstractmethod
-    def demands(self, ahead: Ahead) -> Iterator[Demand]:
+    def list_demands(self, ahead: Ahead) -> Iterator[Demand]:
         """Yield what decides each of its checks that block, in their order, as calls come in."""
 
-    def judged_values(self, check: Check, _run: MeasuredRun) -> tuple[str, ...]:
+    def list_judged_values(self, check: Check, _run: MeasuredRun) -> tuple[str, ...]:
         """Return the judged values behind a check; one named after a metric rests on its parts."""
         return list_judged([check.name])
 
     def count_flagged(self, check: Check, run: MeasuredRun) -> int:
         """Return how many judged answers behind a check seem to address the judge."""
-        return run.count_flagged(self.judged_values(check, run))
+        return run.count_flagged(self.list_judged_values(check, run))
 
 
 def list_judged(metrics: Iterable[str]) -> tuple[str, ...]:

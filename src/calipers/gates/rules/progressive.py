@@ -35,7 +35,7 @@ class Progressive(MetricRules):
         return Annotated[cls, PlainValidator(_read), SchemaOf(_make_schema)] | None, None
 
     @classmethod
-    def absent(cls) -> Self:
+    def make_default(cls) -> Self:
         """Return one without rows, which refuses --release."""
         return cls()
 
@@ -44,7 +44,7 @@ class Progressive(MetricRules):
         """Say whether any release has thresholds."""
         return bool(self.rows)
 
-    def row(self, asked: str | None) -> Mapping[str, Rule]:
+    def get_row(self, asked: str | None) -> Mapping[str, Rule]:
         """Return the thresholds of the release asked for, or of the current one."""
         if not self.rows:
             if asked is not None:

@@ -59,11 +59,11 @@ class NamedScenarios(RuleKind, StrictModel):
         """Return the ids."""
         return self.ids
 
-    def metrics(self, _given: Given) -> Iterable[str]:
+    def list_metrics(self, _given: Given) -> Iterable[str]:
         """Return the metrics that tell how a scenario ended."""
         return _METRICS if self.ids else ()
 
-    def judged_values(self, check: Check, run: MeasuredRun) -> tuple[str, ...]:
+    def list_judged_values(self, check: Check, run: MeasuredRun) -> tuple[str, ...]:
         """Return the verdicts of judges, where they decided runs of the scenario."""
         found = run.named.get(check.name)
         return (PASSED,) if found is not None and found.by_judges else ()
@@ -98,7 +98,7 @@ class RequiredScenarios(NamedScenarios):
 
     key: ClassVar[str] = "required_scenarios"
 
-    def checks(self, judge: Judge) -> Iterator[Check]:
+    def list_checks(self, judge: Judge) -> Iterator[Check]:
         """Yield a check per scenario."""
         for scenario in self.ids:
             check = self.check_scenario(scenario, judge.run, "required")
@@ -108,7 +108,7 @@ class RequiredScenarios(NamedScenarios):
                 failing=Ids() if check.verdict == "pass" else Ids(1, (scenario,)),
             )
 
-    def demands(self, _ahead: Ahead) -> Iterator[Demand]:
+    def list_demands(self, _ahead: Ahead) -> Iterator[Demand]:
         """Yield each scenario, all of whose runs have to pass."""
         for scenario in self.ids:
             outcome = pl.coalesce(passed.name, correct.name).fill_null(value=False)

@@ -25,20 +25,20 @@ class MetricRules(RuleKind):
     source: ClassVar[str]  # of their checks
 
     @abstractmethod
-    def row(self, release: str | None) -> Mapping[str, Rule]:
+    def get_row(self, release: str | None) -> Mapping[str, Rule]:
         """Return those that hold for a release."""
 
-    def categories(self, given: Given) -> Iterable[str]:
+    def list_categories(self, given: Given) -> Iterable[str]:
         """Return the category that a threshold is about, if one is."""
-        return list_categories(self.row(given.release))
+        return list_categories(self.get_row(given.release))
 
-    def metrics(self, given: Given) -> Iterable[str]:
+    def list_metrics(self, given: Given) -> Iterable[str]:
         """Return the metrics, with that which a final score needs beside it."""
-        return _with_safety(self.row(given.release))
+        return _with_safety(self.get_row(given.release))
 
-    def checks(self, judge: Judge) -> Iterator[Check]:
+    def list_checks(self, judge: Judge) -> Iterator[Check]:
         """Yield a check per metric; S lets a final score pass only with all adversarial runs."""
-        for name, rule in self.row(judge.given.release).items():
+        for name, rule in self.get_row(judge.given.release).items():
             check = judge.check_metric(rule, "blocking", self.source)
             if name == FINAL_SCORE:
                 scale = read_scale(find_metric(SAFETY))
@@ -46,9 +46,9 @@ class MetricRules(RuleKind):
                 check = join_checks(check, judge.check_metric(safe, "blocking", self.source))
             yield check
 
-    def demands(self, ahead: Ahead) -> Iterator[Demand]:
+    def list_demands(self, ahead: Ahead) -> Iterator[Demand]:
         """Yield the mean behind each metric."""
-        for rule in self.row(None).values():
+        for rule in self.get_row(None).values():
             yield make_demand(rule, corrected=ahead.corrected)
 
 
@@ -67,17 +67,17 @@ class Thresholds(MetricRules, StrictModel):
         """Say whether any metric has a threshold."""
         return bool(self.blocking or self.warning)
 
-    def row(self, _release: str | None) -> Mapping[str, Rule]:
+    def get_row(self, _release: str | None) -> Mapping[str, Rule]:
         """Return the thresholds that block, the same for every release."""
         return self.blocking
 
-    def metrics(self, given: Given) -> Iterable[str]:
+    def list_metrics(self, given: Given) -> Iterable[str]:
         """Return the metrics with a threshold, and what these need beside them."""
-        return (*super().metrics(given), *_with_safety(self.warning))
+        return (*super().list_metrics(given), *_with_safety(self.warning))
 
-    def checks(self, judge: Judge) -> Iterator[Check]:
+    def list_checks(self, judge: Judge) -> Iterator[Check]:
         """Yield a check per threshold."""
-        yield from super().checks(judge)
+        yield from super().list_checks(judge)
         for rule in self.warning.values():
             yield judge.check_metric(rule, "warning", "thresholds.warning")
 

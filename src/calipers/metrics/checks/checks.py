@@ -59,7 +59,7 @@ class Checks:
         """Return the checks as they were written."""
         return [json.loads(check.written) for check in self.checks]
 
-    def see_columns(self, columns: Sequence[str]) -> Checks:
+    def restrict(self, columns: Sequence[str]) -> Checks:
         """Return the checks for data with these columns, which functions may read."""
         if not any(isinstance(check.test, Python) for check in self.checks):
             return self

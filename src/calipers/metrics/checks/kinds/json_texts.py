@@ -15,8 +15,8 @@ import polars as pl
 from calipers.metrics.checks.kind import Replies, ReplyTest, Schema, read_keys, read_true
 from calipers.support.config.files import read_config, shown
 from calipers.support.config.models import refuse
-from calipers.support.errors import need_extra
-from calipers.support.patterns import find_first_matches, groups_in
+from calipers.support.errors import require_extra
+from calipers.support.patterns import count_groups, find_first_matches
 from calipers.support.templates import Template
 
 _EXTRA = "checks"
@@ -87,7 +87,9 @@ class JsonSchema(ReplyTest):
     @classmethod
     def read(cls, value: Any, base: Path) -> Self:
         """Return the test for a schema, or for the file that holds it."""
-        need_extra("json_schema: jsonschema is not installed", extra=_EXTRA, modules=["jsonschema"])
+        require_extra(
+            "json_schema: jsonschema is not installed", extra=_EXTRA, modules=["jsonschema"]
+        )
         if isinstance(value, str):
             value = read_config(base / value, example="a JSON Schema, as JSON or YAML").value
         if not isinstance(value, Mapping | bool):
@@ -144,7 +146,7 @@ def _refuse_keyword(key: str, value: Any) -> None:
         refuse(f"{key} {shown(value)} names another document", fix="put it under $defs: #/$defs/…")
     if key == "pattern" and isinstance(value, str):
         try:
-            groups_in(value)
+            count_groups(value)
         except ValueError as error:
             refuse(f"pattern: {error}", fix="in the syntax of Rust's regex: no look-around")
     if key == "patternProperties" and isinstance(value, Mapping):

@@ -10,7 +10,7 @@ import polars as pl
 
 from calipers.metrics.checks.kind import Replies, ReplyTest, Schema, TextKind, read_text
 from calipers.support.config.models import refuse
-from calipers.support.patterns import groups_in
+from calipers.support.patterns import count_groups
 from calipers.support.templates import Template
 
 _TEXTS = {"type": "array", "items": {"type": ["string", "number"]}, "minItems": 1}
@@ -104,7 +104,7 @@ class Regex(TextKind):
         del base
         text = read_text(value, is_pattern=True)
         try:
-            groups_in(text.fill(dict.fromkeys(text.fields, "x")))
+            count_groups(text.fill(dict.fromkeys(text.fields, "x")))
         except ValueError as error:
             refuse(
                 f"no regular expression that can be used: {error}",
