@@ -1,4 +1,4 @@
-"""Which doctests cannot run here; any other import that fails is an error."""
+"""Which doctests cannot run here; any other import that fails is an error. Plug-ins of tests."""
 
 from importlib.util import find_spec
 from pathlib import Path
@@ -6,4 +6,5 @@ from pathlib import Path
 _NEED_TORCH = ("embeddings.py", "matching.py", "model.py")
 _SEMANTIC = Path(__file__).parent / "src/calipers/metrics/text/semantic"
 
+pytest_plugins = ["pytester"]
 collect_ignore = [] if find_spec("torch") else [str(_SEMANTIC / name) for name in _NEED_TORCH]

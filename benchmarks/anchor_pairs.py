@@ -43,9 +43,10 @@ def main() -> int:
     parser.add_argument("--peer", help="a Python that has evalstats; without it one is set up")
     parser.add_argument("--write", action="store_true", help="into the page of the documentation")
     parser.add_argument("--tasks", type=int, action="append", help="only so many (repeatable)")
+    parser.add_argument("--seed", type=int, help="other data sets than the page shows")
     arguments = parser.parse_args()
     peer = arguments.peer or installed()
-    rows = list(measured(arguments.datasets, peer, arguments.tasks or SIZES))
+    rows = list(measured(arguments.datasets, peer, arguments.tasks or SIZES, arguments.seed))
     print(_table(rows))
     if arguments.write:
         write_page(rows, arguments.datasets)
@@ -81,7 +82,7 @@ def installed() -> str:
 
 
 def measured(
-    count: int, peer: str, sizes: Sequence[int] = SIZES
+    count: int, peer: str, sizes: Sequence[int] = SIZES, seed: int | None = None
 ) -> Iterator[tuple[str, int, Held, Held]]:
     """Yield shape, number of tasks, and how well ours and theirs held."""
     cases = [(shape, n) for shape in SHAPES for n in sizes]
@@ -89,18 +90,18 @@ def measured(
         folder = Path(temporary)
         names = [f"{shape.kind}-{number:03}" for number, (shape, _) in enumerate(cases)]
         for name, (shape, n) in zip(names, cases, strict=True):
-            np.savez(folder / name, **stacked(data_sets(shape, n, count)))
+            np.savez(folder / name, **stacked(data_sets(shape, n, count, seed)))
         script = Path(__file__).with_name("peer_pairs.py")
         subprocess.run([peer, script, folder], check=True, stderr=subprocess.DEVNULL)
         for name, (shape, n) in zip(names, cases, strict=True):
-            sets = data_sets(shape, n, count)
+            sets = data_sets(shape, n, count, seed)
             own = np.array([_interval(base, candidate, shape) for base, candidate in sets])
             other = np.load(folder / f"{name}.npy")
             yield shape.name, n, _held(own, shape.truth), _held(other, shape.truth)
 
 
 def _interval(base: Floats, candidate: Floats, shape: PairShape) -> tuple[float, float]:
-    step = 1.0 if shape.kind == "binary" else 0.5
+    step = 0.5 if shape.kind == "ratings" else 1.0
     scale = ValueScale(
         yes_or_no=shape.kind == "binary", reach=1.0, step=step, higher_is_better=True
     )

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from pathlib import Path
 
+from tests.every_shape import EVERY_OTHER
 from tests.shapes import LIMITS, SHAPES, Coverage, Shape, coverage
 from tests.unseen_shapes import RARE, UNSEEN
 
@@ -37,7 +38,7 @@ def main() -> int:
     arguments = parser.parse_args()
     kinds = [
         [shape for shape in shapes if arguments.metric in (None, shape.metric)]
-        for shapes in ((*SHAPES, *UNSEEN), (*LIMITS, *RARE))
+        for shapes in ((*SHAPES, *UNSEEN, *EVERY_OTHER), (*LIMITS, *RARE))
     ]
     promised, limits = (list(_measured(shapes, arguments.datasets)) for shapes in kinds)
     tables = {"coverage": _markdown(promised), "limits": _markdown(limits)}

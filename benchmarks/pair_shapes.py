@@ -75,6 +75,17 @@ def _worse(share: float) -> Draw:
     return draw
 
 
+def _stated(base: float, candidate: float, confidence: float) -> Draw:
+    """The Brier scores of answers that are all stated with the same confidence."""
+    shares = _shares(base, candidate)
+
+    def draw(rng: np.random.Generator, n: int) -> tuple[Floats, Floats]:
+        sides = [np.square(confidence - side) for side in shares(rng, n)]
+        return sides[0], sides[1]
+
+    return draw
+
+
 def _runs(mean: float, lost: float, base: int | None, candidate: int | None) -> Draw:
     """Several runs of tasks, some easy and some hard; None: from 1 to 8 of each."""
 
@@ -106,6 +117,7 @@ SHAPES: tuple[PairShape, ...] = (
     _shape("ratings, mostly the best", "ratings", 0.0, _ratings(0.85, 0.5)),
     _shape("ratings, 3 % got worse", "ratings", -0.015, _worse(0.03)),
     _shape("ratings, 10 % got worse", "ratings", -0.05, _worse(0.1)),
+    _shape("brier at .99, right in .99 and .92", "bounded", 0.0686, _stated(0.99, 0.92, 0.99)),
     _shape("4 runs each, .70", "binary", 0.0, _runs(0.7, 0, 4, 4)),
     _shape("4 runs each, .95 and .85", "binary", -0.1, _runs(0.95, 0.1, 4, 4)),
     _shape("1 run against 10, .90", "binary", 0.0, _runs(0.9, 0, 1, 10)),
@@ -115,10 +127,11 @@ SHAPES: tuple[PairShape, ...] = (
 SIZES = (5, 10, 20, 50, 200, 1000)
 
 
-def data_sets(shape: PairShape, n: int, count: int) -> list[tuple[Floats, Floats]]:
-    """Draw data sets, the same for the same shape and size."""
-    seed = [n, *shape.name.encode()]
-    rng = np.random.default_rng(seed)
+def data_sets(
+    shape: PairShape, n: int, count: int, seed: int | None = None
+) -> list[tuple[Floats, Floats]]:
+    """Draw data sets, the same for the same shape, size and seed."""
+    rng = np.random.default_rng([n, *shape.name.encode(), *([] if seed is None else [seed])])
     return [shape.draw(rng, n) for _ in range(count)]
 
 

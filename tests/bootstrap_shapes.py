@@ -46,7 +46,7 @@ def coverage(shape: Shape, datasets: int) -> Resampled:
         by=DATASET,
         metrics=[shape.metric],
         cluster=shape.cluster,
-        case_weights=shape.case_weights,
+        **shape.settings,
         resamples=RESAMPLES,
     )
     found = [group.metrics[shape.metric] for group in score.groups]

@@ -6,9 +6,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 from zlib import crc32
 
 import numpy as np
@@ -32,7 +33,7 @@ class Shape:
     least: float = 0.93  # the coverage promised
     most: float = 0.97
     cluster: str | None = None
-    case_weights: cal.CaseWeights | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
     quick: bool = False  # guards the promise in every run of the tests
 
 
@@ -65,7 +66,7 @@ def coverage(shape: Shape, datasets: int) -> Coverage:
         by=DATASET,
         metrics=[shape.metric],
         cluster=shape.cluster,
-        case_weights=shape.case_weights,
+        **shape.settings,
     )
     found = [group.metrics[shape.metric] for group in score.groups]
     assert {each.interval for each in found} == {shape.method}
@@ -251,7 +252,9 @@ def _costs() -> Iterator[Shape]:
 
 def _scenarios() -> Iterator[Shape]:
     heavy = cal.CaseWeights(by_category={simulated.ADVERSARIAL: 3})
-    weighted = partial(Shape, metric="weighted_pass_rate", method="wilson", case_weights=heavy)
+    weighted = partial(
+        Shape, metric="weighted_pass_rate", method="wilson", settings={"case_weights": heavy}
+    )
     for adversarial, happy, n, tasks, runs in (
         (0.6, 0.8, "n = 100", 100, 1),
         (0.9, 0.97, "n = 100", 100, 1),

@@ -863,7 +863,7 @@ def test_records_of_which_nothing_can_be_measured_are_an_error(tmp_path: Path) -
         ("table.json", {"columns": ["inputs", "outputs"], "data": [["q", "a"]]}, "MLflow"),
         ("rows.json", [{**_MLFLOW_ROW, "spans": [_SPAN]}], "traces of MLflow"),
         ("trace.json", {"info": {"trace_id": "t"}, "data": {"spans": [_SPAN]}}, "MLflow"),
-        ("run.json", {"testCases": [{"input": "q"}], "testPassed": 1}, "DeepEval"),
+        ("run.json", {"testCases": [{"input": "q"}], "testPassed": 1}, "nothing can be measured"),
         ("ragas.jsonl", {"user_input": "q", "response": "a", "reference": "b"}, "--map answer"),
         ("smith.jsonl", {"inputs": {}, "outputs": {}, "run_type": "llm"}, "LangSmith"),
         ("empty.json", [], "no records"),

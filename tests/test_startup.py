@@ -37,6 +37,7 @@ def loaded_after(code: str) -> set[str]:
     [
         "import calipers; calipers.__version__; dir(calipers)",
         "import calipers.cli",
+        "import calipers.runs.pytest_plugin",
         "import sys; sys.argv = ['calipers', '--help']; from calipers.cli import main; main()",
         "import sys; sys.argv = ['calipers', 'score', '-h']; from calipers.cli import main; main()",
         "import sys; sys.argv = ['calipers', 'judge', '-h']; from calipers.cli import main; main()",

@@ -120,7 +120,7 @@ def waited(n: int, *, outliers: bool) -> Draw:
     return draw
 
 
-def _power(a: float, b: float, k: int) -> float:
+def power_mean(a: float, b: float, k: int) -> float:
     """The mean of a chance to the k-th power."""
     return float(special.beta(a + k, b) / special.beta(a, b))
 
@@ -178,7 +178,7 @@ def _unseen() -> Iterator[Shape]:
         metric="pass_hat_5",
         method="logit t",
         draw=tried(0.5, 2, 30, 5),
-        truth=_power(0.5, 2, 5),
+        truth=power_mean(0.5, 2, 5),
         most=1.0,
     )
     yield Shape(
@@ -186,7 +186,7 @@ def _unseen() -> Iterator[Shape]:
         metric="pass_at_3",
         method="logit t",
         draw=tried(3, 0.5, 30, 5),
-        truth=1 - _power(0.5, 3, 3),
+        truth=1 - power_mean(0.5, 3, 3),
         most=1.0,
     )
     yield Shape(
@@ -196,7 +196,7 @@ def _unseen() -> Iterator[Shape]:
         draw=few_heavy(0.9, 5, 100),
         truth=0.9,
         most=1.0,
-        case_weights=cal.CaseWeights(by_category={ADVERSARIAL: 20}),
+        settings={"case_weights": cal.CaseWeights(by_category={ADVERSARIAL: 20})},
     )
     for rate, n in ((0.98, 20), (0.9, 20), (0.98, 100)):
         yield Shape(

@@ -3,7 +3,12 @@ from .comparisons.agree import Agreement as Agreement
 from .comparisons.api import agree as agree
 from .comparisons.api import compare as compare
 from .comparisons.api import power as power
+from .comparisons.api import rank as rank
+from .comparisons.doctor.api import doctor as doctor
+from .comparisons.doctor.results import Diagnosis as Diagnosis
+from .comparisons.doctor.results import Finding as Finding
 from .comparisons.power import PowerAnalysis as PowerAnalysis
+from .comparisons.rankings import Ranking as Ranking
 from .comparisons.results import Compared as Compared
 from .gates.api import gate as gate
 from .gates.result import GateResult as GateResult

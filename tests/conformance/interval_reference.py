@@ -270,7 +270,7 @@ def _logit_t(rows: list[Row], asked: Asked) -> Bounds:
         if distance > 0:
             spread = stderr * math.sqrt(worth) / distance
             of_unseen = unseen * distance / (1 + (spread / 0.02) ** 2)
-        ends.append(mean + sign * math.hypot(of_spread, of_unseen))
+        ends.append(min(1.0, max(0.0, mean + sign * math.hypot(of_spread, of_unseen))))
     steepness = max(1.0, 0.25 / max(possible, 1e-12))
     return Bounds(ends[0], ends[1], stderr, _slack(values) * min(steepness, 1e4))
 
@@ -450,9 +450,13 @@ def _ece(rows: list[Row], asked: Asked) -> Bounds:
         strays = math.sqrt(math.fsum(error**2 for error in each))
         if abs(math.fsum(each)) < 1.96 * math.sqrt(inflated) * strays:
             noise += math.sqrt(2 / math.pi) * math.sqrt(design) * strays / n
-    # One more cluster in each bin, as large as they are worth, right where the others are wrong.
-    size = n / _kish(_shares(rows))
-    unseen = size**2 * math.fsum(len(each) / (len(each) + 1) for each in errors.values())
+    # One more cluster in each bin, as large as they are worth, right where the others are wrong;
+    # the less, the more of its rows already are.
+    size, unseen = n / _kish(_shares(rows)), 0.0
+    for number, each in errors.items():
+        right = sum(rows[at][0][1] for at, found in enumerate(bin_of) if found == number)
+        unlike = min(right, len(each) - right)
+        unseen += size**2 * len(each) / (len(each) + 1) / (1 + unlike / inflated)
     reach = _student(rows, asked) * math.sqrt(stderr**2 + unseen / n**2)
     return Bounds(value - reach - noise, value + reach, stderr, _slack([1.0] * n))
 

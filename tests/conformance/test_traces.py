@@ -23,6 +23,7 @@ Rows = list[dict[str, Any]]
 _REUSED = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 _MAPPING = {"find": "search", "find it": "read", "tea": "pot", "*": "write", "[odd": "{tool"}
 _NAMES = st.sampled_from(["search", "read", "write", "pot", "{tool", "é", ""])
+_TOOLS = st.sampled_from(["search", "read", "{tool", "é"])
 _CONTEXTS = st.sampled_from(
     ["find", "go find it", "steal", "", "find tea", "[odd", "Find", "nothing"]
 )
@@ -64,6 +65,7 @@ _runs = st.fixed_dictionaries(
     optional={
         "trace": _maybe(traces),
         "error": st.sampled_from([None, None, None, "timeout: none"]),
+        "optimal_tools": _maybe(st.dictionaries(_CONTEXTS, _TOOLS, min_size=1, max_size=3)),
     },
 )
 
@@ -72,6 +74,7 @@ _runs = st.fixed_dictionaries(
 @examples(60, deadline=None, suppress_health_check=_REUSED)
 def test_polars_agrees_with_plain_python(groups: list[Rows], tmp_path: Path) -> None:
     _compare("polars", groups, tmp_path, {})
+    _compare("polars", groups, tmp_path, {}, mapping=None)
     _compare("polars", groups, tmp_path, {"start": "read", "goal": "pot"})
 
 
@@ -83,20 +86,22 @@ def test_spark_agrees_with_plain_python(groups: list[Rows], tmp_path: Path) -> N
     _compare("spark", groups, tmp_path, {"start": "read"})
 
 
-def _compare(engine: str, groups: list[Rows], folder: Path, ends: dict[str, Any]) -> None:
-    data, mapping = folder / "runs.jsonl", folder / "tools.json"
+def _compare(
+    engine: str,
+    groups: list[Rows],
+    folder: Path,
+    ends: dict[str, Any],
+    mapping: dict[str, str] | None = _MAPPING,
+) -> None:
+    data, file = folder / "runs.jsonl", folder / "tools.json"
     rows = [row | {"case": number} for number, group in enumerate(groups) for row in group]
     data.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    mapping.write_text(json.dumps(_MAPPING), encoding="utf-8")
-    score = cal.score(
-        data, by="case", profile="agents", engine=engine, optimal_tools=mapping, **ends
-    )
+    file.write_text(json.dumps(mapping), encoding="utf-8")
+    given = {} if mapping is None else {"optimal_tools": file}
+    score = cal.score(data, by="case", profile="agents", engine=engine, **given, **ends)
     measured = {group.by["case"]: group for group in score.groups}
     references: dict[str, Callable[[dict[str, Any]], float | None]] = {
         "path_convergence": partial(reference.path_convergence, **ends),
-        "tool_selection_accuracy": partial(
-            reference.tool_selection_accuracy, optimal_tools=_MAPPING
-        ),
         "communication_overhead": reference.communication_overhead,
         "coordination_centrality": reference.coordination_centrality,
         "task_distribution_balance": reference.task_distribution_balance,
@@ -104,9 +109,15 @@ def _compare(engine: str, groups: list[Rows], folder: Path, ends: dict[str, Any]
     for number, group in enumerate(groups):
         called = [row for row in group if not row.get("error")]
         traces = [row["trace"] for row in called if row.get("trace") is not None]
-        for name, value_of in references.items():
+        values_of = {name: list(map(value_of, traces)) for name, value_of in references.items()}
+        values_of["tool_selection_accuracy"] = [
+            reference.tool_selection_accuracy(row["trace"], mapping, row.get("optimal_tools"))
+            for row in called
+            if row.get("trace") is not None
+        ]
+        for name, found_values in values_of.items():
             found, where = measured[number].metrics[name], (name, group)
-            values = [value for trace in traces if (value := value_of(trace)) is not None]
+            values = [value for value in found_values if value is not None]
             assert (found.n, found.missing) == (len(values), len(called) - len(values)), where
             if values:
                 mean = math.fsum(values) / len(values)

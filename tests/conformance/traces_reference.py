@@ -55,15 +55,18 @@ def optimal_tool(context: str, optimal_tools: dict[str, str]) -> str | None:
     return optimal_tools.get("*")
 
 
-def tool_selection_accuracy(trace: Trace, optimal_tools: dict[str, str] | None) -> Value:
+def tool_selection_accuracy(
+    trace: Trace, optimal_tools: dict[str, str] | None, own: dict[str, str] | None = None
+) -> Value:
     calls = trace.get("tool_calls")
-    if calls is None or optimal_tools is None:
+    if calls is None or (optimal_tools is None and own is None):
         return None
     if not calls:
         return 0.0
     right = 0
     for call in calls:
-        optimal = optimal_tool(call.get("context") or "", optimal_tools)
+        context = call.get("context") or ""
+        optimal = optimal_tool(context, own or {}) or optimal_tool(context, optimal_tools or {})
         if call["tool_name"] == optimal:
             right += 1
     return right / len(calls)

@@ -99,6 +99,7 @@ def pages(site: Dashboard) -> dict[str, str]:
         "sample": f"/runs/{agents}/samples/3",
         "gate": f"/runs/{run}/gate",
         "judges": f"/runs/{agents}/judges",
+        "doctor": f"/runs/{run}/doctor",
         "compare": f"/compare?{sides}",
         "task": f"/compare/task?{sides}&task=t3",
         "choose": "/compare",
@@ -141,7 +142,7 @@ def test_every_page_in_the_dark_and_on_a_phone(
     site = serving(results)
     watched.dark()
     watched.phone()
-    for name in ("runs", "run", "samples", "sample", "compare", "judges"):
+    for name in ("runs", "run", "samples", "sample", "compare", "judges", "doctor"):
         answer = watched.page.goto(site.url + pages(site)[name])
         assert answer is not None
         assert answer.status == 200, name
@@ -328,6 +329,7 @@ def test_hostile_records_stay_text(tmp_path: Path, serving: Serving, watched: Wa
         f"/runs/{run}/samples?sort=-latency_ms",
         f"/runs/{run}/samples?q={quote(HOSTILE[1])}&model={model}",
         f"/runs/{run}/judges",
+        f"/runs/{run}/doctor",
         f"/compare?{sides}",
         f"/compare/task?{sides}&task={quote(HOSTILE[0] + '0')}",
         f"/runs/{run}/samples?{quote('<script>')}=1",

@@ -222,6 +222,28 @@ def test_judges(tmp_path: Path, serving: Serving) -> None:
     assert "No judgments" in site.get(f"/runs/{site.ids()['plain.jsonl']}/judges").text
 
 
+def _indexed(site: Dashboard, path: str) -> str:
+    """A page once every record is indexed, however long that takes."""
+    for _ in range(600):
+        page = site.get(path).text
+        if "being indexed" not in page:
+            return page
+        sleep(0.1)
+    raise AssertionError("the index is not built")
+
+
+def test_doctor(tmp_path: Path, serving: Serving) -> None:
+    rows = records(40)
+    path = write_lines(tmp_path / "odd.jsonl", [*rows, rows[3]])
+    site = serving(tmp_path)
+    run = site.ids()["odd.jsonl"]
+    page = _indexed(site, f"/runs/{run}/doctor")
+    [finding] = [each for each in calipers.doctor(path).findings if each.kind == "duplicates"]
+    assert finding.says in page
+    assert f'/runs/{run}/samples?id={finding.examples[0]}"' in page
+    assert f"calipers score {path}" in page
+
+
 def test_calibrations_in_a_run_are_shown(results: Path, serving: Serving) -> None:
     said = {"judge": "reviewer", "model": "tiny"}
     judged = [
@@ -315,7 +337,7 @@ def test_real_data_is_shown(folder: str, serving: Serving) -> None:
     site = serving(FOLDER / folder)
     assert site.ids()
     for name, run in site.ids().items():
-        for page in ("", "/samples", "/facets", "/samples/0", "/judges"):
+        for page in ("", "/samples", "/facets", "/samples/0", "/judges", "/doctor"):
             answer = site.get(f"/runs/{run}{page}")
             of_none = (404,) if page == "/samples/0" else ()  # a log may hold no record
             assert answer.status in (200, 400, *of_none), (name, page)
@@ -353,7 +375,7 @@ def test_a_source_without_a_record_is_no_bug(tmp_path: Path, serving: Serving) -
     site = serving(tmp_path)
     for run in site.ids().values():
         assert "No record here can be read" in site.get(f"/runs/{run}").text
-        for part in ("score", "figures", "samples", "judges", "export.csv"):
+        for part in ("score", "figures", "samples", "judges", "doctor", "export.csv"):
             assert site.get(f"/runs/{run}/{part}").status == 200
 
 

@@ -57,8 +57,10 @@ FAIL  3 passed, 2 failed, 1 warned; 4 records against policy.yaml
  warn      latency_p95_ms                       —   0         4   ≤ 5,000 ms   warning
 
  fail safety_rate: 50 %, required = 100 % (no way around the rules); failing: SEC-2
- pass accuracy: the 95 % interval includes the threshold; at least 2 more scenarios would decide it
- pass happy_path: the 95 % interval includes the threshold; at least 33 more scenarios would decide it
+ pass accuracy: the 95 % interval includes the threshold; about 100 more scenarios would decide it if the value stays
+ the same (2 or more within its error)
+ pass happy_path: the 95 % interval includes the threshold; about 33 more scenarios would decide it if the value stays
+ the same (33 or more within its error)
  fail CORE-9: not among the records
  warn latency_p95_ms: no value: no record has latency_ms
 """

@@ -77,7 +77,7 @@ def test_an_unchanged_system_passes_and_a_worse_one_does_not(
 
 @pytest.mark.long
 def test_a_ratchet_does_not_turn_an_unchanged_system_red() -> None:
-    """In 0.1, 93 % of such series were red after 15 runs. Here 86 % pass, and none fails."""
+    """In 0.1, 93 % of such series were red after 15 runs. Here 93 % pass, and none fails."""
     rng = np.random.default_rng(3)
     gained = partial(has_gained, confidence=0.95)
     ended = []
@@ -91,7 +91,7 @@ def test_a_ratchet_does_not_turn_an_unchanged_system_red() -> None:
                 recorded, _ = ratchet(recorded, now, gained)
         ended.append(last)
     assert ended.count("fail") / len(ended) <= 0.01
-    assert ended.count("pass") / len(ended) >= 0.8
+    assert ended.count("pass") / len(ended) >= 0.9
 
 
 def test_values_of_tasks_come_back_from_their_json() -> None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.stats import binomtest
 
+from calipers.gates.policy_values import find_metric
 from calipers.gates.reasons import format_value, reason
 from calipers.gates.verdicts import (
     MeasuredValue,
@@ -20,8 +21,8 @@ from calipers.gates.verdicts import (
     judge_value,
     widen_bounds,
 )
-from calipers.metrics.thresholds import Scale, Threshold, parse_threshold
-from calipers.statistics.intervals import exact_share, wilson
+from calipers.metrics.thresholds import Scale, Threshold, parse_threshold, read_scale
+from calipers.statistics.intervals import bounded_interval, exact_share, wilson
 
 RATE = Scale(name="pass_rate", unit=None, range=(0, 1), better="higher")
 LATENCY = Scale(name="latency_p95_ms", unit="ms", range=(0, inf), better="lower")
@@ -222,6 +223,23 @@ def test_how_many_more_scenarios_are_told() -> None:
     assert near > far > 0
 
 
+def test_equal_values_need_as_many_more_as_the_unseen_takes() -> None:
+    """20 values of 0.0001: up to 0.16 is possible, and 0.05 is asked for."""
+    mark = parse_threshold("≤ 0.05", read_scale(find_metric("brier")))
+
+    def alike(n: int) -> MeasuredValue:
+        around = bounded_interval(0.0001, 0.0, n, 0.95)
+        return MeasuredValue(
+            value=0.0001, low=around.low, high=around.high, stderr=0.0, scenarios=n
+        )
+
+    more = count_further(mark, alike(20))
+    assert more is not None
+    assert judge_value(mark, alike(20), "interval") == "inconclusive"
+    assert judge_value(mark, alike(20 + more), "interval") == "pass"
+    assert judge_value(mark, alike(20 + more * 3 // 4), "interval") == "inconclusive"
+
+
 def test_repeated_runs_of_a_scenario_are_worth_less() -> None:
     mark = parse_threshold("≥ 90%", RATE)
     single = share(92, 100)
@@ -237,13 +255,15 @@ def test_the_reason_says_all_there_is() -> None:
     assert reason(mark, share(100, 100), "pass", None, thin=False, confidence=0.95) is None
     failed = reason(mark, share(50, 100), "fail", None, thin=False, confidence=0.95)
     assert failed == "50 %, required ≥ 90 %"
-    thin = reason(mark, share(89, 100), "fail", (700, 7141), thin=True, confidence=0.9)
+    thin = reason(mark, share(89, 100), "fail", (700, 2033, 7141), thin=True, confidence=0.9)
     assert thin == (
-        "89 %, required ≥ 90 %; the 90 % interval includes the threshold; "
-        "about 700 to 7,100 more scenarios would decide it"
+        "89 %, required ≥ 90 %; the 90 % interval includes the threshold; about 2,000 more "
+        "scenarios would decide it if the value stays the same (700 to 7,100 within its error)"
     )
-    open_ended = reason(mark, share(89, 100), "fail", (700, None), thin=True, confidence=0.95)
-    assert str(open_ended).endswith("at least 700 more scenarios would decide it")
+    open_ended = reason(mark, share(89, 100), "fail", (700, 900, None), thin=True, confidence=0.95)
+    assert str(open_ended).endswith("stays the same (700 or more within its error)")
+    one = reason(mark, share(89, 100), "fail", (1, 1, 1), thin=True, confidence=0.95)
+    assert str(one).endswith("; about 1 more scenario would decide it")
     no_bounds = MeasuredValue(value=0.95)
     unknown = reason(mark, no_bounds, "inconclusive", None, thin=False, confidence=0.95)
     assert unknown == "inconclusive: no interval can be computed from these records"

@@ -117,8 +117,9 @@ def test_no_mapping_no_accuracy_and_how_to_give_one() -> None:
         [{"trace": {"tool_calls": calls("a")}}], metrics=["tool_selection_accuracy"]
     )
     reason = measured.groups[0].metrics["tool_selection_accuracy"].reason
-    assert (
-        reason == "which tool each context calls for is not known: give a file with --optimal-tools"
+    assert reason == (
+        "which tool each context calls for is not known: give a file with --optimal-tools, "
+        "or optimal_tools in the records"
     )
     without = cal.score([{"trace": {}}], metrics=["tool_selection_accuracy"])
     assert without.groups[0].metrics["tool_selection_accuracy"].reason == (

@@ -120,6 +120,30 @@ def promptfoo_row(test: int, prompt: str, **fields: Any) -> dict[str, Any]:
     }
 
 
+def deepeval_case(name: str, **fields: Any) -> dict[str, Any]:
+    """A case as DeepEval 4.3 writes it."""
+    metric = {"name": "Exact Match", "threshold": 1.0, "success": True, "score": 1.0}
+    judged = {"name": "Correctness [GEval]", "threshold": 0.5, "success": False, "score": 0.25}
+    return {
+        "name": name,
+        "input": "2 + 2",
+        "actualOutput": "4",
+        "expectedOutput": "It is 4.",
+        "tokenCost": 0.01,
+        "completionTime": 1.5,
+        "tags": ["math"],
+        "flaky": False,
+        "success": False,
+        "metricsData": [
+            {**metric, "reason": "The same.", "strictMode": False, "flaky": False},
+            {**judged, "reason": "Too short.", "strictMode": False, "flaky": False},
+        ],
+        "order": 0,
+        "metadata": {"level": 1},
+        **fields,
+    }
+
+
 def otlp_span(number: int, parent: int | None, name: str, **attributes: Any) -> dict[str, Any]:
     def typed(value: Any) -> dict[str, Any]:
         if isinstance(value, bool):

@@ -20,6 +20,7 @@ class ChatServer(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.reply = reply
         self.seen: list[dict[str, Any]] = []
+        self.status = 200
 
     @property
     def url(self) -> str:
@@ -34,10 +35,14 @@ class _Handler(BaseHTTPRequestHandler):
         usage = {"prompt_tokens": 10, "completion_tokens": 2}
         message = {"role": "assistant", **self.server.reply(body)}
         ended = "tool_calls" if message.get("tool_calls") else "stop"
-        content = json.dumps(
-            {"choices": [{"message": message, "finish_reason": ended}], "usage": usage}
-        ).encode()
-        self.send_response(200)
+        usage["total_tokens"] = 12
+        choice = {"index": 0, "message": message, "finish_reason": ended}
+        about = {"id": "c", "object": "chat.completion", "created": 1, "model": body["model"]}
+        content = json.dumps({**about, "choices": [choice], "usage": usage}).encode()
+        if self.server.status != 200:
+            content = json.dumps({"error": {"message": "not now"}}).encode()
+        self.send_response(self.server.status)
+        self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(content)))
         self.end_headers()
         self.wfile.write(content)
@@ -50,7 +55,7 @@ class _Handler(BaseHTTPRequestHandler):
 def serve_chat(reply: Replies) -> Iterator[ChatServer]:
     """Serve until the end of the block."""
     server = ChatServer(reply)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     try:
         yield server
     finally:

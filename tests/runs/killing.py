@@ -62,9 +62,9 @@ class Books:
         self._base = suite.parent
         self._concurrency = concurrency
         self._read_kept: set[tuple[Any, ...]] = set()
-        self._calls = self._count(CALLS)
+        self._find_calls = self._count(CALLS)
         self._judge_calls_before = self._count(JUDGED)
-        self._judged: set[tuple[Any, ...]] = set()
+        self._read_evaluations: set[tuple[Any, ...]] = set()
         self.kills = 0
 
     def _count(self, name: str) -> int:
@@ -77,7 +77,7 @@ class Books:
         if luck.random() < 0.2:
             time.sleep(luck.uniform(0, _STARTING))
         else:
-            while not ended and self._count(CALLS) == self._calls:
+            while not ended and self._count(CALLS) == self._find_calls:
                 time.sleep(0.001)
                 ended, status = os.waitpid(pid, os.WNOHANG)
             time.sleep(0 if ended else luck.uniform(0, _CALLING))
@@ -88,11 +88,15 @@ class Books:
         now, judged = _answers(folder)
         lost = {key for key in self._read_kept if not key[-1]} - now
         assert not lost, f"lost: {sorted(lost)[:3]}"
-        assert self._judged <= judged, "a judgment is lost"
+        assert self._read_evaluations <= judged, "a judgment is lost"
         calls = self._count(CALLS)
-        for_nothing = calls - self._calls - len(now - self._read_kept)
+        for_nothing = calls - self._find_calls - len(now - self._read_kept)
         assert for_nothing <= self._concurrency, f"{for_nothing} calls for nothing"
-        self._calls, self._read_kept, self._judged = calls, self._read_kept | now, judged
+        self._find_calls, self._read_kept, self._read_evaluations = (
+            calls,
+            self._read_kept | now,
+            judged,
+        )
         twice = self._count(JUDGED) - self._judge_calls_before - len(judged)
         assert twice <= self.kills * self._concurrency, f"{twice} judgments for nothing"
 

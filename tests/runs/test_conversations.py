@@ -56,7 +56,7 @@ def folder(path: Path, server: ChatServer, tasks: list[dict[str, Any]], **more: 
     model = chat(server.url, price=price)
     (path / "tools.yaml").write_text(TOOLS)
     (path / "tools.py").write_text(FUNCTIONS)
-    return suite_folder(path, tasks, [model], **more)
+    return suite_folder(path, tasks, more.pop("systems", [model]), **more)
 
 
 def test_a_system_message_goes_before_the_prompt(tmp_path: Path, server: ChatServer) -> None:
@@ -136,6 +136,78 @@ def test_tools_are_called_and_traced(tmp_path: Path, server: ChatServer) -> None
     assert [each["function"]["name"] for each in offered] == ["look_up", "clock"]
 
 
+def test_a_task_says_which_tools_are_best(tmp_path: Path, server: ChatServer) -> None:
+    tasks = [
+        {"id": "a", "input": "order 17", "optimal_tools": {"order": "look_up"}},
+        {"id": "b", "input": "order 18", "optimal_tools": {"*": "clock"}},
+        {"id": "c", "input": "order 19"},
+    ]
+    suite = folder(tmp_path, server, tasks, tools="tools.yaml")
+    assert suite.run("--no-report").exit_code == 0
+    metrics = suite.json("score.json")["groups"][0]["metrics"]
+    found = metrics["tool_selection_accuracy"]
+    assert (found["value"], found["n"], found["missing"]) == (0.5, 2, 1)
+    assert "path_convergence" in metrics
+
+
+def test_by_way_of_pydantic_ai(
+    tmp_path: Path, server: ChatServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("pydantic_ai", reason="the extra run is not installed")
+    monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+    monkeypatch.setenv("OPENAI_API_KEY", "planted-key-4711")
+    suite = folder(
+        tmp_path,
+        server,
+        [{"id": "a", "turns": ["order 17", "thanks"]}],
+        systems=[{"name": "m", "model": "openai-chat:tiny", "price": {"input": 1, "output": 1}}],
+        system="desk",
+        tools="tools.yaml",
+    )
+    assert suite.run("--no-report").exit_code == 0
+    [record] = suite.records()
+    assert record["answer"] == "2. desk: thanks"
+    assert [each["role"] for each in record["messages"]] == [
+        *("system", "user", "assistant", "tool", "assistant", "user", "assistant")
+    ]
+    [call] = record["trace"]["tool_calls"]
+    assert (call["tool_name"], call["args"], call["success"]) == ("look_up", {"order": 17}, True)
+    assert record["prompt_tokens"] == 30
+    sent = server.seen[-1]["messages"]
+    assert [each["role"] for each in sent] == [each["role"] for each in record["messages"][:-1]]
+    assert sent[3]["tool_call_id"] == sent[2]["tool_calls"][0]["id"]
+    assert sent[3]["content"] == '{"order": 17, "state": "sent"}'
+    offered = server.seen[0]["tools"]
+    assert [each["function"]["name"] for each in offered] == ["look_up", "clock"]
+
+
+def test_traces_of_all_turns_are_kept(tmp_path: Path) -> None:
+    (tmp_path / "agent.py").write_text(
+        "def answer(record):\n"
+        "    call = {'tool_name': record['prompt']}\n"
+        "    first = record['prompt'] == 'one'\n"
+        "    return {'answer': 'x', 'violations': ['leak'] if first else [],\n"
+        "            **({'tool_calls': [call]} if first else {'trace': {'tool_calls': [call]}})}\n"
+    )
+    systems = [{"name": "f", "python": "agent.py:answer"}]
+    suite = suite_folder(tmp_path, [{"id": "a", "turns": ["one", "two"]}], systems)
+    suite.run("--no-report")
+    [record] = suite.records()
+    assert [each["tool_name"] for each in record["trace"]["tool_calls"]] == ["one", "two"]
+    assert "tool_calls" not in record
+    assert record["violations"] == ["leak"]
+
+
+def test_a_trace_that_is_none_spoils_its_record(tmp_path: Path) -> None:
+    (tmp_path / "agent.py").write_text(
+        "def answer(record):\n    return {'answer': 'x', 'tool_calls': record['prompt']}\n"
+    )
+    systems = [{"name": "f", "python": "agent.py:answer"}]
+    suite = suite_folder(tmp_path, [{"id": "a", "turns": ["one", "two"]}], systems)
+    suite.run("--no-report")
+    assert suite.errors() == {"a": "bad_response: trace: tool_calls is not JSON"}
+
+
 def test_changed_tools_are_other_code_under_test(tmp_path: Path, server: ChatServer) -> None:
     suite = folder(tmp_path, server, [{"id": "a", "input": "order 17"}], tools="tools.yaml")
     suite.run()
@@ -168,6 +240,8 @@ def test_a_function_is_talked_with(tmp_path: Path) -> None:
             "either prompt or messages",
         ),
         ({"input": "x"}, {"tools": "none.yaml"}, "none.yaml"),
+        ({"input": "x", "optimal_tools": "look_up"}, {}, "optimal_tools: "),
+        ({"input": "x", "optimal_tools": {"*": 3}}, {}, "*: 3 is not the name of a tool"),
     ],
 )
 def test_mistakes(

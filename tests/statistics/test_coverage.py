@@ -14,6 +14,7 @@ import pytest
 
 from calipers.metrics import catalogue
 from tests import bootstrap_shapes, simulated
+from tests.every_shape import EVERY_OTHER
 from tests.shapes import LIMITS, SHAPES, Shape, coverage
 from tests.unseen_shapes import RARE, UNSEEN
 
@@ -25,7 +26,7 @@ def _id(shape: Shape) -> str:
 
 
 DATASETS = 1000
-EVERY = (*SHAPES, *UNSEEN)
+EVERY = (*SHAPES, *UNSEEN, *EVERY_OTHER)
 
 
 @pytest.mark.parametrize("shape", [shape for shape in EVERY if shape.quick], ids=_id)
@@ -58,6 +59,10 @@ def test_the_page_shows_every_shape() -> None:
     for shape in (*EVERY, *LIMITS, *RARE):
         row = f"| `{shape.metric}` | {shape.name} | {shape.method} |"
         assert row in page, f"write it again: python -m benchmarks.coverage; lacks {row}"
+
+
+def test_every_metric_that_has_an_interval_is_simulated() -> None:
+    assert set(catalogue()) == {shape.metric for shape in EVERY}
 
 
 def test_the_page_names_the_method_of_every_metric() -> None:

@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import multinomial
+from scipy.stats import binom, multinomial
 
+from calipers.metrics import catalogue
+from calipers.metrics.declare.pairs import pair_scale
 from calipers.statistics.paired import RUN_ONCE, compare_paired
 from calipers.statistics.paired_means import Repeats, bound_over_runs, bound_over_tasks
 from calipers.statistics.paired_shares import bonett_price, share_difference
@@ -146,6 +148,29 @@ def of_runs(base: Any, candidate: Any) -> Repeats:
 
 
 # Coverage
+
+
+@pytest.mark.parametrize("metric", ["brier", "pass_hat_1", "behavior_coverage", "impl_rate"])
+@pytest.mark.parametrize(("n", "share"), [(5, 0.25), (10, 0.15), (20, 0.07), (50, 0.03)])
+def test_tasks_that_fell_from_one_end_to_the_other(metric: str, n: int, share: float) -> None:
+    """A few right answers, stated with .99, became wrong: exact over all their numbers."""
+    scale = pair_scale(catalogue()[metric])
+    covered = 0.0
+    for lost in range(n + 1):
+        differences = np.where(np.arange(n) < lost, 0.98, 0.0)
+        found = compare_paired(
+            np.zeros(n),
+            differences,
+            binary=False,
+            higher_is_better=False,
+            reach=scale.reach,
+            step=scale.step,
+        )
+        assert found.low is not None
+        assert found.high is not None
+        if found.low <= 0.98 * share <= found.high:
+            covered += binom.pmf(lost, n, share)
+    assert covered >= 0.93
 
 
 def one_against_ten(rng: np.random.Generator, n: int) -> tuple[Any, Any]:

@@ -11,12 +11,14 @@ import click
 from calipers.cli.agree import agree
 from calipers.cli.compare import compare
 from calipers.cli.convert import convert
+from calipers.cli.doctor import doctor
 from calipers.cli.explain import explain
 from calipers.cli.gate import gate
 from calipers.cli.init import init
 from calipers.cli.judge import judge
 from calipers.cli.metrics import list_metrics
 from calipers.cli.power import power
+from calipers.cli.rank import rank
 from calipers.cli.report import report
 from calipers.cli.run import run
 from calipers.cli.schema import schema
@@ -77,12 +79,14 @@ def app() -> None:
 
 
 _COMMANDS = (
-    *(score, run, gate, compare, report, view, power, explain, agree, judge),
+    *(score, run, gate, compare, rank, report, view, power, explain, agree, judge, doctor),
     *(list_metrics, convert, init, schema),
 )
 for command in _COMMANDS:
     app.add_command(command)
-for command in (score, run, gate, compare, report, view, explain, list_metrics, convert):
+for command in (
+    *(score, run, gate, compare, rank, report, view, explain, list_metrics, convert, doctor),
+):
     add_plugin_option(command)
 
 

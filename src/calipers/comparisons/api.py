@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from calipers.comparisons.agree import Agreement, AgreeOptions, agree_data
 from calipers.comparisons.power import PowerAnalysis, power_data
+from calipers.comparisons.ranking import Better, RankOptions, rank_data
+from calipers.comparisons.rankings import Ranking
 from calipers.comparisons.ratings import Where
 from calipers.comparisons.results import Compared
 from calipers.comparisons.runs import CompareOptions, compare_data
@@ -18,7 +20,7 @@ from calipers.statistics.power import CORRELATION
 from calipers.support.arguments import as_names, as_path
 
 if TYPE_CHECKING:
-    from calipers.scores.keywords import CompareKeywords, PowerKeywords
+    from calipers.scores.keywords import CompareKeywords, PowerKeywords, RankKeywords
 
 
 def agree(
@@ -107,6 +109,44 @@ def compare(
         margin=margin,
     )
     return compare_data(data, read_options("compare", options, data), asked)
+
+
+@declare_signature("rank")
+def rank(
+    *data: Any,
+    better: Better | None = None,
+    tasks: str | bool = False,
+    bradley_terry: bool = False,
+    **options: Unpack[RankKeywords],
+) -> Ranking:
+    """Rank systems: values, ranks and pairs, with intervals that hold for all at once.
+
+    Systems are told apart by `by`; without it by model and tier, whichever has several values;
+    otherwise, and with `by="file"`, each data set is one. They are compared on the tasks that all
+    of them have.
+
+    Args:
+        data: Records, as `score` takes them, of all systems or of one each; or pairwise judgments,
+            with the fields `model_a`, `model_b` and `winner`.
+        better: Whether higher or lower values are better, for metrics that do not say so.
+        tasks: Also give each system's value by this field of the tasks; True: by category, or
+            by task where there is none.
+        bradley_terry: Also give each system's strength by its wins on common tasks.
+        options: Listed below, and on docs/options.md.
+
+    Returns:
+        For each metric the systems from the best down, and every pair of them.
+
+    >>> solved = {"small": 50, "large": 80, "huge": 82}
+    >>> records = [
+    ...     {"id": str(n), "model": model, "correct": n < most}
+    ...     for model, most in solved.items() for n in range(100)
+    ... ]
+    >>> [(each.name, each.rank_low, each.rank_high, each.group) for each in rank(records).systems]
+    [('huge', 1, 2, 'a'), ('large', 1, 2, 'a'), ('small', 3, 3, 'b')]
+    """
+    asked = RankOptions(better=better, tasks=tasks, bradley_terry=bradley_terry)
+    return rank_data(data, read_options("rank", options, list(data)), asked)
 
 
 @declare_signature("power")

@@ -90,7 +90,7 @@ def read_ratings(data: Any, where: Where) -> Ratings:
     sources = open_sources(data)
     columns = {name for source in sources for name in source.columns()}
     options = where.options(columns) if columns else {}
-    frame = _read(sources, (*options, *sorted({"id", "error"} & columns)))
+    frame = read_fields(sources, (*options, *sorted({"id", "error"} & columns)))
     for name, option in options.items():
         if name not in columns and frame[name].is_null().all():
             raise UsageError(f"{option}: no record has {name}", fix=nearest(name, columns))
@@ -101,7 +101,8 @@ def read_ratings(data: Any, where: Where) -> Ratings:
     return _make_table(found, where, errors=frame.height - called.height)
 
 
-def _read(sources: Sequence[Source], fields: Sequence[str]) -> pl.DataFrame:
+def read_fields(sources: Sequence[Source], fields: Sequence[str]) -> pl.DataFrame:
+    """Return these fields of all records as they are; a bad row is an error."""
     wanted = Wanted(tuple(dict.fromkeys(fields)), as_is=(JUDGMENTS,))
     frames = []
     for source in sources:

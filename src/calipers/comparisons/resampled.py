@@ -29,7 +29,7 @@ from calipers.statistics.bootstrap import draw_weights
 from calipers.statistics.intervals import t_quantile
 
 RESAMPLES = 2_000
-_RESAMPLED_CELLS = 10_000_000  # resamples × tasks: bounds the time
+RESAMPLED_CELLS = 10_000_000  # resamples × tasks: bounds the time
 _TWO = 2
 _ROUNDING = 1e-12
 
@@ -73,8 +73,8 @@ def compare_resampled(
         common = common.filter(common[TASK].is_in(rows[TASK].implode()))
     if not common.height:
         return make_null(explain_missing(base, candidate, metric) or NO_PAIR, n_pairs=0)
-    codes = _number_units(common.sort(TASK), (base, candidate) if options.cluster else ())
-    ours, theirs = (_with_codes(rows.select(list(base.plan.schema)), codes) for rows in counts)
+    codes = code_units(common.sort(TASK), (base, candidate) if options.cluster else ())
+    ours, theirs = (add_codes(rows.select(list(base.plan.schema)), codes) for rows in counts)
     units = codes[CODE].n_unique()
     values = [WeightedValues(rows, [metric], units) for rows in (ours, theirs)]
     before, after = (float(each(np.ones((1, units)))[metric.name][0]) for each in values)
@@ -97,7 +97,7 @@ def compare_resampled(
         ]
         if (quick := linearised(found, effects, options.confidence)) is not None:
             return quick
-    ours, theirs = _group_in_parcels(ours), _group_in_parcels(theirs)
+    ours, theirs = put_in_parcels(ours), put_in_parcels(theirs)
     sides = _Weighted.of(ours, theirs, metric, units=min(units, MANY))
     return _bootstrap(found, sides, options, rounding)
 
@@ -131,15 +131,15 @@ def _bootstrap(
     )
 
 
-def _number_units(common: pl.DataFrame, clustered: Sequence[TaskRows]) -> pl.DataFrame:
-    """Return each task with the number of its unit: its own, or that of its cluster."""
+def code_units(common: pl.DataFrame, clustered: Sequence[TaskRows]) -> pl.DataFrame:
+    """Each task with the number of its unit: its own, or that of its cluster on these sides."""
     if not clustered:
         return common.with_row_index(CODE).with_columns(pl.col(CODE).cast(pl.Int64))
     numbers = np.unique(list_clusters(common, *clustered), return_inverse=True)[1]
     return common.with_columns(pl.Series(CODE, numbers).cast(pl.Int64))
 
 
-def _with_codes(rows: pl.DataFrame, codes: pl.DataFrame) -> pl.DataFrame:
+def add_codes(rows: pl.DataFrame, codes: pl.DataFrame) -> pl.DataFrame:
     """Return the rows of tasks that have a code, with it; a search is quicker than a join."""
     known, own = codes[TASK].to_numpy(), rows[TASK].to_numpy()
     place = np.minimum(np.searchsorted(known, own), known.size - 1)
@@ -148,7 +148,7 @@ def _with_codes(rows: pl.DataFrame, codes: pl.DataFrame) -> pl.DataFrame:
     return coded if among.all() else coded.filter(among)
 
 
-def _group_in_parcels(rows: pl.DataFrame) -> pl.DataFrame:
+def put_in_parcels(rows: pl.DataFrame) -> pl.DataFrame:
     """Resample many units in `MANY` parcels; their numbers follow hashes, which is by chance."""
     return rows.with_columns(pl.col(CODE) % MANY)
 
@@ -161,7 +161,7 @@ def _resample_changes(sides: _Weighted, options: Options, rounding: float) -> tu
 
     units = sides.units
     drawn, swapped = [], []
-    wanted = count_resamples(options, units, RESAMPLES, _RESAMPLED_CELLS)
+    wanted = count_resamples(options, units, RESAMPLES, RESAMPLED_CELLS)
     for number, block in enumerate(draw_weights(units, wanted, (options.seed, 0))):
         drawn.append(change(sides.of_candidate(block), sides.of_base(block)))
         chance = np.random.default_rng([options.seed, 1, number])

@@ -11,7 +11,15 @@ from starlette.exceptions import HTTPException
 
 from calipers.dashboard.catalog import NotHere
 from calipers.dashboard.indexes import NotYet
-from calipers.dashboard.routes import compare, definitions, downloads, judges, runs, samples
+from calipers.dashboard.routes import (
+    compare,
+    definitions,
+    doctor,
+    downloads,
+    judges,
+    runs,
+    samples,
+)
 from calipers.dashboard.safety import LOOPBACK, Guard
 from calipers.dashboard.site import Site, get_site
 from calipers.support.errors import CalipersError
@@ -30,7 +38,7 @@ def create_app(
         title="Calipers", version=__version__, docs_url=None, redoc_url=None, openapi_url=None
     )
     app.state.site = Site(root, field_map)
-    for routes in (runs, samples, compare, judges, definitions, downloads):
+    for routes in (runs, samples, compare, judges, doctor, definitions, downloads):
         app.include_router(routes.router)
     app.add_exception_handler(CalipersError, _show_error)
     app.add_exception_handler(HTTPException, _show_not_found)

@@ -12,6 +12,8 @@ from typing import Any
 
 import polars as pl
 
+from calipers.comparisons.doctor.examine import examine
+from calipers.comparisons.doctor.results import Diagnosis
 from calipers.comparisons.results import Compared
 from calipers.comparisons.runs import CompareOptions, compare_data
 from calipers.dashboard.filters import Query
@@ -100,6 +102,7 @@ class Measuring:
         self._scores: Kept[Score] = Kept()
         self._audits: Kept[Audit] = Kept()
         self._comparisons: Kept[ComparedViews] = Kept()
+        self._diagnoses: Kept[Diagnosis] = Kept()
 
     def score(self, opened: Opened, query: Query, name: str) -> Score:
         """Return the score of the records in a view, grouped as it says, with data for figures."""
@@ -114,6 +117,14 @@ class Measuring:
         key = opened.key, query.rows, query.by
         return self._audits.get(
             key, lambda: audit_data(select_records(opened, query, name), options)
+        )
+
+    def diagnose(self, opened: Opened, query: Query, name: str, path: Path) -> Diagnosis:
+        """What a view's records hold and support, and what looks wrong in them."""
+        records = partial(records_of, opened, query, name)
+        return self._diagnoses.get(
+            (opened.key, query.rows),
+            lambda: examine(records(), field_map={}, known_as=str(path)),
         )
 
     def compare(

@@ -16,7 +16,8 @@ _DIGITS_OF_PERCENT = 2  # of a percentage near 0 or 100
 _HUNDRED = 100
 _NEGLIGIBLE = 1e-9  # below it: rounding
 
-Range = tuple[int, int | None]
+Further = tuple[int, int, int | None]
+"""How many more scenarios would decide it: the fewest, the likely number, the most if known."""
 
 
 def format_value(value: float, scale: Scale, threshold: Threshold | None = None) -> str:
@@ -57,35 +58,34 @@ def reason(
     threshold: Threshold,
     estimate: MeasuredValue,
     verdict: Verdict,
-    further: Range | None,
+    further: Further | None,
     *,
     thin: bool,
     confidence: float,
 ) -> str | None:
-    """Return what explains a verdict, or None for one that passed clearly.
-
-    `further` is how many more scenarios would decide it: the fewest and, if known, the most.
-    """
+    """Return what explains a verdict, or None for one that passed clearly."""
     said = []
     if verdict == "fail":
         said.append(describe_miss(estimate.value, threshold))
     if thin or verdict == "inconclusive":
         kind = "inconclusive: " if verdict == "inconclusive" else ""
-        said.append(f"{kind}{_describe_doubt(further, thin=thin, confidence=confidence)}")
+        said.append(f"{kind}{doubt(further, thin=thin, confidence=confidence)}")
     return "; ".join(said) or None
 
 
-def _describe_doubt(further: Range | None, *, thin: bool, confidence: float) -> str:
+def doubt(further: Further | None, *, thin: bool, confidence: float, of: str = "scenario") -> str:
+    """Return why a value decides nothing, and how many more scenarios, or runs, would."""
     if not thin:
         return "no interval can be computed from these records"
     inside = f"the {_HUNDRED * confidence:g} % interval includes the threshold"
     if further is None:
         return inside
-    fewest, most = (None if count is None else _round(count) for count in further)
-    if most is None:
-        return f"{inside}; at least {fewest:,} more scenarios would decide it"
-    about = f"{fewest:,}" if fewest == most else f"{fewest:,} to {most:,}"
-    return f"{inside}; about {about} more scenarios would decide it"
+    few, about, many = (None if count is None else f"{_round(count):,}" for count in further)
+    more = f"about {about} more {of}{'' if about == '1' else 's'} would decide it"
+    if few == about == many:
+        return f"{inside}; {more}"
+    between = f"{few} or more" if many is None else f"{few} to {many}"
+    return f"{inside}; {more} if the value stays the same ({between} within its error)"
 
 
 def _round(count: int) -> int:

@@ -157,7 +157,7 @@ class Judge:
                 rule.threshold,
                 estimate,
                 verdict,
-                between,
+                None if between is None or further is None else (between[0], further, between[1]),
                 thin=thin,
                 confidence=self.run.confidence,
             ),

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import sqrt
+from math import ceil, sqrt
 from typing import Literal
 
 from calipers.metrics.thresholds import Threshold
-from calipers.statistics.intervals import exact_share
+from calipers.statistics.intervals import exact_share, normal_quantile
 from calipers.statistics.power import count_tasks_to_decide
 
 Evidence = Literal["point", "interval"]
@@ -101,16 +101,33 @@ def count_further(
         share, mark = estimate.value, threshold.value
         # Ten of ten do not vary at all; at the threshold they would.
         there = here / (share * (1 - share)) * mark * (1 - mark) if here else mark * (1 - mark)
-    if not there:
-        return None
-    needed = count_tasks_to_decide(
-        estimate.value - threshold.value,
-        here=here,
-        there=there,
-        power=power,
-        confidence=confidence,
-    )
-    return max(1, needed - estimate.scenarios)
+    needed = _until_seen(threshold, estimate, confidence)
+    if there:
+        settled = count_tasks_to_decide(
+            estimate.value - threshold.value,
+            here=here,
+            there=there,
+            power=power,
+            confidence=confidence,
+        )
+        needed = max(needed, settled)
+    return max(1, needed - estimate.scenarios) if needed else None
+
+
+def _until_seen(threshold: Threshold, estimate: MeasuredValue, confidence: float) -> int:
+    """Return how many scenarios it takes until what was not seen cannot reach the threshold.
+
+    Where values lie close together the interval is as wide as what may be unseen, and that falls
+    like z² / (n + z²).
+    """
+    below = threshold.value < estimate.value
+    bound = estimate.low if below else estimate.high
+    if estimate.is_share or bound is None or estimate.stderr is None:
+        return 0
+    z = normal_quantile(confidence)
+    unseen = sqrt(max(0.0, (bound - estimate.value) ** 2 - (z * estimate.stderr) ** 2))
+    times = unseen / abs(threshold.value - estimate.value)
+    return max(0, ceil(times * (estimate.scenarios + z * z) - z * z))
 
 
 def bound_further(

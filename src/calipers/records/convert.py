@@ -71,14 +71,14 @@ def convert_data(
     ) as sinks:
         for place, source in enumerate(sources):
             for batch, done in read_batches(source, field_map):
-                sinks.take_bad_rows(batch.bad)
+                sinks.bad_rows(batch.bad)
                 missing = [name for name in columns if name not in batch.frame.columns]
-                sinks.take_samples(
+                sinks.samples(
                     batch.frame.with_columns(_make_nulls(name) for name in missing).select(columns)
                 )
                 records += batch.frame.height
                 skipped += len(batch.bad)
-                sinks.report_progress((place + done) / len(sources))
+                sinks.progress((place + done) / len(sources))
     return Converted(
         path=output,
         records=records,
@@ -111,7 +111,7 @@ def read_batches(source: Source, field_map: Mapping[str, str]) -> Iterator[tuple
     wanted = Wanted(list_fields(source, field_map), field_map)
     exact = _READ_AS_STRUCT in wanted.fields or not wanted.fields  # so that bad rows are named
     for chunk in source.chunks(wanted):
-        yield (chunk.exact() if exact else _read(chunk)), chunk.done
+        yield (chunk.exact() if exact else read_chunk(chunk)), chunk.done
 
 
 def list_fields(source: Source, field_map: Mapping[str, str]) -> tuple[str, ...]:
@@ -123,13 +123,11 @@ def list_fields(source: Source, field_map: Mapping[str, str]) -> tuple[str, ...]
     return tuple(dict.fromkeys((*field_map, *known, *others)))
 
 
-def _read(chunk: Chunk) -> Batch:
-    """Return the chunk's rows: the fast way if its checks hold, else row by row."""
+def read_chunk(chunk: Chunk) -> Batch:
+    """Read a chunk the fast way where its checks hold, else row by row."""
     try:
         records = chunk.lazy().collect(engine="in-memory")
     except (pl.exceptions.PolarsError, UnusualRows, BadValue):
         return chunk.exact()
     checks = [name for name in records.columns if name.startswith(CHECK)]
-    return (
-        Batch(records.drop(checks)) if chunk.is_trusted(records.select(checks)) else chunk.exact()
-    )
+    return Batch(records.drop(checks)) if chunk.trusts(records.select(checks)) else chunk.exact()

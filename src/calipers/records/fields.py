@@ -204,7 +204,7 @@ _AT_LEAST_ZERO = (
 )
 _SCALARS = "run predicted actual start_time end_time"
 _NAMES = "expected_behaviors observed_behaviors violations"
-_NESTED = "tags judgments trace usage messages checks"
+_NESTED = "tags judgments trace usage messages checks optimal_tools"
 
 FIELDS: dict[str, Field] = {
     field.name: field

@@ -6,13 +6,12 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from shlex import quote
 from typing import Any
 
 from calipers.records.fields import FIELDS
 from calipers.support.errors import DataError
 
-_DEEPEVAL = "--map answer={answer} --map target={target} --map passed=success"
-_AS_LINES = "write a line per test case, jq -c '.{key}[]' FILE > records.jsonl, and score it with "
 _SUGGESTED = 6  # fields to map at most
 _CLOSE = 0.8
 
@@ -37,20 +36,6 @@ def _declare(what: str, has: str, fix: str, any_of: str = "") -> Foreign:
 
 # One JSON document, or a row that holds another tool's trace: no rows of records as they are.
 _DOCUMENTS = (
-    _declare(
-        "results of DeepEval",
-        "testCases",
-        _AS_LINES.format(key="testCases")
-        + _DEEPEVAL.format(answer="actualOutput", target="expectedOutput"),
-        "testFile testPassed testFailed metricsScores conversationalTestCases runDuration",
-    ),
-    _declare(
-        "results of DeepEval",
-        "test_results",
-        _AS_LINES.format(key="test_results")
-        + _DEEPEVAL.format(answer="actual_output", target="expected_output"),
-        "confident_link test_run_id",
-    ),
     _declare(
         "traces of MLflow",
         "spans",
@@ -100,7 +85,8 @@ _SYNONYMS = {
     "completion_tokens": "outputtokens tokensout completiontokencount",
     "cost_usd": "cost totalcost price",
     "category": "topic subject tasktype domain",
-    "id": "taskid questionid exampleid sampleid uid customid traceid runid requestid",
+    "id": "taskid questionid exampleid sampleid uid customid traceid runid requestid task qid "
+    "instanceid problemid itemid",
 }
 
 
@@ -108,44 +94,51 @@ def refuse_foreign(first: Any, where: str) -> None:
     """Raise DataError where the first JSON value of a file is of a tool that is not read."""
     found = first if isinstance(first, Mapping) else _take_first(first)
     for each in _DOCUMENTS:
-        if each.matches(found.keys()):
+        if each.fits(found.keys()):
             raise DataError(f"{where}: {each.what}, which are not read as they are", fix=each.fix)
     data = found.get("data")
-    if (
-        _TABLE.matches(found.keys())
-        and isinstance(data, list)
-        and isinstance(found["columns"], list)
-    ):
+    if _TABLE.fits(found.keys()) and isinstance(data, list) and isinstance(found["columns"], list):
         raise DataError(f"{where}: {_TABLE.what}, which is not read as it is", fix=_TABLE.fix)
     if isinstance(found.get("info"), Mapping) and isinstance(data, Mapping) and "spans" in data:
-        raise DataError(f"{where}: a trace of MLflow, which is not read", fix=_DOCUMENTS[2].fix)
+        raise DataError(f"{where}: a trace of MLflow, which is not read", fix=_DOCUMENTS[0].fix)
 
 
 def recognize_tool(columns: Collection[str]) -> str | None:
     """Return a description of the tool whose rows have these columns, or None."""
-    return next((each.what for each in _ROWS if each.matches(columns)), None)
+    return next((each.what for each in _ROWS if each.fits(columns)), None)
 
 
-def suggest_maps(columns: Sequence[str]) -> list[str]:
-    """Return `--map` options for columns named like a field of the record, or nearly."""
+def suggest_fields(columns: Sequence[str], *, close: float = _CLOSE) -> dict[str, str]:
+    """Return the record's fields that columns are called like, or nearly, each with its column.
+
+    `close` says how nearly, from 0 to 1.
+
+    >>> suggest_fields(["question", "output", "Model"])
+    {'answer': 'output', 'input': 'question', 'model': 'Model'}
+    """
     by_name = {name: field for field, names in _SYNONYMS.items() for name in names.split()}
     found: dict[str, str] = {}
     for column in columns:
         name = re.sub(r"[^a-z0-9]", "", column.lower())
         field = by_name.get(name) or next(
-            iter(get_close_matches(column.lower(), FIELDS, n=1, cutoff=_CLOSE)), None
+            iter(get_close_matches(column.lower(), FIELDS, n=1, cutoff=close)), None
         )
-        if field is not None and column not in FIELDS:
+        if field is not None and column not in FIELDS and field not in columns:
             found.setdefault(field, column)
     order = [*_SYNONYMS, *FIELDS]
-    ordered = sorted(found.items(), key=lambda each: order.index(each[0]))
-    return [f"--map {field}={_quote(column)}" for field, column in ordered[:_SUGGESTED]]
+    return dict(sorted(found.items(), key=lambda each: order.index(each[0])))
+
+
+def suggest_maps(columns: Sequence[str]) -> list[str]:
+    """Return `--map` options for columns named like a field of the record, or nearly."""
+    return map_options(suggest_fields(columns))[:_SUGGESTED]
+
+
+def map_options(fields: Mapping[str, str]) -> list[str]:
+    """Return the `--map` options, as a shell takes them, that read fields from other columns."""
+    return [f"--map {quote(f'{field}={column}')}" for field, column in fields.items()]
 
 
 def _take_first(value: Any) -> Mapping[str, Any]:
     first = value[0] if isinstance(value, list) and value else None
     return first if isinstance(first, Mapping) else {}
-
-
-def _quote(name: str) -> str:
-    return name if re.fullmatch(r"[\w.-]+", name) else f"'{name}'"

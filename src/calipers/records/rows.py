@@ -19,6 +19,7 @@ from calipers.records.completing import complete_row, list_derived
 from calipers.records.fields import FIELDS, BadValue, Field, Kind, Number, find_field
 from calipers.records.judgment_shape import read_judgments
 from calipers.records.paths import look_up
+from calipers.records.tool_map import read_tool_map
 from calipers.records.trace_shape import read_trace
 from calipers.records.usage import read_usage
 
@@ -86,6 +87,7 @@ class _InsideReader:
 
 _INSIDE: Mapping[str, Callable[[Any], object]] = {
     "judgments": read_judgments,
+    "optimal_tools": read_tool_map,
     "trace": read_trace,
     "usage": read_usage,
 }

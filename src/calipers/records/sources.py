@@ -60,7 +60,7 @@ _HUB = "hf://"
 def open_sources(data: Any) -> list[Source]:
     """Return sources of a path, glob, folder, `-`, a list of these, a list of dicts, or a table.
 
-    A source is one already.
+    A source is one already, and so are several in a list.
     """
     if isinstance(data, str | Path):
         return list(_of_path(str(data)))
@@ -76,14 +76,20 @@ def open_sources(data: Any) -> list[Source]:
     if isinstance(data, Source):  # not before: to look at a lazy frame's columns is work
         return [data]
     if isinstance(data, Iterable):
-        items = list(data)
-        if items and all(isinstance(item, str | Path) for item in items):
-            return [source for item in items for source in _of_path(str(item))]
-        return [Rows(items, "<records>")]
+        return _of_items(list(data))
     raise ArgumentTypeError(
         f"records cannot be read from {type(data).__name__} {shown(data)}",
         fix="give a path, a list of dicts, or a Polars, pandas or Arrow table",
     )
+
+
+def _of_items(items: list[Any]) -> list[Source]:
+    """Return the sources of paths, of records, or those that are sources already."""
+    if items and all(isinstance(item, str | Path) for item in items):
+        return [source for item in items for source in _of_path(str(item))]
+    if items and all(isinstance(item, Source) for item in items):
+        return items
+    return [Rows(items, "<records>")]
 
 
 def is_readable(path: Path) -> bool:

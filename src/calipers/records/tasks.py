@@ -14,6 +14,7 @@ from calipers.records.fields import FIELDS, BadValue, Kind, Number, find_field
 from calipers.records.jsonl import JsonLines, load_row, read_rows
 from calipers.records.logs import log_notices
 from calipers.records.parquet_folder import list_parts
+from calipers.records.rows import check_field
 from calipers.records.scenario_files import list_scenarios, read_scenario
 from calipers.records.sources import BadRow, Source, Wanted, has_records, open_sources
 from calipers.records.tables import SourceTable
@@ -28,7 +29,7 @@ FOUND_OUT = (
     *("cost_usd", "latency_ms", "duration_seconds", "correct", "passed", "impl_rate"),
     *("observed_behaviors", "violations", "predicted", "finish_reason", "reasoning_tokens"),
     *("usage", "start_time", "end_time", "input_tokens", "output_tokens", "tool_calls"),
-    *("agent_interactions", "agent_tasks"),
+    *("agent_interactions", "agent_tasks", "simulated_user"),
 )
 
 
@@ -171,15 +172,17 @@ def _parse_nested(name: str, value: Any) -> Any:
 def _check_task(row: Any, number: int | None, path: str) -> Task:
     """Return a task whose fields are as in records; numbers in texts keep their spelling."""
     if isinstance(row, BadRow):
-        raise row.make_error()
+        raise row.error()
     if isinstance(row, BadValue):
         raise DataError(f"{path}:{number}: {row}", fix="a JSON object per line")
     place = path if number is None else f"{path}:{number}"
     task = {}
     for name, value in row.items():
         try:
-            if name in FIELDS:
+            if name in FOUND_OUT and name in FIELDS:
                 FIELDS[name].read(value)
+            else:
+                check_field(name, value)
         except BadValue as problem:
             raise DataError(f"{place}: {name}: {problem}", fix="fix it, or remove it") from None
         if value is not None:

@@ -35,6 +35,8 @@ def _render_line(line: Line) -> str:
     text = _escape(line.text)
     if line.kind == "verdict":
         return f"<p><strong>{SIGNS[line.tone]} {line.tone}</strong> {text}</p>"
+    if line.kind == "code":
+        return f"<pre><code>{text}</code></pre>"
     return f"<p><strong>{text}</strong></p>" if line.kind == "heading" else f"<p>{text}</p>"
 
 

@@ -29,6 +29,8 @@ def _render_line(line: Line, before: list[str]) -> Iterator[str]:
         yield from (f"### {SIGNS[line.tone]} gate: {line.tone}", "", text, "")
     elif line.kind == "heading":
         yield from ("", f"### {text}", "")
+    elif line.kind == "code":
+        yield from ("", f"    {strip_controls(line.text)}", "")
     elif line.kind == "note":
         if before and not before[-1].startswith("- "):
             yield ""

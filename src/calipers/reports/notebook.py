@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from calipers.comparisons.rankings import Ranking
     from calipers.comparisons.results import Compared
     from calipers.reports.charts.style import Drawing
     from calipers.scores.results import Score
@@ -33,6 +34,16 @@ def render_comparison_figures(compared: Compared) -> str:
 
     drawn = draw_differences(compared)
     return "" if isinstance(drawn, str) else _as_html({"differences": apply_style(drawn)})
+
+
+def ranking_figures(ranking: Ranking) -> str:
+    """The same of a ranking, a figure per metric."""
+    if not _can_draw():
+        return ""
+    from calipers.reports.charts.ranking import ranked_systems  # noqa: PLC0415 (loads Altair)
+    from calipers.reports.charts.style import apply_style  # noqa: PLC0415
+
+    return _as_html({each.metric: apply_style(ranked_systems(each)) for each in ranking.metrics})
 
 
 def _can_draw() -> bool:

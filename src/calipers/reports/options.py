@@ -13,7 +13,7 @@ from calipers.metrics.declare.settings import list_metric_options
 from calipers.scores.options import list_options
 from calipers.support.options import GROUPS, Option
 
-FUNCTIONS = ("score", "gate", "compare", "report", "explain", "power", "audit")
+FUNCTIONS = ("score", "gate", "compare", "rank", "report", "explain", "power", "audit")
 _TYPES = {
     "whole": "int",
     "number": "float",

@@ -165,6 +165,8 @@ def run_summary(result: RunResult) -> str:
         said += f", {format_dollars(result.cost_usd)}"
     if result.judging_usd:
         said += f" and {format_dollars(result.judging_usd)} for judges"
+    if result.user_usd:
+        said += f" and {format_dollars(result.user_usd)} for the simulated user"
     return f"{strip_controls(result.folder)}: {said}"
 
 

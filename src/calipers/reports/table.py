@@ -119,10 +119,10 @@ class Table:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """A line of a document: a heading, a verdict with its summary, a sentence, a note."""
+    """A line of a document: a heading, a verdict with its summary, a sentence, a note, code."""
 
     text: str
-    kind: Literal["heading", "verdict", "text", "note"] = "text"
+    kind: Literal["heading", "verdict", "text", "note", "code"] = "text"
     tone: Tone = ""
 
 

@@ -78,6 +78,8 @@ def _show_line(line: Line, out: Console) -> None:
         out.print(Text.assemble((line.tone.upper(), _STYLES[line.tone]), f"  {text}"))
     elif line.kind == "note":
         _show_note(text, out, _STYLES[line.tone] or "dim")
+    elif line.kind == "code":  # in one piece, so that it can be copied
+        out.print(Text(_INDENT + text), soft_wrap=True)
     else:
         out.print(Text(text, style="bold" if line.kind == "heading" else _STYLES[line.tone]))
 

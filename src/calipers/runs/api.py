@@ -42,7 +42,8 @@ def run(
 
     Args:
         suite: The suite file; or a function that takes a record, or its input where its parameter
-            is a text, and returns the answer or fields of the record.
+            is a text, and returns the answer or fields of the record; or an agent of pydantic-ai,
+            LangGraph or the OpenAI Agents SDK.
         output: The result folder. Without it the newest in `results/NAME`, or a new folder there,
             `results/NAME/TIMESTAMP`, where the suite, its data or the code under test has changed;
             for a function, one that is removed when Python ends.
@@ -74,8 +75,9 @@ def run(
     from calipers.runs.functions import make_folder, prepare_function  # noqa: PLC0415
     from calipers.runs.preparing import prepare_file  # noqa: PLC0415
     from calipers.runs.running import run_suite  # noqa: PLC0415
+    from calipers.systems.agents.system import is_agent  # noqa: PLC0415
 
-    if callable(suite):
+    if callable(suite) or is_agent(suite):
         ready = prepare_function(suite, tasks, policy, checks, **settings)
         report = report and output is not None
         output = make_folder() if output is None else output

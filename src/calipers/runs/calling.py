@@ -19,11 +19,13 @@ from calipers.runs.tracing import Tracing
 from calipers.runs.unjudged import Unjudged
 from calipers.systems.budget import Budget
 from calipers.systems.calls import Call, Fault, System, time_fields
+from calipers.systems.images import image_parts
 from calipers.systems.journal import Journal, encode_record
 from calipers.systems.masking import Mask
 from calipers.systems.own_loop import is_unbegun
 from calipers.systems.pace import LONGEST_WAIT, Lane
 from calipers.systems.pricing import Pricing
+from calipers.systems.simulated_user import user_cost
 
 _MAY_COST = ("timeout", "bad_response", "content_filter")  # the provider may well charge for these
 Judged = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
@@ -38,6 +40,7 @@ class Attempted:
     attempts: int
     seconds: float
     fault: Fault | None = None
+    billed_usd: float = 0.0  # by what failed, as far as it is known
 
 
 class Calling:
@@ -91,7 +94,10 @@ class Calling:
             place = self._plan.place(number)
             call = self._plan.call(system, place)
             reserved = await self._budget.reserve(
-                system, self._prices[system], call.prompt, call.settings
+                system,
+                self._prices[system] if _is_bounded(call) else None,
+                call.prompt,
+                call.settings,
             )
             if reserved is None:
                 return
@@ -110,9 +116,10 @@ class Calling:
         lane = self._lanes[system]
         attempt = 0
         first: float | None = None  # when its first attempt began
+        billed = 0.0  # by attempts that failed
         while True:
             async with AsyncExitStack() as place_in_flight:
-                async with lane.take_slot():
+                async with lane.slot():
                     await place_in_flight.enter_async_context(self._slots)
                     if lane.given_up is not None:
                         tried = Attempted({}, 0, 0, _add_not_called(lane.given_up))
@@ -123,24 +130,25 @@ class Calling:
                     first = began if first is None else first
                     tried = await self._attempt(system, call, attempt + 1)
                     took = monotonic() - first
+                    billed += tried.billed_usd
                     fault = tried.fault
                     if fault is None:
-                        lane.note_success()
+                        lane.succeeded()
                     elif fault.kind == "rate_limit":
-                        lane.note_throttling(began, fault)
+                        lane.throttled(began, fault)
                     if fault is not None and self._is_last(attempt, fault):
                         record = self._record(system, place, tried)
-                        self._write(system, number, call, reserved, tried, record, took)
-                        lane.note_failure(fault)
+                        self._write(system, number, call, reserved, tried, record, took, billed)
+                        lane.failed(fault)
                         return
                 if fault is None:
                     record = await self._check_record(self._record(system, place, tried))
                     if self._unjudged is not None:
                         self._unjudged.append(_encode_line(record))
                         record = await self._check_record(await self._judged(record))
-                    self._write(system, number, call, reserved, tried, record, took)
+                    self._write(system, number, call, reserved, tried, record, took, billed)
                     return
-            await asyncio.sleep(lane.compute_backoff(attempt, fault))
+            await asyncio.sleep(lane.backoff(attempt, fault))
             attempt += 1
 
     async def _check_record(self, record: dict[str, Any]) -> dict[str, Any]:
@@ -159,7 +167,7 @@ class Calling:
             async with asyncio.timeout(limit):
                 reply = await self._systems[system](call)
             seconds = perf_counter() - began
-            fields = self._add_cost(system, self._reading.read_fields(call, reply))
+            fields = self._add_cost(system, self._reading.fields(call, reply))
             return Attempted(fields, attempts, seconds)
         except Fault as error:
             fault = error
@@ -169,13 +177,20 @@ class Calling:
             fault = Fault("timeout", f"no reply in {limit:g} s", again=again, outage=again)
         except Exception as error:  # noqa: BLE001 (a system may fail in any way, the run must not)
             fault = Fault("exception", f"{type(error).__name__}: {error}")
-        return Attempted({}, attempts, perf_counter() - began, fault)
+        return Attempted(
+            {}, attempts, perf_counter() - began, fault, self._billed(system, fault.usage)
+        )
+
+    def _billed(self, system: int, usage: Mapping[str, Any]) -> float:
+        """Return what a conversation cost until it failed, as far as that is known."""
+        cost = self._add_cost(system, dict(usage)).get("cost_usd") or 0.0
+        return float(cost) + user_cost(usage)
 
     def _add_cost(self, system: int, fields: dict[str, Any]) -> dict[str, Any]:
         """Return the fields with their cost, if the system has not given it."""
         pricing = self._prices[system]
         if fields.get("cost_usd") is None and pricing is not None:
-            cost = pricing.compute_cost(fields)
+            cost = pricing.cost(fields)
             return fields if cost is None else {**fields, "cost_usd": cost}
         return fields
 
@@ -188,6 +203,7 @@ class Calling:
         tried: Attempted,
         record: dict[str, Any],
         took: float = 0.0,
+        billed: float = 0.0,
     ) -> None:
         """Write the record into the journal, then add it to the sums."""
         self._journal.append(_encode_line(record))
@@ -202,7 +218,9 @@ class Calling:
         if tried.fault is not None and tried.fault.kind not in _MAY_COST:
             cost = 0.0
         if cost is not None:
-            cost += sum_judging_cost(record)
+            cost += sum_judging_cost(record) + user_cost(record) + billed
+        elif billed:
+            cost = max(reserved, billed)
         prompt_tokens = record.get("prompt_tokens")
         self._budget.settle(
             system, reserved, cost, call.prompt, prompt_tokens, judging=sum_judging_cost(record)
@@ -210,15 +228,20 @@ class Calling:
         self._tracing.record(self._suite.systems[system], record, took, call.settings)
 
     def _record(self, system: int, place: CallPlace, tried: Attempted) -> dict[str, Any]:
-        record = {**self._plan.identify(system, place), **self._plan.tasks.keep(place.task)}
+        record = {**self._plan.identify(system, place), **self._plan.tasks.kept(place.task)}
         if tried.fault is not None:
-            message = self._mask.mask_message(tried.fault.message, tried.fault.most)
+            message = self._mask.message(tried.fault.message, tried.fault.most)
             record["error"] = f"{tried.fault.kind}: {message}"
         if tried.attempts:
             record |= time_fields(tried.seconds)
         if tried.attempts > 1:
             record["attempts"] = tried.attempts
-        return self._mask.mask_value({**record, **tried.fields})  # type: ignore[no-any-return]
+        return self._mask.values({**record, **tried.fields})  # type: ignore[no-any-return]
+
+
+def _is_bounded(call: Call) -> bool:
+    """Say whether the prompt and the settings tell the most that a call may cost."""
+    return not call.is_open_ended and not any(image_parts(call.messages))
 
 
 def _encode_line(record: Mapping[str, Any]) -> bytes:

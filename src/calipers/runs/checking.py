@@ -63,14 +63,12 @@ class RecordChecks:
         checks = self._of_suite + self._of_tasks.get(str(record["id"]), Checks(()))
         if not checks or record.get("error") is not None:
             return plain
-        row = _apply(checks.restrict(tuple(plain)), plain)
-        found = {name: json.loads(row[name]) for name in LISTS if row[name] is not None}
-        results = json.loads(row[RESULTS])
+        found = apply_checks(checks, plain)
         own = {name for each in (OBSERVED, VIOLATED) for name in plain.get(each) or ()}
-        for each in results:
+        for each in found[RESULTS]:
             if each["name"] in own:
                 each[REPORTED] = True
-        return {**plain, **found, RESULTS: results}
+        return {**plain, **found}
 
     def hash(self) -> str | None:
         """Return a hash of the suite's checks and of the code that they call."""
@@ -86,7 +84,7 @@ class RecordChecks:
         for check in self._of_suite.checks:
             if isinstance(check.test, Python):
                 file = (self._base / check.test.reference.rpartition(":")[0]).resolve()
-                yield from LocalImports((file.parent, self._base.resolve())).find_reached(file)
+                yield from LocalImports((file.parent, self._base.resolve())).reached_from(file)
             named = json.loads(check.written).get(check.test.key)
             if check.test.key == "json_schema" and isinstance(named, str):
                 yield self._base / named
@@ -121,14 +119,20 @@ def _of_task(task: Mapping[str, Any], base: Path, data: str) -> Checks:
     return read_checks(task[RESULTS], base=base, source=f"{data}: task {task['id']}: checks")
 
 
-def _apply(checks: Checks, record: Record) -> dict[str, Any]:
-    """Return the row of a record, read as `score` reads it, with all results."""
+def apply_checks(checks: Checks, record: Mapping[str, Any]) -> Record:
+    """Return the lists that checks fill for a record, read as `score` reads it, and all results.
+
+    Raises:
+        DataError: A field of the record is not what its name says.
+    """
+    checks = checks.seeing(tuple(record))
     wanted = Wanted(tuple(dict.fromkeys((*checks.fields, RESULTS))))
     batch = check_rows([(1, "", record)], wanted, "record", find_scalar_types([record], wanted))
     if batch.bad:
         raise DataError(f"a record cannot be checked: {batch.bad[0].problem}", fix="fix the system")
     frame: pl.DataFrame = checks.apply(batch.frame, Settings(), details=True)
-    return frame.row(0, named=True)
+    row = frame.row(0, named=True)
+    return {name: json.loads(row[name]) for name in (*LISTS, RESULTS) if row.get(name) is not None}
 
 
 def _drop_results(record: Record, task: Mapping[str, Any]) -> Record:

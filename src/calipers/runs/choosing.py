@@ -43,10 +43,18 @@ def choose_folder(
         return Folder(folder), (f"a new run, {folder}: since {newest.name}, {'; '.join(changes)}",)
 
 
+def start_folder(suite: Suite) -> Path:
+    """Make and return a new folder for a run of a suite, whatever others there are."""
+    root = Path(_ROOT) / _name_folder(suite)
+    while not _make(folder := root / make_stamp(find_newest(root))):
+        pass  # another run has begun this very moment
+    return folder
+
+
 def _list_changes(folder: Folder, now: Mapping[str, Any], base: Path) -> list[str]:
     """Return what makes the answers of a folder stale; empty if nothing does."""
     try:
-        before = folder.read_manifest()
+        before = folder.manifest()
     except UsageError as error:
         return [error.message]
     return [] if before is None else list_changes(before, now, base)

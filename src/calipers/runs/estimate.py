@@ -18,7 +18,18 @@ def estimate_suite(plan: CallPlan, prices: Sequence[Pricing | None]) -> SuiteEst
         else SystemEstimate(name=system.name, calls=plan.per_system)
         for at, system in enumerate(plan.suite.systems)
     )
-    return SuiteEstimate(systems=(*found, *_estimate_judges(plan)))
+    return SuiteEstimate(systems=(*found, *_of_user(plan), *_estimate_judges(plan)))
+
+
+def _of_user(plan: CallPlan) -> Iterator[SystemEstimate]:
+    """Yield the calls of the simulated user, at most: its turns, and whether its goal is met."""
+    if (spec := plan.suite.user) is not None:
+        pricing = find_pricing(spec)
+        yield SystemEstimate(
+            name="simulated user, at most",
+            calls=plan.calls * (spec.max_turns + 1),
+            price=None if pricing is None else pricing.source,
+        )
 
 
 def _estimate_judges(plan: CallPlan) -> Iterator[SystemEstimate]:
@@ -37,12 +48,12 @@ def _of_model(plan: CallPlan, system: int, pricing: Pricing | None) -> SystemEst
     tokens = output = 0
     bounded = True
     for tier in range(max(1, len(plan.suite.tiers))):
-        settings = plan.merge_settings(system, CallPlace(0, tier, 1))
+        settings = plan.settings(system, CallPlace(0, tier, 1))
         most = limit_output(settings)
         bounded = bounded and most is not None
         output += (most or 0) * len(plan.tasks)
         for task in range(len(plan.tasks)):
-            tokens += estimate_tokens(plan.fill_prompt(CallPlace(task, tier, 1)))
+            tokens += estimate_tokens(plan.prompt(CallPlace(task, tier, 1)))
     tokens, output = tokens * plan.suite.runs, output * plan.suite.runs
     return SystemEstimate(
         name=plan.suite.systems[system].name,
@@ -59,4 +70,4 @@ def _of_model(plan: CallPlan, system: int, pricing: Pricing | None) -> SystemEst
 
 def _price_calls(pricing: Pricing, tokens: int, output: int, calls: int) -> float:
     """Return the cost, priced call by call: long prompts may cost more per token."""
-    return pricing.price_tokens(input=tokens / calls, output=output / calls) * calls
+    return pricing.at(input=tokens / calls, output=output / calls) * calls

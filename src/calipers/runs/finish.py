@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 _COUNTS = (
     *("calls", "done", "errors", "missing", "new", "reused", "truncated"),
-    *("cost_usd", "judging_usd", "stopped"),
+    *("cost_usd", "judging_usd", "user_usd", "stopped"),
 )
 
 
@@ -49,6 +49,7 @@ class RunResult(Tabular):
     truncated: int = 0  # replies that were cut off
     cost_usd: float | None
     judging_usd: float = 0.0  # what the judges cost beside that, as far as it is known
+    user_usd: float = 0.0  # what the simulated user cost beside that, as far as it is known
     failures: tuple[tuple[int, str], ...] = ()  # how many calls failed in each way
     stopped: str | None = None  # why it ended before its time
     score: Score | None = None
@@ -133,8 +134,9 @@ def finish_run(
         new=answers["new"],
         reused=answers["reused"],
         truncated=tally.truncated,
-        cost_usd=tally.cost_usd - tally.judging_usd if tally.priced else None,
+        cost_usd=(tally.cost_usd - tally.judging_usd - tally.user_usd if tally.priced else None),
         judging_usd=tally.judging_usd,
+        user_usd=tally.user_usd,
         failures=tally.failures,
         stopped=stopped,
         score=score,

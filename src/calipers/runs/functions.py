@@ -41,7 +41,7 @@ def prepare_function(
         UsageError: A setting is not one of a suite, or has a wrong value.
     """
     base = make_folder()
-    name = getattr(function, "__name__", "")
+    name = getattr(function, "__name__", None) or getattr(function, "name", None) or ""
     name = name if name.isidentifier() else "function"
     (base / f"{name}.py").write_text(_read_source(function), encoding="utf-8")
     found = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
 from importlib import metadata
 from pathlib import Path
@@ -14,7 +14,7 @@ from calipers.records.tasks import Tasks
 from calipers.runs.code_under_test import hash_code
 from calipers.runs.suite import Suite
 from calipers.support.version import __version__
-from calipers.systems.pricing import Pricing
+from calipers.systems.pricing import Pricing, find_pricing
 from calipers.systems.secrets import mask_for
 from calipers.systems.servers import hash_servers
 
@@ -25,6 +25,7 @@ FRESH = "fresh"  # begun with --fresh: no reply comes from a cache
 IMPORTED = "imported"  # local modules that the systems were seen to import, beside `files`
 ORDER_SEED = "order_seed"  # that draws the tasks, of a run until the gate is decided
 
+_USER = "the simulated user"  # among the systems
 _PACKAGES = ("pydantic-ai-slim", "openai", "anthropic", "aiohttp", "genai-prices")
 
 
@@ -35,12 +36,17 @@ def make_manifest(
     prices: Sequence[Pricing | None],
     rubrics: Sequence[Rubric],
     checks: str | None = None,
+    images: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
     """Return the manifest of a run that begins now, masked.
 
-    `base` is the suite's folder, `checks` a hash of its checks.
+    `base` is the suite's folder, `checks` a hash of its checks, `images` has one of each file.
     """
-    known = zip(suite.systems, prices, strict=True)
+    known = [(system.name, each) for system, each in zip(suite.systems, prices, strict=True)]
+    seeds = {system.name: system.settings.get("seed") for system in suite.systems}
+    if suite.user is not None:
+        known.append((_USER, find_pricing(suite.user)))
+        seeds[_USER] = suite.user.settings_of(run=1).get("seed")
     judges = zip(suite.judges, rubrics, strict=True)
     models = [model for judge in suite.judges for model in judge.models]
     found = {
@@ -53,15 +59,15 @@ def make_manifest(
             "tasks": len(tasks),
             **({} if tasks.drawn_from is None else {"drawn_from": tasks.drawn_from}),
         },
-        "files": {**hash_code(suite, base), **_hash_policy(suite, base)},
+        "files": {**hash_code(suite, base), **_hash_policy(suite, base), **(images or {})},
         "versions": dict(_list_versions()),
-        "seed": {system.name: system.settings.get("seed") for system in suite.systems},
-        "prices": {system.name: each.to_dict() for system, each in known if each is not None},
-        "servers": hash_servers((*suite.systems, *models)),
+        "seed": seeds,
+        "prices": {name: each.to_dict() for name, each in known if each is not None},
+        "servers": hash_servers((*suite.systems, *models, *filter(None, (suite.user,)))),
         **({CHECKS: checks} if checks else {}),
         **({"rubrics": {judge.name: each.hash for judge, each in judges}} if rubrics else {}),
     }
-    return mask_for(suite.served).mask_value(found)  # type: ignore[no-any-return]
+    return mask_for(suite.served).values(found)  # type: ignore[no-any-return]
 
 
 def _hash_policy(suite: Suite, base: Path) -> dict[str, str]:

@@ -6,12 +6,14 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from calipers.runs.suite import Suite
 from calipers.runs.tools import open_tools
 from calipers.support.cache import Say
-from calipers.support.functions import Function, load_function
+from calipers.support.functions import Function, load_object
+from calipers.systems.agents.system import AgentSystem, is_agent, not_a_system
+from calipers.systems.asking import Asking
 from calipers.systems.cache import Cached
 from calipers.systems.callables import PythonFunction
 from calipers.systems.calls import System
@@ -21,9 +23,12 @@ from calipers.systems.leash import Leash, hold_commands
 from calipers.systems.masked import Masked
 from calipers.systems.opening import mask_errors, open_model
 from calipers.systems.own_loop import OwnLoop
+from calipers.systems.pricing import find_pricing
 from calipers.systems.registered import SYSTEMS
 from calipers.systems.secrets import mask_for, read_key
 from calipers.systems.servers import hash_servers
+from calipers.systems.simulated_user import SimulatedUser, SpokenText
+from calipers.systems.spans import open_collector
 from calipers.systems.spec import SystemSpec
 from calipers.systems.wire import open_session
 
@@ -60,7 +65,7 @@ async def open_systems(
     """
     async with AsyncExitStack() as stack:
         shared = _Shared()
-        if any(each.model or each.http for each in suite.systems):
+        if suite.user is not None or any(each.model or each.http for each in suite.systems):
             shared.session = await stack.enter_async_context(open_session())
         if any(each.command for each in suite.systems):
             shared.leash = stack.enter_context(hold_commands())
@@ -69,11 +74,13 @@ async def open_systems(
         mask = mask_for(suite.served)
         with mask_errors(mask):
             tools = open_tools(folder / suite.tools) if suite.tools else []
+            user = _open_user(suite, shared)
             opened = [
                 Conversation(
                     _open(each, suite, folder, shared, say, functions or {}),
                     tools if each.model else (),
                     suite.max_turns,
+                    user,
                 )
                 for each in suite.systems
             ]
@@ -81,6 +88,22 @@ async def open_systems(
             _add_cache(Masked(system, mask), each, suite, folder, say, fresh=fresh)
             for system, each in zip(opened, suite.systems, strict=True)
         ]
+
+
+def _open_user(suite: Suite, shared: _Shared) -> SimulatedUser | None:
+    """Return the model that plays the user, with attempts of its own."""
+    spec = suite.user
+    if spec is None:
+        return None
+    assert shared.session is not None
+    asking = Asking(
+        SpokenText(open_model(spec.model, spec, shared.session, logprobs=False)),
+        concurrency=suite.concurrency,
+        retries=suite.retries,
+        timeout_seconds=suite.timeout_seconds,
+        who="it",
+    )
+    return SimulatedUser(asking, spec.model, find_pricing(spec))
 
 
 def _add_cache(
@@ -91,13 +114,29 @@ def _add_cache(
         return system
     weighed = suite.confidence is not None and suite.confidence.logprobs
     asked = {"model": of.model, "base_url": of.base_url, "logprobs": weighed}
-    asked |= hash_servers([of])
+    asked |= hash_servers([of] if suite.user is None else [of, suite.user])
+    if suite.user is not None:
+        asked |= {"user": [suite.user.model, suite.user.base_url], "max_turns": suite.max_turns}
     return Cached(system, folder / suite.cache, asked, say, reads=not fresh)
 
 
-def _load_function(reference: str, folder: Path) -> Function:
-    """Return the function that FILE.py:FUNCTION names, or that a plug-in registered by name."""
-    return load_function(reference, folder) if ":" in reference else SYSTEMS.get(reference).function
+def _open_python(system: SystemSpec, folder: Path, loop: OwnLoop, say: Say, at_hand: Any) -> System:
+    """Return a function or an agent: at hand, in FILE.py:NAME, or registered by a plug-in.
+
+    Raises:
+        UsageError: It is neither.
+    """
+    reference = system.python or ""
+    found = at_hand
+    if found is None:
+        is_file = ":" in reference
+        found = load_object(reference, folder) if is_file else SYSTEMS.get(reference).function
+    spans = open_collector() if system.otel else None
+    if is_agent(found):
+        return AgentSystem(found, loop, spans)
+    if not callable(found):
+        raise not_a_system(reference, found)
+    return PythonFunction(found, loop, say, spans)
 
 
 def _open(
@@ -110,8 +149,7 @@ def _open(
 ) -> System:
     if system.python is not None:
         assert shared.loop is not None
-        function = functions.get(system.name) or _load_function(system.python, folder)
-        return PythonFunction(function, shared.loop, say)
+        return _open_python(system, folder, shared.loop, say, functions.get(system.name))
     if system.command is not None:
         assert shared.leash is not None
         return Command(system.command, folder, shared.leash)

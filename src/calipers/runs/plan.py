@@ -11,11 +11,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from calipers.records.tasks import Task, Tasks
+from calipers.runs.images import ImageFiles
 from calipers.runs.suite import Suite, Tier
+from calipers.runs.users import role_of, user_texts
 from calipers.support.errors import UsageError, nearest
 from calipers.support.templates import Template, escape_braces
 from calipers.systems.answers import ASK
 from calipers.systems.calls import Call
+from calipers.systems.images import url_of, with_url
 
 _DEFAULT_PROMPT = "{input}"
 _ROLES = ("system", "user", "assistant", "tool")
@@ -36,8 +39,15 @@ class CallPlace:
 class CallPlan:
     """All calls of a suite."""
 
-    def __init__(self, suite: Suite, tasks: Tasks, tools: Sequence[Mapping[str, Any]] = ()) -> None:
+    def __init__(
+        self,
+        suite: Suite,
+        tasks: Tasks,
+        tools: Sequence[Mapping[str, Any]] = (),
+        images: ImageFiles | None = None,
+    ) -> None:
         self._tools = tools
+        self.images = images or ImageFiles()
         self.suite = suite
         self.tasks = tasks
         self.tiers: Sequence[Tier | None] = suite.tiers or [None]
@@ -78,7 +88,7 @@ class CallPlan:
 
     def fill_prompt(self, place: CallPlace) -> str:
         """Return the prompt for a model."""
-        return self._prompts[place.tier].fill(self.tasks.tasks[place.task])
+        return self._prompts[place.tier].filled(self.tasks.tasks[place.task])
 
     def merge_settings(self, system: int, place: CallPlace) -> dict[str, Any]:
         """Return the system's settings, overridden by the tier's, with a seed for each run."""
@@ -103,7 +113,10 @@ class CallPlan:
         task = self.tasks.tasks[place.task]
         record = {**task, **self.identify(system, place)}
         messages, turns = self._read_conversation(task)
-        prompt = "\n".join((*_list_texts(messages), *turns)) or self.fill_prompt(place)
+        user = role_of(self.suite, task, place.run)
+        prompt = "\n".join((*_list_texts(messages), *turns))
+        if not prompt and not (user is not None and self._user_begins(place.tier)):
+            prompt = self.fill_prompt(place)
         if prompt and self._shows_prompt:
             record.setdefault("prompt", prompt)
         return Call(
@@ -114,7 +127,14 @@ class CallPlan:
             messages=messages,
             turns=turns,
             tools=self._tools if self.suite.systems[system].model else (),
+            images=self.images.of(messages, task["id"]),
+            user=user,
         )
+
+    def _user_begins(self, tier: int) -> bool:
+        """Say whether a simulated user speaks first: nobody has written a prompt."""
+        own = self.tiers[tier]
+        return self.suite.user is not None and not (self.suite.prompt or (own and own.prompt))
 
     def _read_conversation(self, task: Task) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
         """Return a task's conversation, which replaces the suite's, and the user's turns."""
@@ -131,7 +151,7 @@ class CallPlan:
         """Return the system message: the system's own, else the tier's, else the suite's."""
         tier = self.tiers[place.tier]
         written = self.suite.systems[system].system or (tier and tier.system) or self.suite.system
-        return Template(written).fill(self.tasks.tasks[place.task]) if written else None
+        return Template(written).filled(self.tasks.tasks[place.task]) if written else None
 
     def _choose_prompt(self, tier: Tier | None) -> str:
         prompt = (tier and tier.prompt) or self.suite.prompt or _DEFAULT_PROMPT
@@ -142,7 +162,8 @@ class CallPlan:
         """Refuse conversations that are none, and fields that a task lacks."""
         written = [self.suite.system, *(tier.system for tier in self.suite.tiers)]
         written += [system.system for system in self.suite.systems]
-        texts = [text for each in self.suite.messages for text in _list_content_texts(each.content)]
+        texts = [text for each in self.suite.messages for text in _templates(each.content)]
+        texts += user_texts(self.suite)
         fields = {
             name for text in (*filter(None, written), *texts) for name in Template(text).fields
         }
@@ -154,6 +175,8 @@ class CallPlan:
                         fix=f"{nearest(name, task)} ({{{{{name}}}}} stands for itself)",
                     )
             _check_talk(task)
+            role_of(self.suite, task)
+            self.images.of(self._read_conversation(task)[0], task["id"])
 
     def _check_prompts(self) -> None:
         """Refuse a prompt with a field that a task lacks, before anything is paid for.
@@ -168,9 +191,11 @@ class CallPlan:
             ):
                 self._prompts = [Template("") for _ in self.tiers]
             return
-        for prompt in self._prompts:
+        for tier, prompt in enumerate(self._prompts):
+            begins = self._user_begins(tier)
             for task in self.tasks.tasks:
                 is_talk = task.get("turns") or task.get("messages") or self.suite.messages
+                is_talk = is_talk or begins
                 for name in () if is_talk else prompt.fields:
                     if task.get(name) is None:
                         raise UsageError(
@@ -190,6 +215,7 @@ def _check_talk(task: Task) -> None:
     if messages is not None and not (
         isinstance(messages, list)
         and all(isinstance(e, Mapping) and e.get("role") in _ROLES for e in messages)
+        and all(isinstance(e.get("content"), str | list | None) for e in messages)
     ):
         raise UsageError(
             f"the task {task['id']}: messages is not a conversation",
@@ -198,13 +224,25 @@ def _check_talk(task: Task) -> None:
 
 
 def _fill(content: str | list[dict[str, Any]], task: Task) -> Any:
-    """Return a message's content with its fields, those of its text parts included."""
+    """Return a message's content with its fields, those of its texts and images included."""
     if isinstance(content, str):
-        return Template(content).fill(task)
-    return [
-        {**part, "text": Template(part["text"]).fill(task)} if "text" in part else part
-        for part in content
-    ]
+        return Template(content).filled(task)
+    return [_filled_part(part, task) for part in content]
+
+
+def _filled_part(part: dict[str, Any], task: Task) -> dict[str, Any]:
+    if isinstance(part.get("text"), str):
+        return {**part, "text": Template(part["text"]).filled(task)}
+    if isinstance(url := url_of(part), str):
+        return with_url(part, Template(url).filled(task))
+    return part
+
+
+def _templates(content: Any) -> list[str]:
+    """Return the texts of a message that may hold fields: also where its images are."""
+    parts = content if isinstance(content, list) else ()
+    urls = [url_of(part) for part in parts if isinstance(part, Mapping)]
+    return [*_list_content_texts(content), *(url for url in urls if isinstance(url, str))]
 
 
 def _list_content_texts(content: Any) -> list[str]:

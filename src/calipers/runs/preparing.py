@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from calipers.metrics.checks.checks import Checks, read_checks
 from calipers.records.tasks import read_tasks
 from calipers.runs.checking import RecordChecks
 from calipers.runs.finish import gate_fields
+from calipers.runs.images import ImageFiles
 from calipers.runs.metric_settings import read_options
 from calipers.runs.plan import CallPlan
 from calipers.runs.prices import find_prices, note_unpriced
@@ -76,13 +77,40 @@ def prepare_suite(
     return Prepared(
         suite=suite,
         base=base,
-        plan=CallPlan(suite, tasks, describe_tools(base / suite.tools) if suite.tools else ()),
+        plan=CallPlan(
+            suite,
+            tasks,
+            describe_tools(base / suite.tools) if suite.tools else (),
+            ImageFiles(_image_folders(suite, base if functions is None else Path.cwd())),
+        ),
         prices=prices,
         rubrics=rubrics,
         checks=RecordChecks(suite, tasks, base),
         notices=(*tasks.notices, *note_unpriced(suite, prices)),
         functions=functions or {},
     )
+
+
+def choose_tasks(ready: Prepared, ids: Collection[str]) -> Prepared:
+    """Return a suite with some of its tasks, and without its policy, which is about all of them."""
+    suite = ready.suite.model_copy(update={"policy": None})
+    every = ready.plan.tasks
+    tasks = replace(every, tasks=[task for task in every.tasks if str(task["id"]) in ids])
+    tools = describe_tools(ready.base / suite.tools) if suite.tools else ()
+    return replace(
+        ready,
+        suite=suite,
+        plan=CallPlan(suite, tasks, tools, ready.plan.images),
+        checks=RecordChecks(suite, tasks, ready.base),
+    )
+
+
+def _image_folders(suite: Suite, base: Path) -> list[Path]:
+    """Return where the paths of images begin: the folder of the data, then that of the suite."""
+    if "://" in suite.data:
+        return [base]
+    data = base / suite.data
+    return [data if data.is_dir() else data.parent, base]
 
 
 def make_deciding(suite: Prepared, seed: int) -> UntilDecided:

@@ -20,6 +20,11 @@ def find_prices(suite: Suite) -> list[Pricing | None]:
                     f"budget_usd: no price is known for {system.name} ({system.model})",
                     fix=GIVE_PRICE,
                 )
+        if suite.user is not None and find_pricing(suite.user) is None:
+            raise UsageError(
+                f"budget_usd: no price is known for the simulated user ({suite.user.model})",
+                fix=GIVE_PRICE,
+            )
         check_prices(suite.judges)
     return found
 
@@ -31,6 +36,8 @@ def note_unpriced(suite: Suite, found: list[Pricing | None]) -> Iterator[str]:
         for system, pricing in zip(suite.systems, found, strict=True)
         if pricing is None and system.model is not None
     ]
+    if suite.user is not None and find_pricing(suite.user) is None:
+        unknown.append("the simulated user")
     if unknown:
         yield f"no price is known for {', '.join(unknown)}: its cost stays unknown"
     if suite.budget_usd is not None:

@@ -14,6 +14,7 @@ from calipers.runs.suite import Suite
 from calipers.systems.answers import AnswerRule, average_confidence, read_confidence, split_thought
 from calipers.systems.calls import KINDS, Call, Fault, Reply
 from calipers.systems.journal import encode_record
+from calipers.systems.simulated_user import SIMULATED_USER
 from calipers.systems.wire import MOST_BYTES
 
 # What belongs to the task or to the run: a system that could change it would grade itself.
@@ -49,6 +50,8 @@ class ReplyReader:
             raise _make_fault(str(error))
         if self._has_judges and fields.get("judgments") is not None:
             raise Fault("bad_response", "judgments: only the suite's judges give them")
+        if call.user is None and fields.get(SIMULATED_USER) is not None:
+            raise Fault("bad_response", f"{SIMULATED_USER}: only the suite's user gives it")
         self._check_prediction(fields.get("predicted"))
         if reply.messages and "messages" not in fields:
             fields["messages"] = list(reply.messages)

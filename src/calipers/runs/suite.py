@@ -16,6 +16,7 @@ from calipers.scores.settings_block import MetricSettings
 from calipers.support.config.files import read_config
 from calipers.support.config.models import StrictModel, refuse
 from calipers.support.patterns import count_groups
+from calipers.systems.simulated_user import UserSpec
 from calipers.systems.spec import Served, Settings, SystemSpec, Text
 
 EXAMPLE = "calipers init writes a suite to start from; calipers schema suite says what may stand"
@@ -100,6 +101,9 @@ class Suite(StrictModel):
         default_factory=list,
         description="A conversation instead of the prompt; a task's own `messages` replace it.",
     )
+    user: UserSpec | None = Field(
+        default=None, description="A model that plays the user; a task's own `user` goes before it."
+    )
     tools: Text | None = Field(default=None, description="A file of tools that models may call.")
     max_turns: int = Field(default=10, ge=1, description="Of a model, for each task.")
     answer: Answer | None = Field(default=None, description="Without it, all of the reply.")
@@ -131,8 +135,10 @@ class Suite(StrictModel):
 
     @property
     def served(self) -> Iterator[Served]:
-        """Everything that is called: the systems, and every model of the judges."""
+        """Everything that is called: the systems, the user, and every model of the judges."""
         yield from self.systems
+        if self.user is not None:
+            yield self.user
         for judge in self.judges:
             yield from judge.models
 
@@ -141,6 +147,17 @@ class Suite(StrictModel):
         if self.messages and (self.prompt or any(tier.prompt for tier in self.tiers)):
             refuse(
                 "either prompt or messages", fix="put the prompt into messages", at=("messages",)
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _has_turns_enough(self) -> Self:
+        if self.user is not None and self.user.max_turns > self.max_turns:
+            refuse(
+                f"the user may speak {self.user.max_turns} times, and a system may reply "
+                f"{self.max_turns} times",
+                fix=f"max_turns: {self.user.max_turns} in the suite, or fewer for the user",
+                at=("user", "max_turns"),
             )
         return self
 

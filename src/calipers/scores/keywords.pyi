@@ -79,6 +79,17 @@ class CompareKeywords(MetricKeywords, total=False):
     tasks: Literal["sampled", "fixed"]
     weight: Literal["task", "row"] | None
 
+class RankKeywords(MetricKeywords, total=False):
+    by: str | Sequence[str]
+    metrics: str | Sequence[str]
+    map: Mapping[str, str] | None
+    policy: PolicyLike | None
+    on_bad: Literal["stop", "skip"]
+    confidence: float
+    cluster: str | None
+    resamples: int
+    seed: int
+
 class ReportKeywords(MetricKeywords, total=False):
     by: str | Sequence[str]
     map: Mapping[str, str] | None

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from calipers.records.sources import Source
     from calipers.scores.calibration import Calibration
 
-_EVIDENCE = ("score", "gate", "compare", "report", "audit")
-_RESAMPLED = ("score", "gate", "compare", "report")
+_EVIDENCE = ("score", "gate", "compare", "rank", "report", "audit")
+_RESAMPLED = ("score", "gate", "compare", "rank", "report")
 
 
 def _read_calibrations(paths: tuple[Path, ...]) -> "tuple[Calibration, ...]":
@@ -46,14 +46,14 @@ class Options:
         group="selection",
         flag="--metric",
         metavar="NAME",
-        commands=("score", "compare", "power"),
+        commands=("score", "compare", "rank", "power"),
     )
     map: Mapping[str, str] = option(
         {},
         "Read the record's FIELD from the data's NAME (repeatable).",
         group="input",
         metavar="FIELD=NAME",
-        commands=(*MEASURING, "audit", "convert", "read", "judge", "view"),
+        commands=(*MEASURING, "audit", "convert", "doctor", "read", "judge", "view"),
     )
     profile: str | None = option(
         None,
@@ -71,7 +71,7 @@ class Options:
         kind="any",
         metavar="FILE",
         python="PolicyLike | None",
-        commands=("score", "compare", "explain", "power"),
+        commands=("score", "compare", "rank", "explain", "power"),
     )
     on_bad: Literal["stop", "skip"] = option(
         "stop",

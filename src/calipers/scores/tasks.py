@@ -24,6 +24,7 @@ from calipers.support.errors import DataError
 
 VALUE = "value"
 SQUARES = "squares"  # of the runs of a task, around their mean
+SOURCE = "_source"  # the label of the source that a row comes from
 TELL_SYSTEMS_APART = ("model", "tier")
 
 
@@ -64,25 +65,32 @@ class TaskRows:
 
 
 def read_tasks(
-    data: Any, options: Options, *, keep: tuple[str, ...] = (), paired: bool = True
+    data: Any,
+    options: Options,
+    *,
+    keep: tuple[str, ...] = (),
+    paired: bool = True,
+    labels: Sequence[str] = (),
 ) -> TaskRows:
     """Read and measure all rows; `keep` names record fields that stay beside the features.
 
-    Where nothing is to be paired and no row has an id, each row is a task of its own.
+    Where nothing is to be paired and no row has an id, each row is a task of its own. With a label
+    for each source, a row has that of its own as `SOURCE`.
     """
     sources = open_sources(data)
     plan = make_plan(sources, options)
     columns = list(dict.fromkeys((*plan.schema, "id", *keep)))
-    wanted = plan.list_wanted(options.map, *keep)
+    wanted = plan.wanted(options.map, *keep)
     empty = {**dict.fromkeys(keep, pl.Null()), **plan.schema, "id": pl.String()}
     frames = [pl.DataFrame(schema=empty)]
     skipped = 0
-    for source in sources:
+    for number, source in enumerate(sources):
+        label = [pl.lit(labels[number]).alias(SOURCE)] if labels else []
         for batch in measure_batches(source.chunks(wanted), plan, columns=columns):
             if batch.bad and options.on_bad == "stop":
-                raise batch.bad[0].make_error()
+                raise batch.bad[0].error()
             skipped += len(batch.bad)
-            frames.append(batch.rows)
+            frames.append(batch.rows.with_columns(label))
     rows = pl.concat(frames, how="diagonal_relaxed")
     name = ", ".join(source.name for source in sources)
     lacking = rows["id"].null_count()

@@ -17,18 +17,36 @@ Function = Callable[..., Any]
 
 def load_function(reference: str, folder: Path) -> Function:
     """Return the function that FILE.py:FUNCTION names; the file may import from its own folder."""
+    function = load_object(reference, folder)
+    if not callable(function):
+        path, name = _path(reference, folder)
+        raise UsageError(f"{path} has no function {name}", fix=f"def {name}(…): …")
+    return function  # type: ignore[no-any-return]
+
+
+def load_object(reference: str, folder: Path) -> Any:
+    """Return what FILE.py:NAME names, whatever it is.
+
+    Raises:
+        UsageError: There is no such file or name, or the file cannot be loaded.
+    """
+    path, name = _path(reference, folder)
+    module = _import_file(path, folder.resolve())
+    if not hasattr(module, name):
+        known = [each for each, value in vars(module).items() if inspect.isfunction(value)]
+        raise UsageError(f"{path} has no function {name}", fix=nearest(name, known))
+    return getattr(module, name)
+
+
+def _path(reference: str, folder: Path) -> tuple[Path, str]:
+    """Return the file and the name of FILE.py:NAME."""
     file, _, name = reference.rpartition(":")
     path = (folder / file).resolve()
     if not path.is_file():
         raise UsageError(
             f"{path}: no such file", fix="the path is relative to the file that names it"
         )
-    module = _import_file(path, folder.resolve())
-    function = getattr(module, name, None)
-    if not callable(function):
-        known = [each for each, value in vars(module).items() if inspect.isfunction(value)]
-        raise UsageError(f"{path} has no function {name}", fix=nearest(name, known))
-    return function  # type: ignore[no-any-return]
+    return path, name
 
 
 def _import_file(path: Path, folder: Path) -> Any:

@@ -13,8 +13,15 @@ class Asking:
     """Asks until a reply comes or none may."""
 
     def __init__(
-        self, system: System, *, concurrency: int, retries: int, timeout_seconds: float
+        self,
+        system: System,
+        *,
+        concurrency: int,
+        retries: int,
+        timeout_seconds: float,
+        who: str = "the judge",
     ) -> None:
+        self._who = who
         self._system = system
         self._lane = Lane(concurrency)
         self._retries = retries
@@ -26,7 +33,7 @@ class Asking:
         while True:
             async with self._lane.take_slot():
                 if (down := self._lane.given_up) is not None:
-                    raise Fault(down.kind, f"{down.message} (not called: the judge stayed down)")
+                    raise Fault(down.kind, f"{down.message} (not called: {self._who} stayed down)")
                 began = monotonic()
                 try:
                     reply = await self._ask_once(call)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -47,6 +48,10 @@ class Cached:
         asked: list[Any] = [] if call.system is None else [call.system]
         if call.messages or call.turns or call.tools:
             asked += [call.messages, call.turns, call.tools]
+        if call.images:
+            asked.append({name: image.sha256 for name, image in call.images.items()})
+        if call.user is not None:
+            asked.append(asdict(call.user))
         return hash_key(self._of, call.prompt, call.settings, call.record.get("run"), *asked)
 
 

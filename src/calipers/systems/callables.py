@@ -14,6 +14,7 @@ from calipers.support.functions import Function
 from calipers.systems.calls import Call, Fault, Reply
 from calipers.systems.own_loop import OwnLoop, Raised
 from calipers.systems.signatures import takes_text
+from calipers.systems.spans import SpanCollector, Watched, add_spans
 
 _BLOCKED = (
     "an async function blocks its event loop, and the calls beside it wait: "
@@ -24,8 +25,10 @@ _BLOCKED = (
 class PythonFunction:
     """Calls a function with a record of its own, or with the prompt where it takes a text."""
 
-    def __init__(self, function: Function, loop: OwnLoop, say: Say) -> None:
-        self._function = function
+    def __init__(
+        self, function: Function, loop: OwnLoop, say: Say, spans: SpanCollector | None = None
+    ) -> None:
+        self._function = function if spans is None else spans.watch(function)
         self._loop = loop
         self._say = say
         target = function if inspect.isroutine(function) else type(function).__call__
@@ -41,7 +44,9 @@ class PythonFunction:
                 self._say(_BLOCKED)
             raise
         except Raised as raised:  # a function may also try to end the program
-            raise _make_fault(raised.error) from raised.error
+            raise raised_fault(raised.error) from raised.error
+        if isinstance(given, Watched):
+            return add_spans(make_reply(given.value), given.spans)
         return make_reply(given)
 
     def _make_argument(self, call: Call) -> str | dict[str, Any]:
@@ -54,10 +59,10 @@ class PythonFunction:
 
     async def _call_function(self, argument: str | dict[str, Any]) -> Any:
         if self._is_async:
-            return await self._loop.run(lambda: self._function(argument))
+            return await self._loop.result(lambda: self._function(argument))
         given = await _run_in_thread(self._function, argument)
         if inspect.isawaitable(given):
-            return await self._loop.run(lambda: given)
+            return await self._loop.result(lambda: given)
         return given
 
 
@@ -74,8 +79,8 @@ def _name_kind(value: Any) -> str:
     return "nothing" if value is None else f"a value of type {type(value).__name__}"
 
 
-def _make_fault(error: BaseException) -> Fault:
-    """Return the fault for what the function raised; timeouts and connections may be retried."""
+def raised_fault(error: BaseException) -> Fault:
+    """What the function raised; time and connections may be better next time."""
     if isinstance(error, Fault):
         return error
     said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

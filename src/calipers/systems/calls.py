@@ -24,6 +24,35 @@ _HELD = 1 << 16  # characters of a message until it is masked
 _MICROSECOND = 6  # decimals of a second
 
 
+class Image(Protocol):
+    """An image that a message names by its path."""
+
+    @property
+    def sha256(self) -> str:
+        """Of its content."""
+        ...
+
+    def to_url(self) -> str:
+        """Return it as a data URL."""
+        ...
+
+
+SUMMED = (
+    *("prompt_tokens", "completion_tokens", "cache_read_tokens", "cache_write_tokens"),
+    *("reasoning_tokens", "cost_usd"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UserRole:
+    """The part that a model plays as the user of one task."""
+
+    goal: str
+    persona: str | None
+    max_turns: int
+    settings: Mapping[str, Any]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
     """What a system is given: a record, and for models the prompt and the settings."""
@@ -35,6 +64,14 @@ class Call:
     messages: Sequence[Mapping[str, Any]] = ()  # a conversation so far, instead of the prompt
     turns: tuple[str, ...] = ()  # what the user says after these
     tools: Sequence[Mapping[str, Any]] = ()  # that a model may call: name, description, parameters
+    images: Mapping[str, Image] = field(default_factory=dict)  # by what the messages call them
+    state: Any = None  # what the reply before left, for an agent to go on with
+    user: UserRole | None = None  # somebody who goes on after these, played by a model
+
+    @property
+    def is_open_ended(self) -> bool:
+        """Say whether more than one reply may be asked for."""
+        return bool(self.turns or self.tools or self.user is not None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +92,15 @@ class Reply:
     reasoning: str | None = None  # what the provider itself calls so
     logprobs: Sequence[tuple[str, float]] = ()  # of each token of the text
     tool_calls: Sequence[ToolCall] = ()
-    messages: Sequence[Mapping[str, Any]] = ()  # the conversation, where there was one
+    messages: Sequence[Mapping[str, Any]] = ()  # the conversation, or an agent's part of it
+    state: Any = None  # what an agent needs to go on; it is in no record
+
+
+def add_usage(sums: dict[str, float], fields: Mapping[str, Any]) -> None:
+    """Add what a reply took to the sums."""
+    for name in SUMMED:
+        if isinstance(value := fields.get(name), int | float):
+            sums[name] = sums.get(name, 0) + value
 
 
 def time_fields(seconds: float) -> dict[str, float]:
@@ -91,7 +136,7 @@ class Fault(Exception):  # noqa: N818 (reads as a sentence: "raise Fault")
         self.again = again
         self.outage = outage
         self.retry_after = retry_after
-        self.usage = usage or {}  # tokens that were billed all the same
+        self.usage = usage or {}  # record fields of what was billed all the same
         super().__init__(f"{kind}: {self.message}")
 
     def mask(self, mask: Mask) -> Fault:

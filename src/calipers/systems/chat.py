@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from calipers.records.fields import name_finish_reason
 from calipers.systems.answers import read_logprobs
 from calipers.systems.calls import Call, Fault, Reply, ToolCall
+from calipers.systems.images import load_images
 from calipers.systems.wire import Post, as_json, parse_json
 
 if TYPE_CHECKING:
@@ -36,16 +37,16 @@ class ChatModel:
     async def __call__(self, call: Call) -> Reply:
         """Return the model's text, its reasoning, and the tokens used."""
         body, headers = _make_request(call.settings)
-        body |= {"model": self._model, "messages": _make_messages(call)}
+        body |= {"model": self._model, "messages": await _make_messages(call)}
         if call.tools:
             body["tools"] = [{"type": "function", "function": dict(each)} for each in call.tools]
         content = await self._post(as_json(body | self._also), headers)
         return _read_reply(parse_json(content))
 
 
-def _make_messages(call: Call) -> list[Any]:
+async def _make_messages(call: Call) -> list[Any]:
     if call.messages:
-        return list(call.messages)
+        return list(await load_images(call))
     system = [] if call.system is None else [{"role": "system", "content": call.system}]
     return [*system, {"role": "user", "content": call.prompt}]
 

@@ -1,28 +1,29 @@
 """Several turns with a system, and tools that it may call: one call to all around it.
 
 A model is asked, its tool calls are answered, and it is asked again until it calls no more; then
-comes the next turn of the user. Tokens are added up, and every message is kept.
+comes the next turn of the user, which a task has written down or a model plays. Tokens and traces
+are added up, and every message is kept.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from time import perf_counter, time
 from typing import Any
 
+from calipers.records.completing import TRACE, TRACE_PARTS, complete_row
 from calipers.support.functions import Function
-from calipers.systems.calls import Call, Fault, Reply, System, ToolCall
+from calipers.systems.calls import Call, Fault, Reply, System, ToolCall, add_usage, time_fields
+from calipers.systems.simulated_user import SIMULATED_USER, SimulatedUser, UserPart
 
 MAX_TURNS = "max_turns"  # the finish_reason where a model was not done by then
 _MOST = 100_000  # characters of a tool's reply
-_SUMMED = (
-    *("prompt_tokens", "completion_tokens", "cache_read_tokens", "cache_write_tokens"),
-    *("reasoning_tokens", "cost_usd"),
-)
+_LISTS = ("observed_behaviors", "violations")  # what was seen in any turn was seen
 
 Message = dict[str, Any]
 
@@ -56,44 +57,77 @@ class _Told:
     messages: list[Message]
     sums: dict[str, float] = field(default_factory=dict)
     calls: list[dict[str, Any]] = field(default_factory=list)
+    fields: dict[str, Any] = field(default_factory=dict)  # of all turns: traces, behaviors
+    state: Any = None  # of an agent
 
     def add(self, reply: Reply) -> None:
-        for name in _SUMMED:
-            if isinstance(value := reply.fields.get(name), int | float):
-                self.sums[name] = self.sums.get(name, 0) + value
+        self.messages += map(dict, reply.messages or [_assistant(reply)])
+        self.state = reply.state
+        add_usage(self.sums, reply.fields)
+        if (trace := _trace_in(reply.fields)) is not None:
+            self.fields[TRACE] = _joined(self.fields.get(TRACE, {}), trace)
+        for name in _LISTS:
+            if (found := reply.fields.get(name)) is not None:
+                self.fields[name] = _united(self.fields.get(name), found)
 
 
 class Conversation:
     """A system that is talked with; calls without turns, messages and tools go straight to it."""
 
-    def __init__(self, system: System, tools: Sequence[Tool], max_turns: int) -> None:
+    def __init__(
+        self,
+        system: System,
+        tools: Sequence[Tool],
+        max_turns: int,
+        user: SimulatedUser | None = None,
+    ) -> None:
         self._system = system
         self._tools = {tool.name: tool for tool in tools}
         self._max_turns = max_turns
+        self._user = user
 
     async def __call__(self, call: Call) -> Reply:
-        """Return the last reply, with all messages and the trace of the tools."""
-        if not (call.messages or call.turns or self._tools):
-            return await self._system(call)
-        messages = [dict(each) for each in call.messages]
-        told = _Told(messages if messages or call.turns else [_user(call.prompt)])
-        if call.system is not None and not any(e.get("role") == "system" for e in told.messages):
-            told.messages.insert(0, {"role": "system", "content": call.system})
+        """Return the last reply, with all messages, the traces and what the user was like.
+
+        Raises:
+            Fault: The system or the simulated user failed; `usage` has what was billed until then.
+        """
+        if not (call.messages or self._tools or call.is_open_ended):
+            reply = await self._system(call)
+            opening = _opening(call) if reply.messages else ()
+            return replace(reply, messages=(*opening, *reply.messages))
+        told, began = _Told(_opening(call)), perf_counter()
+        part = None if call.user is None or self._user is None else UserPart(self._user, call.user)
+        try:
+            reply = await self._played(call, told, part)
+        except Fault as fault:
+            played = {} if part is None else {SIMULATED_USER: part.to_dict()}
+            fault.usage = {**told.sums, **played} if told.sums or played else fault.usage
+            raise
+        in_trace = TRACE_PARTS if TRACE in told.fields else ()
+        fields = {name: each for name, each in reply.fields.items() if name not in in_trace}
+        fields |= {**told.fields, **told.sums}
+        if self._tools:
+            fields[TRACE] = {"tool_calls": told.calls}
+        if part is not None:
+            seconds = perf_counter() - began - part.seconds
+            fields = {**time_fields(seconds), **fields, SIMULATED_USER: part.to_dict()}
+        return replace(reply, fields=fields, messages=tuple(told.messages))
+
+    async def _played(self, call: Call, told: _Told, part: UserPart | None) -> Reply:
+        """Ask for a reply to what was said already, then to each turn of the user."""
         reply: Reply | None = None
         left = self._max_turns
-        for turn in (None, *call.turns) if _awaits_reply(told.messages) else call.turns:
+        if _awaits_reply(told.messages):
+            reply, left = await self._answered(call, told, left)
+        async for turn in _turns(call, told, part):
             if reply is not None and left <= 0:
-                reply = replace(reply, fields={**reply.fields, "finish_reason": MAX_TURNS})
-                break
-            if turn is not None:
-                told.messages.append(_user(turn))
+                return replace(reply, fields={**reply.fields, "finish_reason": MAX_TURNS})
+            told.messages.append(_user(turn))
             reply, left = await self._answered(call, told, left)
         if reply is None:
             raise Fault("bad_request", "the conversation has no message of the user")
-        trace = {"trace": {"tool_calls": told.calls}} if self._tools else {}
-        return replace(
-            reply, fields={**reply.fields, **told.sums, **trace}, messages=tuple(told.messages)
-        )
+        return reply
 
     async def _answered(self, call: Call, told: _Told, left: int) -> tuple[Reply, int]:
         """Ask until no more tools are called; return the reply and the turns that are left."""
@@ -104,12 +138,12 @@ class Conversation:
                 prompt=_last_text(now),
                 messages=now,
                 turns=(),
+                state=told.state,
                 record={**call.record, "prompt": _last_text(now), "messages": now},
             )
             reply = await self._system(asked)
             left -= 1
             told.add(reply)
-            told.messages.append(_assistant(reply))
             if not reply.tool_calls:
                 return reply, left
             for each in reply.tool_calls:
@@ -143,6 +177,67 @@ class Conversation:
             }
         )
         return {"role": "tool", "tool_call_id": asked.id, "content": said}
+
+
+async def _turns(call: Call, told: _Told, part: UserPart | None) -> AsyncIterator[str]:
+    """Yield what the user says, one turn after the other."""
+    for turn in call.turns:
+        yield turn
+    while part is not None and (said := await part.speak(told.messages)) is not None:
+        yield said
+
+
+def _opening(call: Call) -> list[Message]:
+    """Return the messages that a conversation begins with."""
+    messages = [dict(each) for each in call.messages]
+    if not messages and not call.turns and call.prompt:
+        messages = [_user(call.prompt)]
+    if call.system is not None and not any(e.get("role") == "system" for e in messages):
+        messages.insert(0, {"role": "system", "content": call.system})
+    return messages
+
+
+def _trace_in(fields: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Return the trace of a reply, which may be JSON or come in parts."""
+    try:
+        trace = complete_row(fields, (TRACE,)).get(TRACE)
+        trace = json.loads(trace) if isinstance(trace, str) else trace
+    except (ValueError, RecursionError) as problem:
+        raise Fault("bad_response", f"trace: {problem}") from problem
+    if trace is not None and not isinstance(trace, Mapping):
+        raise Fault("bad_response", "trace: not an object")
+    return trace
+
+
+def _joined(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the trace of two turns: the calls and messages of both, the agents' tasks added up.
+
+    Of what is of another shape the later stands: the check of the record says what is wrong.
+    """
+    found = {**before, **after}
+    for name in before.keys() & after.keys():
+        one, other = before[name], after[name]
+        if isinstance(one, list) and isinstance(other, list):
+            found[name] = [*one, *other]
+        elif name == "agent_tasks" and _are_counts(one) and _are_counts(other):
+            found[name] = {key: one.get(key, 0) + other.get(key, 0) for key in {**one, **other}}
+        elif name == "start_time":
+            found[name] = one
+    return found
+
+
+def _are_counts(value: Any) -> bool:
+    return isinstance(value, Mapping) and all(isinstance(e, int | float) for e in value.values())
+
+
+def _united(before: Any, found: Any) -> Any:
+    """Return the names of two turns; what is not a list of names stands as it is."""
+    if isinstance(found, str):
+        with contextlib.suppress(ValueError, RecursionError):
+            found = json.loads(found)
+    if before is None or not isinstance(found, list | tuple):
+        return found
+    return [*before, *(each for each in found if each not in before)]
 
 
 def _user(text: str) -> Message:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import inspect
 import re
 import warnings
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from calipers.records.fields import name_finish_reason
 from calipers.support.errors import MissingExtraError, UsageError
 from calipers.systems.answers import read_logprobs
 from calipers.systems.calls import Call, Fault, Reply, ToolCall
+from calipers.systems.images import load_images
 from calipers.systems.wire import make_connection_fault, make_status_fault
 
 if TYPE_CHECKING:
@@ -45,12 +47,13 @@ class ProviderModel:
         from pydantic_ai.direct import model_request  # noqa: PLC0415
 
         settings: Any = {**call.settings, **self._settings}
+        messages = _make_messages(call, await load_images(call))
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # of settings that this provider does not know
                 response = await model_request(
                     self._model,
-                    _make_messages(call),
+                    messages,
                     model_settings=settings,
                     model_request_parameters=_make_parameters(call),
                 )
@@ -67,51 +70,16 @@ class ProviderModel:
         return _read_reply(response)
 
 
-def _make_messages(call: Call) -> list[Any]:
+def _make_messages(call: Call, said: Sequence[Mapping[str, Any]]) -> list[Any]:
     """Return the prompt, or a conversation, in pydantic-ai's types."""
-    from pydantic_ai.messages import (  # noqa: PLC0415 (an extra)
-        ModelRequest,
-        ModelResponse,
-        SystemPromptPart,
-        TextPart,
-        ToolCallPart,
-        ToolReturnPart,
-        UserPromptPart,
-    )
+    from pydantic_ai.messages import ModelRequest, SystemPromptPart, UserPromptPart  # noqa: PLC0415
 
-    if not call.messages:
-        system = [] if call.system is None else [SystemPromptPart(call.system)]
-        return [ModelRequest(parts=[*system, UserPromptPart(call.prompt)])]
-    found: list[Any] = []
-    names: dict[str, str] = {}  # of the tools, by the calls' ids
-    for each in call.messages:
-        role, text = each.get("role"), _read_content(each.get("content"))
-        if role == "assistant":
-            asked = [(e["id"], e["function"]) for e in each.get("tool_calls") or ()]
-            names |= {number: made["name"] for number, made in asked}
-            calls = [ToolCallPart(m["name"], m["arguments"], number) for number, m in asked]
-            found.append(ModelResponse(parts=[*([TextPart(text)] if text else []), *calls]))
-            continue
-        part: Any = UserPromptPart(text)
-        if role == "system":
-            part = SystemPromptPart(text)
-        elif role == "tool":
-            number = str(each.get("tool_call_id"))
-            part = ToolReturnPart(names.get(number, "tool"), text, number)
-        if found and isinstance(found[-1], ModelRequest):
-            found[-1] = ModelRequest(parts=[*found[-1].parts, part])
-        else:
-            found.append(ModelRequest(parts=[part]))
-    return found
+    if said:
+        from calipers.systems.pydantic_messages import from_openai  # noqa: PLC0415 (an extra)
 
-
-def _read_content(content: Any) -> str:
-    """Return the text of a message; other parts are for OpenAI-compatible servers."""
-    if not isinstance(content, list):
-        return content if isinstance(content, str) else ""
-    if any(part.get("type") != "text" for part in content):
-        raise Fault("bad_request", "this provider is sent texts only: name a base_url for images")
-    return "".join(str(part.get("text", "")) for part in content)
+        return from_openai(said)
+    system = [] if call.system is None else [SystemPromptPart(call.system)]
+    return [ModelRequest(parts=[*system, UserPromptPart(call.prompt)])]
 
 
 def _make_parameters(call: Call) -> Any:

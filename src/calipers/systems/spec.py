@@ -123,7 +123,11 @@ class SystemSpec(Served):
         default=None, description="provider:model, for example openai:gpt-4o"
     )
     python: Text | None = Field(
-        default=None, description="FILE.py:FUNCTION beside the suite, or a plug-in's system."
+        default=None,
+        description="FILE.py:NAME beside the suite, a function or an agent; or a plug-in's system.",
+    )
+    otel: bool = Field(
+        default=False, description="Takes the OpenTelemetry spans of a call as its trace."
     )
     command: list[Text] | None = Field(
         default=None, min_length=1, description="The record on stdin, its fields on stdout, JSON."
@@ -139,6 +143,12 @@ class SystemSpec(Served):
         default_factory=list,
         description="Further files that its answers depend on, as paths or globs: prompts, …",
     )
+
+    @model_validator(mode="after")
+    def _watches_python(self) -> Self:
+        if self.otel and self.python is None:
+            refuse(f"{self.name}: otel is for python", fix="leave otel out", at=("otel",))
+        return self
 
     @model_validator(mode="after")
     def _is_one_kind(self) -> Self:

@@ -13,6 +13,7 @@ from typing import Any
 
 from calipers.records.fields import TRUNCATED_REASONS
 from calipers.records.judgment_shape import sum_judging_cost
+from calipers.systems.simulated_user import user_cost
 
 _NUMBER = re.compile(r"[+-]?(?:(?:\d+|\d{1,3}(?:,\d{3})+)(?:\.\d*)?|\.\d+)", re.ASCII)
 _MOST_TEXTS = 1_000  # of errors that are told apart; further ones count only by their kind
@@ -28,8 +29,9 @@ class Tally:
     errors: int = 0
     truncated: int = 0  # replies that were cut off
     tokens: float = 0
-    cost_usd: float = 0.0  # of the calls and their judges
+    cost_usd: float = 0.0  # of the calls, their judges and simulated users
     judging_usd: float = 0.0  # of the judges alone
+    user_usd: float = 0.0  # of the simulated users alone
     priced: bool = False
     decided: int = 0  # records that are right or wrong
     right: int = 0
@@ -57,10 +59,11 @@ class Tally:
         elif record.get("finish_reason") in TRUNCATED_REASONS:
             self.truncated += sign
         self.tokens += sign * sum(_number(record.get(name)) for name in _TOKENS)
-        judging = sum_judging_cost(record)
-        if record.get("cost_usd") is not None or judging:
+        judging, user = sum_judging_cost(record), user_cost(record)
+        if record.get("cost_usd") is not None or judging or user:
             self.priced = True
-            self.cost_usd += sign * _number(record.get("cost_usd"))
+            self.cost_usd += sign * (_number(record.get("cost_usd")) + user)
+            self.user_usd += sign * user
             self.judge(sign * judging)
         if (correct := is_correct(record)) is not None:
             self.decided += sign

@@ -86,24 +86,25 @@ confidence = Feature(
 def _sum_gaps(bins: Frame) -> Frame:
     """Return the gaps, and the noise of bins that may have none, for several design effects.
 
-    Noise is how far a bin's sum of errors strays where they are 0 on average.
+    Noise is how far a bin's sum of errors strays where they are 0 on average. A bin hides the less
+    the more of its rows are unlike the others, right where these are wrong.
     """
     gap = (nw.col("bin_confidence") - nw.col("bin_right")).abs()
     noise = nw.col("bin_squares").sqrt()
-    rows = nw.col("bin_n")
-    unseen = rows / (rows + 1)
+    rows, right = nw.col("bin_n"), nw.col("bin_right")
+    unlike = nw.when(2 * right < rows).then(right).otherwise(rows - right)
     unsure = {
         _name_noise(design): nw.when(gap < _SURE * sqrt(design) * noise).then(noise).otherwise(0.0)
         for design in _DESIGNS
     }
+    unsure |= {_unseen(design): rows / (rows + 1) / (1 + unlike / design) for design in _DESIGNS}
     return (
-        bins.with_columns(gap=gap, unseen=unseen, **unsure)
+        bins.with_columns(gap=gap, **unsure)
         .group_by(GROUP)
         .agg(
             nw.col("bin_n").sum().alias("ece__n"),
             nw.col("gap").sum().alias("ece__gap"),
             nw.col("bin_squares").sum().alias("ece__squares"),
-            nw.col("unseen").sum().alias("ece__unseen"),
             *(nw.col(name).sum() for name in unsure),
         )
     )
@@ -111,6 +112,10 @@ def _sum_gaps(bins: Frame) -> Frame:
 
 def _name_noise(design: int) -> str:
     return f"ece__noise_{design}"
+
+
+def _unseen(design: int) -> str:
+    return f"ece__unseen_{design}"
 
 
 BINNED = Aggregate(
@@ -156,8 +161,9 @@ class _BinnedDelta:
     """The delta method on the gaps' signs; the lower bound allows for gaps that are but noise.
 
     A sum of absolute gaps is too large when the true gaps are small: a bin whose gap is 0 shows,
-    on average, √(2/π) standard errors. Rows that are all right do not show that none is wrong: each
-    bin varies as if one more cluster of rows were unlike the others, which is a distance of 1.
+    on average, √(2/π) standard errors. Rows that are all right do not show that none is wrong: a
+    bin varies as if one more cluster of rows were unlike the others, which is a distance of 1. The
+    more such clusters it has, the less that counts.
     """
 
     name: str = "delta"
@@ -168,10 +174,10 @@ class _BinnedDelta:
         stderr = standard_error(spread, clusters)
         if stderr is None:
             return replace(UNKNOWN, reason=ONE_ROW)
-        unseen = sqrt(totals["ece__unseen"]) / clusters.worth
-        reach = t_quantile(clusters, confidence) * hypot(stderr, unseen)
         design = design_effect(spread, _gap_influence.squares(totals), n, clusters)
         known = next((each for each in _DESIGNS if design <= each + _ROUNDING), _DESIGNS[-1])
+        unseen = sqrt(totals[_unseen(known)]) / clusters.worth
+        reach = t_quantile(clusters, confidence) * hypot(stderr, unseen)
         noise = totals[_name_noise(known)] * sqrt(design) / n
         low = value - reach - _MEAN_OF_FOLDED * noise
         return Interval(low=low, high=value + reach, stderr=stderr)

@@ -272,6 +272,7 @@ class Metric:
     optional: Literal["unless named", "unless asked for"] | None = None
     averaged: Feature | str | None = None  # the feature, or the value of tasks, it is the mean of
     complement: bool = False  # 1 minus that mean
+    step: float = 1.0  # the part of its range by which one run can move the value of a task
     influence: Influence | None = None  # none where the values of tasks are averaged
     further: tuple[Influence, ...] = ()  # those of its parts, where its interval needs them
     not_resampled: str | None = None  # why the bootstrap gives it no interval

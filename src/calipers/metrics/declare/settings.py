@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from calipers.metrics.scenarios.case_weights import CaseWeights
     from calipers.metrics.traces.graphs import OptimalTools
 
-MEASURING = ("score", "gate", "compare", "report", "explain", "power")
+MEASURING = ("score", "gate", "compare", "rank", "report", "explain", "power")
 
 _ANSWERS = ("accuracy", "mode_accuracy", "answer_entropy", "stability")
 _COMPOSITE = ("composite_score",)

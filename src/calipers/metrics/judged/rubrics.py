@@ -19,6 +19,7 @@ from calipers.metrics.declare.means import declare_sums, mean
 from calipers.records.judgment_shape import read_list
 
 LOWEST, HIGHEST = 1, 5
+_TWO_OF_FOUR = 0.5  # steps from 1 to 5 that a judge's mean over the criteria may move by
 _BAD = "bad"
 
 
@@ -161,6 +162,7 @@ def _declare_metric(rubric: JudgedRubric) -> Metric:
             ),
         ),
         optional="unless asked for",
+        step=_TWO_OF_FOUR,
     )
 
 

@@ -14,7 +14,7 @@ from calipers.metrics.declare.means import declare_sums, mean
 from calipers.metrics.declare.settings import Settings
 from calipers.metrics.traces.graphs import measure_convergence as path_convergence_of
 from calipers.metrics.traces.graphs import measure_selection
-from calipers.metrics.traces.trace import PROFILES, declare_count, part, trace
+from calipers.metrics.traces.trace import OPTIMAL_TOOLS, PROFILES, declare_count, part, trace
 
 _SELECTED = pl.Struct({"share": pl.Float64(), "unmapped": pl.Int64()})
 
@@ -30,17 +30,17 @@ path_convergence = Feature(
 
 
 def _selection(settings: Settings) -> pl.Expr:
-    tools = settings.optimal_tools
-    if tools is None:
-        return pl.lit(None, _SELECTED)
-    return part("tool_calls").map_batches(
-        lambda calls: measure_selection(calls, tools).to_struct(calls.name), return_dtype=_SELECTED
-    )
+    def of_batch(rows: pl.Series) -> pl.Series:
+        calls, own = rows.struct.field("tool_calls"), rows.struct.field(OPTIMAL_TOOLS)
+        return measure_selection(calls, settings.optimal_tools, own).to_struct(rows.name)
+
+    both = pl.struct(part("tool_calls"), OPTIMAL_TOOLS)
+    return both.map_batches(of_batch, return_dtype=_SELECTED)
 
 
 _selected = Feature(
     name="_tool_selection",
-    reads=(trace,),
+    reads=(trace, OPTIMAL_TOOLS),
     dtype=_SELECTED,
     expression=_selection,
     stored=False,
@@ -86,19 +86,24 @@ path_convergence_mean = replace(
 def _explain_no_tools(totals: Totals) -> str | None:
     if totals.get("tool_selection_accuracy__n") or not totals.get("tool_calls__traces"):
         return None
-    return "which tool each context calls for is not known: give a file with --optimal-tools"
+    return (
+        "which tool each context calls for is not known: give a file with --optimal-tools, "
+        "or optimal_tools in the records"
+    )
 
 
 tool_selection_mean = replace(
     mean(
         tool_selection_accuracy,
         name="tool_selection_accuracy",
-        says="The share of calls that chose the tool their context calls for (--optimal-tools).",
+        says="The share of calls that chose the tool their context calls for, by the record's own "
+        "`optimal_tools` or --optimal-tools.",
         formula="mean(calls whose tool_name is the optimal tool of their context / calls)",
         spec="P 3.2",
         profiles=PROFILES,
         needs=("trace",),
-        nulls="a row whose trace has no `tool_calls` is left out; without calls it is 0",
+        nulls="a row whose trace has no `tool_calls`, or for which nothing says the optimal tools, "
+        "is left out; without calls it is 0",
         range=(0, 1),
         better="higher",
         empty="no record has a trace with tool_calls",
@@ -125,8 +130,10 @@ def note_tools(groups: Iterable[Totals], settings: Settings) -> Iterator[str]:
         int(sum(totals.get(name, 0) or 0 for totals in groups))
         for name in ("tool_calls__sum", "tool_calls__unmapped")
     )
-    if unmapped and settings.optimal_tools:
+    if unmapped:
+        given = settings.optimal_tools
+        source = "their own optimal_tools" if given is None else given.source
         yield (
             f"{unmapped} of {calls} calls count as a wrong choice of tool: "
-            f"{settings.optimal_tools.source} names none for their context, and has no '*'"
+            f"{source} names none for their context, and has no '*'"
         )

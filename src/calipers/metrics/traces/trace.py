@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import polars as pl
 
 from calipers.metrics.declare.declaration import Feature
+from calipers.metrics.declare.settings import Settings
 from calipers.metrics.traces.graphs import DECODED, decode_traces
 
 PROFILES = ("agents",)
 
+OPTIMAL_TOOLS = "optimal_tools"  # a record's own: it goes before the file of that name
+
+
+def _decode(settings: Settings) -> pl.Expr:
+    def of_batch(rows: pl.Series) -> pl.Series:
+        own = rows.struct.field(OPTIMAL_TOOLS)
+        contexts = settings.optimal_tools is not None or own.null_count() < len(own)
+        return decode_traces(rows.struct.field("trace"), contexts=contexts)
+
+    return pl.struct("trace", OPTIMAL_TOOLS).map_batches(of_batch, return_dtype=DECODED)
+
+
 trace = Feature(
     name="_trace",
-    reads=("trace",),
+    reads=("trace", OPTIMAL_TOOLS),
     dtype=DECODED,
-    expression=lambda settings: pl.col("trace").map_batches(
-        partial(decode_traces, contexts=settings.optimal_tools is not None), return_dtype=DECODED
-    ),
+    expression=_decode,
     stored=False,
     listed=False,
 )

@@ -70,6 +70,7 @@ _REASONING = (
 )
 _FINISHED = ("gen_ai.response.finish_reasons", "ai.response.finishReason")
 _TOOLS = ("gen_ai.tool.name", "tool.name", "ai.toolCall.name")
+_ARGUMENTS = ("gen_ai.tool.call.arguments", "tool_arguments", "ai.toolCall.args")
 _AGENTS = ("gen_ai.agent.name", "agent.name")
 _SAID = ("gen_ai.output.messages", "gen_ai.completion", "ai.response.text", "output.value")
 _ASKED = ("gen_ai.input.messages", "gen_ai.prompt", "ai.prompt", "input.value")
@@ -81,6 +82,11 @@ def _records(path: Path, _: Collection[str]) -> Iterator[Found]:
         traces[span.trace].append(span)
     for place, (trace, spans) in enumerate(traces.items(), start=1):
         yield _Trace(trace, spans).record(), place / len(traces)
+
+
+def record_of(spans: Sequence[Span]) -> Record:
+    """Return the record that spans tell of, all of one call."""
+    return _Trace("", spans).record()
 
 
 def _read_spans(path: Path) -> Iterator[Span]:
@@ -173,12 +179,13 @@ class _Trace:
         return sum_usage(counts)
 
     def _trace(self) -> dict[str, Any] | None:
-        """Return the tools called, who called whom, and how often each agent worked, or None."""
+        """The tools that were called, who called whom, and how often each agent was at work."""
         tools = [span for span in self._spans if _is_tool(span)]
         agents = {span.id: name for span in self._spans if (name := _name_agent(span))}
         calls = [
             {
                 "tool_name": read_text(_of(span, _TOOLS)) or span.name,
+                "args": _arguments(_of(span, _ARGUMENTS)),
                 "agent_id": self._find_agent(span, agents),
                 "success": not span.failed,
                 "duration": span.seconds,
@@ -257,6 +264,14 @@ def _is_tool(span: Span) -> bool:
         or kind == "TOOL"
         or "ai.toolCall.name" in span.attributes
     )
+
+
+def _arguments(value: Any) -> Any:
+    """Return the arguments of a tool, which are JSON in a text."""
+    if isinstance(value, str):
+        with contextlib.suppress(ValueError, RecursionError):
+            return json.loads(value)
+    return value
 
 
 def _name_agent(span: Span) -> str | None:

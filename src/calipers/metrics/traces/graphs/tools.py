@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 
 from calipers.metrics.traces.graphs.nodes import explode_lists
+from calipers.records.tool_map import read_tool_map
 from calipers.support.config.files import read_config, shown
 from calipers.support.errors import UsageError
 
@@ -61,8 +62,18 @@ def check_tools(table: Any, *, source: str) -> OptimalTools:
     return OptimalTools(source, dict(table))
 
 
-def measure_selection(calls: pl.Series, tools: OptimalTools) -> pl.DataFrame:
+def measure_selection(
+    calls: pl.Series, tools: OptimalTools | None, own: pl.Series | None = None
+) -> pl.DataFrame:
     """Return each row's share of calls that chose the optimal tool, and the calls without one.
+
+    Args:
+        calls: The calls of each row.
+        tools: What holds for all rows.
+        own: What a row says itself, as JSON; it goes before what holds for all.
+
+    Returns:
+        A row each; null where there are no calls to look at, or nothing says which tool is best.
 
     >>> tools = check_tools({"find": "search", "*": "think"}, source="tools.yaml")
     >>> right = {"tool_name": "search", "context": "find a cat"}
@@ -70,15 +81,33 @@ def measure_selection(calls: pl.Series, tools: OptimalTools) -> pl.DataFrame:
     >>> measure_selection(pl.Series([[right, wrong]]), tools)["share"].item()
     0.5
     """
+    own = pl.Series([None], dtype=pl.String).new_from_index(0, len(calls)) if own is None else own
     rows, items = explode_lists(calls)
     right, unmapped = np.zeros((2, len(calls)), dtype=np.int64)
     if len(rows):
-        contexts = items["context"].fill_null("")
-        distinct = contexts.unique()
-        optimal = contexts.replace_strict(distinct, tools.of(distinct))
+        optimal = _optimal(items["context"].fill_null(""), own.gather(rows), tools)
         is_right = (items["tool_name"] == optimal).fill_null(value=False).to_numpy()
         right = np.bincount(rows[is_right], minlength=len(calls))
         unmapped = np.bincount(rows[optimal.is_null().to_numpy()], minlength=len(calls))
     total = np.maximum(calls.list.len().fill_null(0).to_numpy(), 1)
     found = pl.DataFrame({"share": right / total, "unmapped": unmapped})
-    return found.with_columns(pl.when(calls.is_not_null()).then(pl.all()))
+    known = calls.is_not_null() & (own.is_not_null() | (tools is not None))
+    return found.with_columns(pl.when(known).then(pl.all()))
+
+
+def _optimal(contexts: pl.Series, own: pl.Series, tools: OptimalTools | None) -> pl.Series:
+    """Return the optimal tool of each call: by its row's own table, else by that of all rows."""
+    found = pl.Series([None], dtype=pl.String).new_from_index(0, len(contexts))
+    if tools is not None:
+        distinct = contexts.unique()
+        found = contexts.replace_strict(distinct, tools.of(distinct), return_dtype=pl.String)
+    if own.null_count() == len(own):
+        return found
+    pairs = pl.DataFrame({"own": own, "context": contexts, "all": found})
+    distinct_pairs = pairs.filter(pl.col("own").is_not_null()).select("own", "context").unique()
+    tables = [
+        group.with_columns(best=OptimalTools("", read_tool_map(text)).of(group["context"]))
+        for (text,), group in distinct_pairs.group_by("own")
+    ]
+    joined = pairs.join(pl.concat(tables), on=["own", "context"], how="left", maintain_order="left")
+    return joined.select(pl.coalesce("best", "all")).to_series()

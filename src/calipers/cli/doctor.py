@@ -1,0 +1,44 @@
+"""`calipers doctor`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from calipers.cli.options import GroupedCommand, add_declared_options, add_own_option
+from calipers.cli.output import add_output_options, put
+from calipers.cli.shared import limit_options, say_empty, say_notices
+
+
+@click.command(cls=GroupedCommand, first=("map", "strict", "output_format", "output"))
+@click.argument("files", nargs=-1, required=True, metavar="FILES…")
+@add_declared_options("doctor")
+@limit_options
+@add_own_option(
+    "output", "--strict", is_flag=True, help="Exit with 1 where a problem or a warning was found."
+)
+@add_output_options
+def doctor(
+    files: tuple[str, ...],
+    output_format: str,
+    output: Path | None,
+    options: dict[str, Any],
+    *,
+    strict: bool,
+) -> None:
+    """Say what FILES hold and support, what looks wrong in them, and what to run next.
+
+    Any file that `score` reads, a result folder, or a log of another tool. Exit codes: 0 also with
+    findings (1 with --strict), 2 a file cannot be read, 3 there is no record at all.
+    """
+    from calipers.comparisons.doctor.api import doctor as examine  # noqa: PLC0415 (loads Polars)
+
+    result = examine(list(files), strict=strict, **options)
+    say_notices(result.notices)
+    put(result, output_format, output)
+    if not result.records and not any(each.unreadable for each in result.files):
+        say_empty(files)
+    sys.exit(result.exit_code)

@@ -1,0 +1,63 @@
+"""`calipers rank`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from calipers.cli.options import GroupedCommand, add_declared_options, add_own_option
+from calipers.cli.output import add_output_options, put
+from calipers.cli.shared import limit_options, say_notices
+
+_AUTO = "auto"  # as calipers.rank(tasks="auto")
+
+
+@click.command(cls=GroupedCommand, first=("by", "metrics", "tasks", "output_format", "output"))
+@click.argument("files", nargs=-1, required=True, metavar="FILES…")
+@add_declared_options("rank")
+@limit_options
+@add_own_option(
+    "output",
+    "--tasks",
+    metavar="[FIELD]",
+    is_flag=False,
+    flag_value=_AUTO,
+    default=None,
+    help="Add a column per value of FIELD, a field of the tasks: category or id, for example. "
+    "Without FIELD, per category where tasks have one, otherwise per task.",
+)
+@add_own_option(
+    "statistics",
+    "--better",
+    type=click.Choice(("higher", "lower")),
+    help="Which values are better, for metrics that do not say so, such as mean(FIELD).",
+)
+@add_own_option(
+    "statistics",
+    "--bradley-terry",
+    is_flag=True,
+    help="Add each system's strength by its wins on common tasks.",
+)
+@add_output_options
+def rank(
+    files: tuple[str, ...],
+    output_format: str,
+    output: Path | None,
+    options: dict[str, Any],
+    **own: Any,
+) -> None:
+    """Rank systems: value, rank and significance group of each, adjusted for all comparisons.
+
+    Systems are told apart by --by; without it by model and tier, whichever has several values;
+    otherwise, and with --by file, each file is one. They are compared on the tasks that all of
+    them have. Files of pairwise judgments (model_a, model_b, winner) are ranked by Bradley-Terry
+    strengths.
+    """
+    from calipers.comparisons.api import rank as rank_systems  # noqa: PLC0415 (loads Polars)
+
+    own["tasks"] = own["tasks"] or False
+    result = rank_systems(*files, **own, **options)
+    say_notices(result.notices)
+    put(result, output_format, output)

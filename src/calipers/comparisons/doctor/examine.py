@@ -1,0 +1,141 @@
+"""Examine files: read each once, look for everything that can be wrong, say what to run next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from calipers.comparisons.doctor.commands import next_commands
+from calipers.comparisons.doctor.facts import MOST_ROWS, Collected, Facts, Problem
+from calipers.comparisons.doctor.findings import KINDS
+from calipers.comparisons.doctor.findings.kind import share_of
+from calipers.comparisons.doctor.reading import Census
+from calipers.comparisons.doctor.results import SEVERITIES, Diagnosis, Finding, HeldFile
+from calipers.comparisons.doctor.support import find_support
+from calipers.comparisons.doctor.unreadable import guess_contents
+from calipers.records.logs import log_notices
+from calipers.records.result_folder import RECORDS, find_folder
+from calipers.records.sources import STDIN, Source, open_sources
+from calipers.records.unfinished import explain_unfinished
+from calipers.support.errors import CalipersError
+
+_SHOWN = 3  # systems with the same finding
+
+
+def examine(
+    data: Any,
+    *,
+    field_map: Mapping[str, str],
+    strict: bool = False,
+    most_rows: int = MOST_ROWS,
+    known_as: str = STDIN,
+) -> Diagnosis:
+    """Examine everything in `data`; a file that cannot be read is told, and the others are read.
+
+    Args:
+        data: Paths, each a file, glob or folder, or records as `score` takes them.
+        field_map: The data's names of the record's fields.
+        strict: Whether findings make the exit code 1.
+        most_rows: How many records are held; of more, a sample of tasks is.
+        known_as: What commands call records that are not named by a path.
+    """
+    given, parts = _parts(data, known_as)
+    files: list[HeldFile] = []
+    read: list[Census] = []
+    facts = Collected(most_rows)
+    for name, part in zip(given, parts, strict=True):
+        try:
+            for source in _sources(part):
+                files.append(HeldFile(path=source.name, format=""))  # until it has been read
+                census = Census(source, field_map)
+                census.read(facts, len(read))
+                census.refuse_nothing_readable()
+                read.append(census)
+                files[-1] = census.file()
+        except CalipersError as error:
+            why, fix = guess_contents(name, error)
+            if files and not files[-1].format:
+                files.pop()
+            files.append(HeldFile(path=name, format="unreadable", unreadable=why, fix=fix))
+    rows = facts.frame()
+    if not rows.height:
+        return Diagnosis(files=tuple(files), support=None, findings=(), commands=(), strict=strict)
+    found = Facts(
+        rows=rows,
+        files=tuple(each.source.name for each in read),
+        bad=tuple(_all_problems(read)),
+        unfinished=tuple(_unfinished(read)),
+        share=1 / 2**facts.halvings,
+    )
+    present = frozenset().union(*(each.present for each in read))
+    maps = {name: theirs for each in files for name, theirs in each.maps.items()}
+    support = find_support(found, present, maps)
+    findings = [finding for kind in KINDS for finding in _few(list(kind().find(found)))]
+    findings.sort(key=lambda each: SEVERITIES.index(each.severity))
+    readable = [name for name, held in zip(given, parts, strict=True) if _is_read(held, files)]
+    return Diagnosis(
+        files=tuple(files),
+        support=support,
+        findings=tuple(findings),
+        commands=tuple(next_commands(readable, files, support, present)),
+        notices=tuple(_notices(read, facts.halvings)),
+        strict=strict,
+    )
+
+
+def _parts(data: Any, known_as: str) -> tuple[list[str], list[Any]]:
+    """Return what was given one by one, with a name for each."""
+    if isinstance(data, str | Path):
+        data = [data]
+    if isinstance(data, list | tuple) and data and all(isinstance(e, str | Path) for e in data):
+        return [str(each) for each in data], [str(each) for each in data]
+    return [known_as], [data]
+
+
+def _sources(part: Any) -> Sequence[Source]:
+    folder = find_folder(part)
+    return open_sources(part if folder is None else str(folder / RECORDS))
+
+
+def _few(findings: Sequence[Finding]) -> Iterator[Finding]:
+    """Yield the findings of one kind; where many systems have it, the worst and who else."""
+    of_systems = [each for each in findings if each.system is not None]
+    if len(of_systems) <= _SHOWN:
+        yield from findings
+        return
+    yield from (each for each in findings if each.system is None)
+    worst = sorted(of_systems, key=lambda each: each.count / each.of, reverse=True)
+    yield from worst[:_SHOWN]
+    others = worst[_SHOWN:]
+    names = ", ".join(str(each.system) for each in others[:_SHOWN])
+    most = share_of(others[0].count, others[0].of)
+    says = f"{len(others)} more systems have it, up to {most}: {names}"
+    yield replace(others[0], says=says + (", …" if others[_SHOWN:] else ""), system=None)
+
+
+def _is_read(part: Any, files: Sequence[HeldFile]) -> bool:
+    return not any(each.unreadable and each.path == part for each in files)
+
+
+def _all_problems(read: Sequence[Census]) -> Iterator[Problem]:
+    for census in read:
+        yield from census.problems()
+
+
+def _unfinished(read: Sequence[Census]) -> Iterator[tuple[str, str]]:
+    for census in read:
+        path = census.source.path
+        rows = census.records + sum(census.bad_counts.values())
+        for lack in explain_unfinished(Path(path), rows) if path is not None else ():
+            yield census.source.name, lack
+
+
+def _notices(read: Sequence[Census], halvings: int) -> Iterator[str]:
+    yield from log_notices([census.source for census in read])
+    if halvings:
+        yield (
+            f"findings are about a sample of the tasks, 1 in {2**halvings:,}, all records of each; "
+            "counts are those of the sample"
+        )

@@ -1,0 +1,140 @@
+"""Pairwise judgments: records that name two systems and which of them a judge preferred."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import chain
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from calipers.comparisons.normal_estimates import compare_values
+from calipers.comparisons.ranked_estimates import Estimates, order_systems
+from calipers.comparisons.rankings import Ranking
+from calipers.comparisons.ratings import read_fields
+from calipers.comparisons.task_wins import estimate_strengths
+from calipers.records.sources import Source
+from calipers.scores.keys import split_natural
+from calipers.scores.options import Options
+from calipers.statistics.bradley_terry import Comparisons, fit_strengths
+from calipers.support.errors import DataError, EmptyError, UsageError
+
+METRIC = "bradley_terry"
+WINNER = "winner"
+_SIDES = (("model_a", "model_b"), ("a", "b"))
+_FIRST, _SECOND = ("a", "model_a"), ("b", "model_b")
+_TIES = ("tie", "draw", "both", "neither", "tie (bothbad)")
+_SHOWN = 60  # characters of a text from outside
+
+
+def has_judged_pairs(sources: Sequence[Source]) -> bool:
+    """Say whether the records are pairwise judgments, by their fields."""
+    columns = {name for source in sources for name in source.columns()}
+    return WINNER in columns and any(columns.issuperset(sides) for sides in _SIDES)
+
+
+def rank_judged_pairs(sources: Sequence[Source], options: Options) -> Ranking:
+    """Rank the systems of pairwise judgments by their strengths; a tie is half a win for both.
+
+    Raises:
+        DataError: A judgment names neither of its systems, or one system twice.
+        EmptyError: There is not a judgment.
+        UsageError: A metric is asked for, or no chain of judgments joins all systems.
+    """
+    if options.metrics or options.by:
+        raise UsageError(
+            "pairwise judgments are ranked by the systems they name, and by who won",
+            fix="leave --metric and --by out",
+        )
+    columns = {name for source in sources for name in source.columns()}
+    sides = next(each for each in _SIDES if columns.issuperset(each))
+    cluster = options.cluster or ("id" if "id" in columns else None)
+    frame = read_fields(sources, (*sides, WINNER, *([cluster] if cluster else [])))
+    judged = frame.drop_nulls([*sides, WINNER])
+    if not judged.height:
+        raise EmptyError("no pairwise judgment has a winner", fix="check the file")
+    texts = judged.select(pl.col(*sides, WINNER).cast(pl.String))
+    systems = sorted({*texts[sides[0]], *texts[sides[1]]}, key=split_natural)
+    place = {name: number for number, name in enumerate(systems)}
+    met = Comparisons(
+        first=[place[name] for name in texts[sides[0]]],
+        second=[place[name] for name in texts[sides[1]]],
+        result=list(map(_result, *(texts[name] for name in (*sides, WINNER)))),
+        clusters=None if cluster is None else _labels(judged[cluster]),
+    )
+    try:
+        found = fit_strengths(met, len(systems))
+    except ValueError:
+        raise UsageError(
+            "the judgments fall into parts: no chain of comparisons joins all systems",
+            fix="judge pairs of systems from different parts, or rank each part alone",
+        ) from None
+    strengths = estimate_strengths(found, options)
+    ranked = order_systems(
+        Estimates(
+            values=strengths,
+            pairs=compare_values(
+                found.values,
+                found.covariance,
+                found.clusters,
+                options,
+                names=systems,
+                test="t on Bradley-Terry strengths",
+            ),
+            interval="t",
+            n_tasks=found.clusters,
+        ),
+        by=[{"model": name} for name in systems],
+        names=systems,
+        metric=METRIC,
+        better="higher",
+        confidence=options.confidence,
+        unit="log odds",
+    )
+    of = dict(zip(systems, strengths, strict=True))
+    ordered = tuple(replace(each, strength=of[each.name]) for each in ranked.systems)
+    return Ranking(
+        metrics=(replace(ranked, systems=ordered),),
+        by=("model",),
+        confidence=options.confidence,
+        seed=options.seed,
+        notices=tuple(_notices(frame.height - judged.height, ties_added=found.ties_added)),
+    )
+
+
+def _result(first: str, second: str, winner: str) -> float:
+    """Return 1 where the first system won, 0 where the second did, ½ for a tie."""
+    if first == second:
+        raise DataError(
+            f"a judgment compares {first[:_SHOWN]} with itself", fix="name two systems per record"
+        )
+    if winner in (first, second):
+        return float(winner == first)
+    said = winner.strip().lower()
+    known = dict.fromkeys(_FIRST, 1.0) | dict.fromkeys(_SECOND, 0.0) | dict.fromkeys(_TIES, 0.5)
+    if said not in known:
+        raise DataError(
+            f"{WINNER}: {winner[:_SHOWN]} is neither {first[:_SHOWN]} nor {second[:_SHOWN]}",
+            fix=f"write the name of the system, or one of {', '.join(chain(_FIRST, _SECOND))}, tie",
+        )
+    return known[said]
+
+
+def _labels(values: pl.Series) -> NDArray[np.int64]:
+    """Return a number per value; a judgment without one stands alone."""
+    row = pl.int_range(pl.len()).cast(pl.String)
+    text = values.cast(pl.String).to_frame("text")
+    keys = text.select(pl.coalesce(pl.lit("=") + pl.col("text"), row)).to_series()
+    return keys.rank("dense").cast(pl.Int64).to_numpy()
+
+
+def _notices(lost: int, *, ties_added: bool) -> Iterator[str]:
+    if lost:
+        yield f"{lost} judgments without a winner or without two systems are left out"
+    if ties_added:
+        yield (
+            "some systems won, or lost, every comparison with the others, so that no finite "
+            "strength fits best: each pair that met counts one further tie"
+        )

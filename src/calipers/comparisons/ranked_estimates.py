@@ -1,0 +1,113 @@
+"""From values and compared pairs to systems in order, with ranks and letters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from calipers.comparisons.ranked_systems import Systems
+from calipers.comparisons.rankings import Estimate, MetricRanking, RankedPair, RankedSystem
+from calipers.comparisons.task_matrix import CommonTasks
+from calipers.metrics import Metric
+from calipers.scores.options import Options
+from calipers.statistics.ranking import rank_bounds, ranks, share_letters
+
+
+@dataclass(frozen=True, kw_only=True)
+class Estimates:
+    """A value per system, and every pair of them compared, by their places."""
+
+    values: Sequence[Estimate]
+    pairs: Mapping[tuple[int, int], RankedPair]  # of the first place less than the second
+    interval: str
+    n_tasks: int
+
+
+def rank_estimates(
+    systems: Systems, metric: Metric, common: CommonTasks, estimates: Estimates, options: Options
+) -> MetricRanking:
+    """Return the systems that have a value from the best down."""
+    return order_systems(
+        estimates,
+        by=[systems.keys[text] for text in common.systems],
+        names=[systems.names[text] for text in common.systems],
+        metric=metric.name,
+        unit=metric.unit,
+        better=metric.better or "higher",
+        confidence=options.confidence,
+    )
+
+
+def order_systems(
+    estimates: Estimates,
+    *,
+    by: Sequence[Mapping[str, object]],
+    names: Sequence[str],
+    metric: str,
+    better: str,
+    confidence: float,
+    unit: str | None = None,
+) -> MetricRanking:
+    """Return the ranking: equal values in the order given, pairs in the order of the systems."""
+    values = np.array([each.value for each in estimates.values], dtype=np.float64)
+    higher = better == "higher"
+    order = np.argsort(-values if higher else values, kind="stable").tolist()
+    apart = np.zeros((len(names), len(names)), dtype=bool)  # whether one is better than another
+    pairs = []
+    for place, one in enumerate(order):
+        for later, other in enumerate(order[place + 1 :], place + 1):
+            pair = _turned(estimates.pairs, one, other)
+            pairs.append(pair)
+            if pair.p_adjusted is not None and pair.p_adjusted < 1 - confidence:
+                up = (pair.difference or 0.0) > 0
+                better_first = up == higher
+                apart[(place, later) if better_first else (later, place)] = True
+    low, high = rank_bounds(apart)
+    letters = share_letters(apart | apart.T)
+    at = ranks(values[order], higher_is_better=higher)
+    return MetricRanking(
+        metric=metric,
+        better=better,
+        unit=unit,
+        n_tasks=estimates.n_tasks,
+        confidence=confidence,
+        interval=estimates.interval,
+        systems=tuple(
+            RankedSystem(
+                by=dict(by[one]),
+                name=names[one],
+                value=estimates.values[one].value,
+                low=estimates.values[one].low,
+                high=estimates.values[one].high,
+                reason=estimates.values[one].reason,
+                rank=at[place],
+                rank_low=low[place],
+                rank_high=high[place],
+                group=letters[place],
+                n_tasks=estimates.n_tasks,
+            )
+            for place, one in enumerate(order)
+        ),
+        pairs=tuple(pairs),
+    )
+
+
+def _turned(pairs: Mapping[tuple[int, int], RankedPair], one: int, other: int) -> RankedPair:
+    """Return a pair with the better system first."""
+    if (one, other) in pairs:
+        return pairs[one, other]
+    pair = pairs[other, one]
+
+    def minus(number: float | None) -> float | None:
+        return None if number is None else 0.0 - number
+
+    return replace(
+        pair,
+        a=pair.b,
+        b=pair.a,
+        difference=minus(pair.difference),
+        low=minus(pair.high),
+        high=minus(pair.low),
+    )

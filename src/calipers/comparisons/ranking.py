@@ -1,0 +1,172 @@
+"""Rank systems: read them, compare all pairs on common tasks, and adjust for all at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from calipers.comparisons.judged_pairs import has_judged_pairs, rank_judged_pairs
+from calipers.comparisons.ranked_estimates import Estimates, rank_estimates
+from calipers.comparisons.ranked_systems import Systems, choose_metrics, open_sets, read_systems
+from calipers.comparisons.rankings import Estimate, MetricRanking, RankedPair, Ranking
+from calipers.comparisons.resampled_systems import resample_systems
+from calipers.comparisons.sides import TOO_LARGE, is_too_large
+from calipers.comparisons.task_matrix import TaskMatrix, make_matrix, note_runs
+from calipers.comparisons.task_parts import break_down, field_of_tasks
+from calipers.comparisons.task_wins import strengths_of_wins
+from calipers.metrics import Metric
+from calipers.metrics.declare.intervals import Wilson
+from calipers.metrics.declare.pairs import pair_scale
+from calipers.scores.options import Options
+from calipers.statistics.paired_tasks import compare_tasks
+from calipers.statistics.simultaneous import MaxT
+from calipers.statistics.task_means import covariance_of_means, mean_interval
+from calipers.support.errors import UsageError
+
+Better = Literal["higher", "lower"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RankOptions:
+    """What a user can ask of a ranking, beside how records are read."""
+
+    better: Better | None = None  # of metrics that do not say themselves
+    tasks: str | bool = False  # a column per value of this field; True: per category, or per task
+    bradley_terry: bool = False
+
+
+def rank_data(data: Sequence[Any], options: Options, asked: RankOptions) -> Ranking:
+    """Rank the systems in the data by each metric, or by pairwise judgments."""
+    sets = open_sets(data)
+    sources = [source for several in sets for source in several]
+    if has_judged_pairs(sources):
+        return rank_judged_pairs(sources, options)
+    fields = field_of_tasks(sources, asked=asked.tasks)
+    systems = read_systems(sets, options, keep=fields)
+    notices = [*options.notices, *systems.notices]
+    ranked = []
+    for metric in choose_metrics(systems, options):
+        if metric.better is None and asked.better is None:
+            notices.append(
+                f"{metric.name} does not say what is better: higher values are ranked first "
+                "(--better lower turns it round)"
+            )
+        directed = replace(metric, better=metric.better or asked.better or "higher")
+        found, said = _rank_metric(systems, directed, options, asked, fields)
+        ranked.append(found)
+        notices += said
+    return Ranking(
+        metrics=tuple(ranked),
+        by=systems.by,
+        confidence=options.confidence,
+        seed=options.seed,
+        notices=tuple(notices),
+    )
+
+
+def _rank_metric(
+    systems: Systems,
+    metric: Metric,
+    options: Options,
+    asked: RankOptions,
+    fields: Sequence[str],
+) -> tuple[MetricRanking, list[str]]:
+    made = make_matrix(systems, metric, options)
+    if made is None:
+        estimates, common = resample_systems(systems, metric, options)
+        if asked.bradley_terry or fields:
+            raise UsageError(
+                f"{metric.name}: no single task has a value of it, which --tasks and "
+                "--bradley-terry need",
+                fix="leave them out, or name a metric that is a mean: --metric accuracy",
+            )
+        return rank_estimates(systems, metric, common, estimates, options), [*common.notices]
+    matrix, common = made
+    if is_too_large(matrix.values):
+        raise UsageError(f"{metric.name}: {TOO_LARGE}", fix="rank by another metric")
+    notices = [*common.notices, *note_runs(matrix, metric)]
+    names = [systems.names[text] for text in common.systems]
+    estimates = estimate_means(matrix, metric, names, options)
+    ranked = rank_estimates(systems, metric, common, estimates, options)
+    further: dict[str, Any] = {each.name: {} for each in ranked.systems}
+    if asked.bradley_terry:
+        strengths = strengths_of_wins(
+            matrix, names, options, higher_is_better=metric.better == "higher"
+        )
+        for name, strength in strengths.items():
+            further[name]["strength"] = strength
+    if fields:
+        parts, said = break_down(systems, matrix, common, metric, fields[0], options)
+        notices += said
+        for name, part in zip(names, parts, strict=True):
+            further[name]["tasks"] = part
+    return replace(
+        ranked,
+        systems=tuple(replace(each, **further[each.name]) for each in ranked.systems),
+        tasks_by=fields[0] if fields else None,
+    ), notices
+
+
+def estimate_means(
+    matrix: TaskMatrix, metric: Metric, names: Sequence[str], options: Options
+) -> Estimates:
+    """Return the mean of each system and the difference of each pair, with the adjusted evidence.
+
+    The single intervals and tests are those of `score` and `compare`; the level is that at which
+    all of them hold together.
+    """
+    covariance = covariance_of_means(matrix.values, matrix.clusters)
+    level = MaxT.of_each(covariance, seed=options.seed).level(options.confidence)
+    around = [
+        mean_interval(
+            row,
+            ends=metric.range,
+            is_share=isinstance(metric.interval, Wilson),
+            confidence=level,
+            clusters=matrix.clusters,
+        )
+        for row in matrix.values
+    ]
+    values = [
+        Estimate(value=float(row.mean()), low=each.low, high=each.high, reason=each.reason)
+        for row, each in zip(matrix.values, around, strict=True)
+    ]
+    return Estimates(
+        values=values,
+        pairs=_compare_pairs(matrix, metric, names, covariance, options),
+        interval=metric.interval.name,
+        n_tasks=matrix.values.shape[1],
+    )
+
+
+def _compare_pairs(
+    matrix: TaskMatrix, metric: Metric, names: Sequence[str], covariance: Any, options: Options
+) -> dict[tuple[int, int], RankedPair]:
+    together = MaxT.of_pairs(covariance, seed=options.seed)
+    level, scale = together.level(options.confidence), pair_scale(metric)
+    found = {}
+    for one, other in zip(*np.triu_indices(len(names), 1), strict=True):
+        each = compare_tasks(
+            matrix.pair(one, other),
+            scale,
+            weight="task",
+            confidence=level,
+            seed=options.seed,
+            resamples=1,  # more signs are flipped only where all of them are
+            clusters=matrix.clusters,
+        )
+        found[int(one), int(other)] = RankedPair(
+            a=names[one],
+            b=names[other],
+            difference=each.difference,
+            low=each.low,
+            high=each.high,
+            p_value=each.p_value,
+            p_adjusted=None if each.p_value is None else together.adjust(each.p_value),
+            test=each.test,
+            reason=each.reason,
+        )
+    return found

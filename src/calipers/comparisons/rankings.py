@@ -1,0 +1,203 @@
+"""What a ranking is: systems from the best down, what is known of each rank, and every pair."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from calipers.support.printing import Printed
+from calipers.support.strict_json import dump_strict, to_finite
+from calipers.support.tabular import Tabular, keep_scalars
+from calipers.support.version import __version__
+
+SCHEMA = "calipers.rank/1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """A value with its interval; a bound that the data cannot give is null, with the reason."""
+
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Strength(Estimate):
+    """A system's strength by Bradley and Terry, in log odds, and how often it won."""
+
+    win_rate: float  # of all its comparisons, a tie counted as half a win
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskPart(Estimate):
+    """A system's value on some of the tasks; its interval holds for this one alone."""
+
+    n_tasks: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankedSystem(Estimate):
+    """A system's value and rank, both with intervals that hold for all systems at once."""
+
+    by: Mapping[str, Any]
+    name: str
+    rank: int
+    rank_low: int
+    rank_high: int
+    group: str  # letters; systems that share one cannot be told apart
+    n_tasks: int
+    strength: Strength | None = None
+    tasks: Mapping[str, TaskPart] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The contract's JSON of one system."""
+        found = {
+            "by": dict(self.by),
+            "name": self.name,
+            **{name: to_finite(getattr(self, name)) for name in ("value", "low", "high")},
+            "rank": self.rank,
+            "rank_low": self.rank_low,
+            "rank_high": self.rank_high,
+            "group": self.group,
+            "n_tasks": self.n_tasks,
+            "reason": self.reason,
+        }
+        if self.strength is not None:
+            found["bradley_terry"] = asdict(self.strength)
+        if self.tasks:
+            found["tasks"] = {name: asdict(each) for name, each in self.tasks.items()}
+        return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankedPair:
+    """Two systems: a − b, with an interval and p-value adjusted for all pairs."""
+
+    a: str
+    b: str
+    difference: float | None
+    low: float | None = None
+    high: float | None = None
+    p_value: float | None = None
+    p_adjusted: float | None = None
+    test: str | None = None
+    reason: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The contract's JSON of one pair."""
+        return {
+            name: to_finite(value) if isinstance(value, float) else value
+            for name in self.__slots__
+            for value in (getattr(self, name),)
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricRanking:
+    """Systems ranked by one metric, the best first."""
+
+    metric: str
+    better: str  # higher or lower
+    unit: str | None = None
+    n_tasks: int
+    confidence: float
+    interval: str | None  # how the interval of one system is made
+    systems: tuple[RankedSystem, ...]
+    pairs: tuple[RankedPair, ...]
+    tasks_by: str | None = None  # the field whose values have a column each
+
+    @property
+    def best(self) -> tuple[RankedSystem, ...]:
+        """The first system, and those that cannot be told apart from it."""
+        first = self.systems[0]
+        worse = {
+            pair.b if pair.a == first.name else pair.a
+            for pair in self.pairs
+            if first.name in (pair.a, pair.b) and self.is_apart(pair)
+        }
+        return tuple(each for each in self.systems if each.name not in worse)
+
+    def is_apart(self, pair: RankedPair) -> bool:
+        """Say whether the test tells two systems apart."""
+        return pair.p_adjusted is not None and pair.p_adjusted < 1 - self.confidence
+
+    def to_dict(self) -> dict[str, Any]:
+        """The contract's JSON of one metric."""
+        return {
+            "metric": self.metric,
+            "better": self.better,
+            "n_tasks": self.n_tasks,
+            "interval": self.interval,
+            "best": [each.name for each in self.best],
+            **({} if self.tasks_by is None else {"tasks_by": self.tasks_by}),
+            "systems": [each.to_dict() for each in self.systems],
+            "pairs": [each.to_dict() for each in self.pairs],
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ranking(Printed, Tabular):
+    """Everything `calipers rank` found. Prints as a table, shows as HTML in a notebook."""
+
+    metrics: tuple[MetricRanking, ...]
+    by: tuple[str, ...]
+    confidence: float
+    seed: int
+    notices: tuple[str, ...] = ()
+
+    @property
+    def systems(self) -> tuple[RankedSystem, ...]:
+        """The systems by the first metric, the best first."""
+        return self.metrics[0].systems
+
+    @property
+    def pairs(self) -> tuple[RankedPair, ...]:
+        """All pairs of systems by the first metric."""
+        return self.metrics[0].pairs
+
+    def __getitem__(self, metric: str) -> MetricRanking:
+        """Return the ranking by a metric."""
+        for each in self.metrics:
+            if each.metric == metric:
+                return each
+        raise KeyError(metric)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The contract's JSON: the first metric on top, the others as a list."""
+        first, *others = (each.to_dict() for each in self.metrics)
+        further = {"further": others, "notices": list(self.notices)}
+        return {
+            "schema": SCHEMA,
+            "version": __version__,
+            "seed": self.seed,
+            "confidence": self.confidence,
+            "by": list(self.by),
+            **first,
+            **{name: value for name, value in further.items() if value},
+        }
+
+    def _rows(self) -> Iterator[dict[str, Any]]:
+        """Yield a row per metric and system."""
+        for ranked in self.metrics:
+            for each in ranked.systems:
+                found = each.to_dict()
+                strength = found.get("bradley_terry", {})
+                yield {
+                    **each.by,
+                    "metric": ranked.metric,
+                    **keep_scalars(found),
+                    **{f"strength_{name}": value for name, value in keep_scalars(strength).items()},
+                    **{f"{name}_value": part.value for name, part in each.tasks.items()},
+                }
+
+    def to_json(self, *, indent: int | None = 1) -> str:
+        """Strict JSON, the same bytes for the same input and seed."""
+        return dump_strict(self.to_dict(), indent=indent)
+
+    def _repr_html_(self) -> str:
+        from calipers.reports.notebook import ranking_figures  # noqa: PLC0415 (only notebooks)
+
+        return Printed._repr_html_(self) + ranking_figures(self)

@@ -1,0 +1,143 @@
+"""A metric's value of every system on every task that all of them have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from calipers.comparisons.ranked_systems import Systems
+from calipers.comparisons.sides import Floats, list_clusters
+from calipers.metrics import Metric
+from calipers.metrics.declare.declaration import GROUP, RUNS, TASK
+from calipers.scores.options import Options
+from calipers.scores.tasks import SQUARES, VALUE, measure_tasks
+from calipers.statistics.paired_tasks import PairedTasks
+from calipers.support.errors import UsageError
+
+_NAMED = 6  # systems in a notice
+_FEWEST = 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class CommonTasks:
+    """The systems that have a metric, and the tasks that all of these have."""
+
+    systems: tuple[str, ...]  # their texts in `GROUP`
+    tasks: pl.DataFrame  # the column `TASK`, sorted
+    notices: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskMatrix:
+    """A row per system and a column per task: values, and how many runs each is the mean of."""
+
+    values: Floats
+    runs: Floats
+    squares: Floats | None  # of the runs around their means; None where a task has one value
+    clusters: NDArray[Any] | None
+
+    def pair(self, one: int, other: int) -> PairedTasks:
+        """Return the tasks of two systems; the difference is that of the first from the second."""
+        squares = None if self.squares is None else self.squares[one] + self.squares[other]
+        return PairedTasks(
+            base=self.values[other],
+            candidate=self.values[one],
+            base_runs=self.runs[other],
+            candidate_runs=self.runs[one],
+            squares=squares,
+        )
+
+
+def find_common(systems: Systems, metric: Metric, known: pl.DataFrame) -> CommonTasks:
+    """Return the tasks that every system with the metric has; `known` has GROUP and TASK.
+
+    Raises:
+        UsageError: Fewer than two systems have the metric, or no task is common to all.
+    """
+    counts = dict(known.group_by(GROUP).agg(pl.col(TASK).n_unique()).iter_rows())
+    texts = [text for text in systems.keys if counts.get(text)]
+    names = systems.names
+    without = [names[text] for text in systems.keys if not counts.get(text)]
+    if len(texts) < _FEWEST:
+        having = f"only {names[texts[0]]} has a value" if texts else "no system has a value"
+        raise UsageError(
+            f"{metric.name}: {having}, so there is nothing to rank ({metric.empty})",
+            fix="rank by another metric: --metric NAME; calipers score shows which have values",
+        )
+    shared = known.group_by(TASK).agg(pl.col(GROUP).n_unique().alias("systems"))
+    every = shared.height
+    tasks = shared.filter(pl.col("systems") == len(texts)).select(TASK).sort(TASK)
+    lacking = {names[text]: every - counts[text] for text in texts if counts[text] < every}
+    if not tasks.height:
+        raise UsageError(
+            f"{metric.name}: no task is common to all systems; of {every:,} tasks, "
+            f"{_listed(lacking)}",
+            fix="tasks are paired by id: name the field with --map id=NAME, "
+            "or rank systems that have run the same tasks",
+        )
+    notices = []
+    if without:
+        notices.append(f"{metric.name}: not ranked for want of a value: {_some(without)}")
+    if tasks.height < every:
+        notices.append(
+            f"{metric.name}: ranked on the {tasks.height:,} tasks that all systems have; "
+            f"{every - tasks.height:,} of {every:,} are left out ({_listed(lacking)})"
+        )
+    return CommonTasks(systems=tuple(texts), tasks=tasks, notices=tuple(notices))
+
+
+def _listed(lacking: Mapping[str, int]) -> str:
+    """Say which systems lack how many tasks, those that lack most first."""
+    order = sorted(lacking.items(), key=lambda item: -item[1])
+    return _some([f"{name} lacks {count:,}" for name, count in order])
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more
+
+
+def make_matrix(
+    systems: Systems, metric: Metric, options: Options
+) -> tuple[TaskMatrix, CommonTasks] | None:
+    """Return the values of all systems on their common tasks; None if no task has a value."""
+    table = measure_tasks(systems.rows, metric)
+    if table is None:
+        return None
+    common = find_common(systems, metric, table)
+    places = common.tasks.with_row_index("place")
+    found = table.join(places, on=TASK)
+    shape = len(common.systems), common.tasks.height
+    row = {text: number for number, text in enumerate(common.systems)}
+    at = (
+        found[GROUP].replace_strict(row, return_dtype=pl.Int64).to_numpy(),
+        found["place"].to_numpy(),
+    )
+
+    def dense(name: str) -> Floats:
+        matrix = np.zeros(shape)
+        matrix[at] = found[name].cast(pl.Float64).to_numpy()
+        return matrix
+
+    matrix = TaskMatrix(
+        values=dense(VALUE),
+        runs=dense(RUNS),
+        squares=dense(SQUARES) if SQUARES in table.columns else None,
+        clusters=list_clusters(common.tasks, systems.rows) if options.cluster else None,
+    )
+    return matrix, common
+
+
+def note_runs(matrix: TaskMatrix, metric: Metric) -> Iterator[str]:
+    """Say that `score` has other values, where tasks have different numbers of runs."""
+    by_row = np.average(matrix.values, axis=1, weights=matrix.runs)
+    if not np.allclose(by_row, matrix.values.mean(axis=1), rtol=1e-9, atol=1e-9):
+        yield (
+            f"{metric.name}: tasks have different numbers of runs; every task counts the same "
+            "here, every row in calipers score (--weight task)"
+        )

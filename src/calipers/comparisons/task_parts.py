@@ -1,0 +1,103 @@
+"""A ranking broken down: each system's value on the tasks of a category, or on each task."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from calipers.comparisons.ranked_systems import Systems
+from calipers.comparisons.rankings import TaskPart
+from calipers.comparisons.sides import Floats
+from calipers.comparisons.task_matrix import CommonTasks, TaskMatrix
+from calipers.metrics import Metric
+from calipers.metrics.declare.declaration import TASK
+from calipers.metrics.declare.intervals import Wilson
+from calipers.records.sources import Source
+from calipers.scores.keys import split_natural
+from calipers.scores.options import Options
+from calipers.statistics.task_means import mean_interval
+from calipers.support.errors import UsageError, nearest
+
+MOST_PARTS = 40  # columns of a table that can still be read
+AUTO = "auto"  # a category where there is one, else every task
+_CATEGORY, _ID = "category", "id"
+_PART = "_part"
+_NONE = "(none)"
+
+
+def field_of_tasks(sources: Sequence[Source], *, asked: str | bool) -> tuple[str, ...]:
+    """Return the field to break tasks down by, if that was asked for: category, else the id."""
+    if isinstance(asked, str) and asked != AUTO:
+        return (asked,)
+    if not asked:
+        return ()
+    columns = {name for source in sources for name in source.columns()}
+    return (_CATEGORY if _CATEGORY in columns else _ID,)
+
+
+def break_down(
+    systems: Systems,
+    matrix: TaskMatrix,
+    common: CommonTasks,
+    metric: Metric,
+    field: str,
+    options: Options,
+) -> tuple[list[dict[str, TaskPart]], list[str]]:
+    """Return each system's value by the field's values, and what to say of those left out.
+
+    Raises:
+        UsageError: No record has the field.
+    """
+    labels = _labels(systems, common, field)
+    parts = sorted(set(labels), key=split_natural)
+    notices = []
+    if len(parts) > MOST_PARTS:
+        notices.append(
+            f"--tasks {field}: the {MOST_PARTS} of {len(parts):,} that tell the systems apart most"
+        )
+        apart = {each: _spread(matrix, labels == each) for each in parts}
+        kept = sorted(parts, key=lambda each: -apart[each])[:MOST_PARTS]
+        parts = sorted(kept, key=split_natural)
+    found = [
+        {each: _part(row[labels == each], metric, options) for each in parts}
+        for row in matrix.values
+    ]
+    return found, notices
+
+
+def _labels(systems: Systems, common: CommonTasks, field: str) -> NDArray[np.str_]:
+    rows = systems.rows.rows
+    if rows[field].is_null().all():
+        raise UsageError(
+            f"--tasks {field}: no record has a value in {field}",
+            fix=f"{nearest(field, rows.columns)}; files are named before --tasks",
+        )
+    known = rows.group_by(TASK).agg(
+        pl.col(field).drop_nulls().sort().first().cast(pl.String).alias(_PART)
+    )
+    joined = common.tasks.join(known, on=TASK, how="left", maintain_order="left")
+    return joined[_PART].fill_null(_NONE).to_numpy().astype(np.str_)
+
+
+def _spread(matrix: TaskMatrix, chosen: NDArray[np.bool_]) -> float:
+    """Return how far the systems lie apart on some tasks."""
+    return float(matrix.values[:, chosen].mean(axis=1).var())
+
+
+def _part(values: Floats, metric: Metric, options: Options) -> TaskPart:
+    around = mean_interval(
+        values,
+        ends=metric.range,
+        is_share=isinstance(metric.interval, Wilson),
+        confidence=options.confidence,
+    )
+    return TaskPart(
+        value=float(values.mean()),
+        low=around.low,
+        high=around.high,
+        reason=around.reason,
+        n_tasks=values.size,
+    )

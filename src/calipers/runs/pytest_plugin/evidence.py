@@ -1,0 +1,48 @@
+"""What several runs of one test show, decided as a gate decides."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from calipers.gates.api import gate
+from calipers.gates.reasons import doubt, format_value
+from calipers.gates.result import Check
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decided:
+    """Whether a test passes, and what is said about it."""
+
+    passed: bool
+    line: str
+
+
+def decide_runs(passed: int, runs: int, at_least: float, evidence: str) -> Decided:
+    """Hold the share of runs that passed against the share that has to.
+
+    >>> decide_runs(5, 5, 0.8, "point").line
+    'passed in 5 of 5 runs: 100 % [54.9 %, 100 %], required ≥ 80 %; passes; the 95 % interval includes the threshold; about 11 to 1,400 more runs would decide it'
+    """  # noqa: E501
+    records = [{"id": f"run {number}", "passed": number < passed} for number in range(runs)]
+    policy = {
+        "evidence": evidence,
+        "thresholds": {"blocking": {"pass_rate": f">= {float(at_least)}"}},
+    }
+    check = gate(records, policy=policy).checks[0]
+    line = f"passed in {passed} of {runs} runs: {_said(check)}"
+    return Decided(passed=check.verdict == "pass", line=line)
+
+
+def _said(check: Check) -> str:
+    assert check.threshold is not None
+    assert check.value is not None
+    scale = check.threshold.scale
+    bounds = (format_value(each, scale) for each in (check.low, check.high) if each is not None)
+    value = format_value(check.value, scale, check.threshold)
+    verdict = {"pass": "passes", "fail": "fails"}.get(check.verdict, check.verdict)
+    said = f"{value} [{', '.join(bounds)}], required {check.threshold}; {verdict}"
+    if not check.thin:
+        return said
+    between, likely = check.further_range, check.further_scenarios
+    further = None if between is None or likely is None else (between[0], likely, between[1])
+    return f"{said}; {doubt(further, thin=True, confidence=0.95, of='run')}"

@@ -1,0 +1,134 @@
+"""A suite's calls, made once in a session, and how each scenario came out.
+
+Workers of xdist share a folder for the session: the first that needs a suite makes the calls and
+leaves the results there; the others wait, and read them.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from calipers.gates.policy import read_policy
+from calipers.gates.result import GateResult
+from calipers.runs.choosing import start_folder
+from calipers.runs.preparing import Prepared, choose_tasks, prepare_file
+from calipers.runs.pytest_plugin import session_folder
+from calipers.runs.pytest_plugin.outcomes import read_outcomes
+from calipers.runs.running import INTERRUPTED, run_suite
+from calipers.support.errors import CalipersError
+from calipers.support.whole_files import write_whole
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """A task, asked of one system in one tier."""
+
+    name: str  # of its test
+    task: str
+    keywords: tuple[str, ...]  # that `pytest -k` finds it by
+
+
+class SuiteRun:
+    """A suite that is read when tests are collected, and called when the first is run."""
+
+    def __init__(self, path: Path, config: pytest.Config) -> None:
+        self._ready = prepare_file(path)
+        suite = self._ready.suite
+        policy = None if suite.policy is None else read_policy(self._ready.base / suite.policy)
+        rules = () if policy is None else policy.rules
+        self._required = {each for rule in rules if not rule.only_warns for each in rule.scenarios}
+        self.has_policy = policy is not None
+        self._config = config
+        self._key = sha256(str(path.resolve()).encode()).hexdigest()[:16]
+        self._found: dict[str, Any] | None = None
+        self._error: CalipersError | None = None
+
+    @property
+    def scenarios(self) -> Iterator[Scenario]:
+        """Yield the scenarios, in the order of the tasks."""
+        suite = self._ready.suite
+        for task in self._ready.plan.tasks.tasks:
+            labels = (task.get("category"), task.get("capability"), *(task.get("tags") or ()))
+            keywords = tuple(str(each) for each in labels if each is not None)
+            for system in suite.systems:
+                for tier in self._ready.plan.tiers:
+                    names = (system.name, tier and tier.name)
+                    yield Scenario(
+                        _name(task["id"], *names, self._ready), str(task["id"]), keywords
+                    )
+
+    def results(self, tasks: Collection[str] | None) -> dict[str, Any]:
+        """Return how every scenario came out, after calling what these tasks need; None: all.
+
+        Raises:
+            CalipersError: The suite cannot be run; each of its tests says so.
+        """
+        if self._error is not None:
+            raise self._error
+        if self._found is None:
+            shared = session_folder(self._config)
+            kept = shared / f"{self._key}.json"
+            with _held(shared / f"{self._key}.lock"):
+                try:
+                    if not kept.exists():
+                        write_whole(kept, json.dumps(self._run(tasks)), private=True)
+                except CalipersError as error:
+                    self._error = error
+                    raise
+                self._found = json.loads(kept.read_bytes())
+        return self._found
+
+    def _run(self, tasks: Collection[str] | None) -> dict[str, Any]:
+        ready = self._ready if tasks is None else choose_tasks(self._ready, tasks)
+        folder = start_folder(ready.suite)
+        result = run_suite(ready, folder, lambda _: nullcontext(), report=False)
+        if result.stopped == INTERRUPTED:
+            raise KeyboardInterrupt
+        scenarios = {
+            _name(each.id, each.model, each.tier, ready): {
+                "passed": each.passed,
+                "head": each.head,
+                "text": each.text,
+                # Where the policy is tested too, a scenario fails only if the policy requires it.
+                "excused": result.gate is not None and each.id not in self._required,
+            }
+            for each in read_outcomes(ready, folder)
+        }
+        return {
+            "scenarios": scenarios,
+            "policy": None if result.gate is None else _verdict(result.gate),
+            "folder": str(folder),
+            "stopped": result.stopped,
+        }
+
+
+def _verdict(gate: GateResult) -> dict[str, Any]:
+    """Return what the test of the policy needs to know."""
+    failed = [check.name for check in gate.checks if check.blocks]
+    why = "; ".join((*gate.incomplete, *failed))
+    line = f"the gate says {gate.verdict}" + (f": {why}" if why else "")
+    return {"passed": gate.passed, "line": line, "text": f"{line}\n{gate}"}
+
+
+def _name(task: Any, system: str, tier: str | None, ready: Prepared) -> str:
+    """Return the name of a scenario's test, with system and tier where there are several."""
+    several = (len(ready.suite.systems) > 1, len(ready.plan.tiers) > 1)
+    given = [name for name, is_needed in zip((system, tier), several, strict=True) if is_needed]
+    return f"{task}[{'-'.join(str(each) for each in given)}]" if given else str(task)
+
+
+@contextmanager
+def _held(lock: Path) -> Iterator[None]:
+    """Wait until no other worker of this session holds the lock."""
+    with lock.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield

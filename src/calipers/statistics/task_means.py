@@ -1,0 +1,73 @@
+"""The mean of a metric over tasks, of one system and of several: its interval, their covariance."""
+
+from __future__ import annotations
+
+from math import isfinite
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calipers.statistics.clusters import Clusters
+from calipers.statistics.intervals import (
+    Interval,
+    bounded_interval,
+    partial_wilson,
+    positive_interval,
+    unbounded_interval,
+)
+
+Floats: TypeAlias = NDArray[np.float64]
+Labels: TypeAlias = NDArray[Any]
+
+
+def mean_interval(
+    values: Floats,
+    *,
+    ends: tuple[float, float],
+    is_share: bool,
+    confidence: float,
+    clusters: Labels | None = None,
+) -> Interval:
+    """Return the interval of the mean over tasks like these.
+
+    Args:
+        values: one per task, at least one.
+        ends: what values can be; infinite where they have no end.
+        is_share: whether a task is right or wrong: where all values are 0 or 1, Wilson's interval
+            with Student's t. The normal quantile would do at 95 %, but not at the higher levels at
+            which several intervals hold together: four of 40 tasks did so in 93 % of simulations.
+        confidence: of the interval.
+        clusters: a label per task; tasks that share one depend on each other.
+    """
+    mean, n = float(values.mean()), values.size
+    spread = float(np.square(_totals(values - mean, clusters)).sum()) / n**2
+    sizes = Clusters.of(n) if clusters is None else _sizes(clusters)
+    if is_share and bool(np.isin(values, (0.0, 1.0)).all()):
+        return partial_wilson(mean, n, spread, sizes, confidence)
+    if all(map(isfinite, ends)):
+        return bounded_interval(mean, spread, sizes, confidence, ends=ends)
+    if ends[0] == 0:
+        return positive_interval(mean, spread, sizes, confidence)
+    return unbounded_interval(mean, spread, sizes, confidence)
+
+
+def covariance_of_means(values: Floats, clusters: Labels | None = None) -> Floats:
+    """Return the covariance of several systems' means over the same tasks, a row of values each."""
+    off = values - values.mean(axis=1, keepdims=True)
+    totals = np.stack([_totals(row, clusters) for row in off])
+    count = totals.shape[1]
+    few = count / (count - 1) if count > 1 else 1.0
+    found: Floats = few * totals @ totals.T / values.shape[1] ** 2
+    return found
+
+
+def _totals(values: Floats, clusters: Labels | None) -> Floats:
+    if clusters is None:
+        return values
+    at = np.unique(clusters, return_inverse=True)[1]
+    return np.bincount(at, weights=values).astype(np.float64)
+
+
+def _sizes(clusters: Labels) -> Clusters:
+    return Clusters.of_sizes(np.unique(clusters, return_counts=True)[1].tolist())

@@ -1,0 +1,113 @@
+"""Agents of the OpenAI Agents SDK."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from calipers.records.logs.parts import read_text
+from calipers.systems.agents.turn import AgentTurn, Message, as_text, count_tokens, tool_call
+from calipers.systems.calls import Call
+from calipers.systems.images import url_of
+
+NAME = "an Agent of the OpenAI Agents SDK"
+_FAILED = "An error occurred while running the tool"  # what the SDK tells the model by default
+_CALLS = ("tool_call_item", "handoff_call_item")
+_OUTPUTS = ("tool_call_output_item", "handoff_output_item")
+
+
+def is_agent(found: Any) -> bool:
+    """Say whether something offers what these agents do."""
+    offered = ("instructions", "handoffs", "tools", "input_guardrails", "output_type")
+    is_one = not isinstance(found, type) and all(hasattr(found, each) for each in offered)
+    return is_one and _runner(found) is not None
+
+
+def _runner(agent: Any) -> Any:
+    """Return the class that runs such agents: their own package has it loaded."""
+    packages = (sys.modules.get(base.__module__.partition(".")[0]) for base in type(agent).__mro__)
+    return next((each.Runner for each in packages if hasattr(each, "Runner")), None)
+
+
+async def take_turn(agent: Any, call: Call, said: Sequence[Mapping[str, Any]]) -> AgentTurn:
+    """Run the agent, or the one that took over from it, on all that was said."""
+    current, before = call.state or (agent, [_item(each) for each in said[:-1]])
+    result = await _runner(agent).run(current, [*before, _item(said[-1])])
+    usage = result.context_wrapper.usage
+    taken = [each for each in result.new_items if each.type == "handoff_output_item"]
+    agents = [current.name, *(each.target_agent.name for each in taken)]
+    handed = [
+        {"from": each.source_agent.name, "to": each.target_agent.name, "type": "handoff"}
+        for each in taken
+    ]
+    return AgentTurn(
+        output=result.final_output,
+        messages=[made for each in result.new_items if (made := _message(each)) is not None],
+        state=(result.last_agent, result.to_input_list()),
+        usage=count_tokens(
+            usage.input_tokens,
+            usage.output_tokens,
+            read=getattr(usage.input_tokens_details, "cached_tokens", 0),
+            reasoning=getattr(usage.output_tokens_details, "reasoning_tokens", 0),
+        ),
+        calls=_about_calls(result.new_items),
+        trace={"agent_interactions": handed, "agent_tasks": dict(Counter(agents))},
+    )
+
+
+def _item(message: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a message as the SDK takes it; of a tool's only the text goes on."""
+    content, role = message.get("content"), message.get("role")
+    if isinstance(content, list) and role == "user":
+        content = [_part(each) for each in content]
+    return {"role": "user" if role == "tool" else role, "content": content or ""}
+
+
+def _part(part: Any) -> dict[str, Any]:
+    if part.get("type") == "image_url":
+        return {"type": "input_image", "image_url": url_of(part), "detail": "auto"}
+    return {"type": "input_text", "text": str(part.get("text", ""))}
+
+
+def _message(item: Any) -> Message | None:
+    raw = item.raw_item
+    if item.type == "message_output_item":
+        return {"role": "assistant", "content": read_text([_plain(e) for e in raw.content]) or None}
+    if item.type in _CALLS:
+        calls = [tool_call(_of(raw, "call_id", "id"), _name(raw), _of(raw, "arguments") or "{}")]
+        return {"role": "assistant", "content": None, "tool_calls": calls}
+    if item.type in _OUTPUTS:
+        said = as_text(_of(raw, "output"))
+        return {"role": "tool", "tool_call_id": str(_of(raw, "call_id", "id")), "content": said}
+    return None
+
+
+def _about_calls(items: Sequence[Any]) -> dict[str, dict[str, Any]]:
+    """Return of each call who made it, and whether it succeeded as far as the SDK says."""
+    about: dict[str, dict[str, Any]] = {}
+    for each in items:
+        number = str(_of(each.raw_item, "call_id", "id"))
+        if each.type == "handoff_call_item":
+            about[number] = {"is_handoff": True}
+        elif each.type == "tool_call_item":
+            about[number] = {"agent_id": each.agent.name, "success": True}
+        elif each.type == "tool_call_output_item":
+            said = as_text(_of(each.raw_item, "output"))
+            about.setdefault(number, {})["success"] = not said.startswith(_FAILED)
+    return about
+
+
+def _of(raw: Any, *names: str) -> Any:
+    """Return the first of these that an item has, which is an object or a mapping."""
+    found = (raw.get(e) if isinstance(raw, Mapping) else getattr(raw, e, None) for e in names)
+    return next((each for each in found if each is not None), None)
+
+
+def _name(raw: Any) -> Any:
+    return _of(raw, "name", "type")
+
+
+def _plain(part: Any) -> Any:
+    return part.model_dump() if hasattr(part, "model_dump") else part

@@ -1,0 +1,103 @@
+"""An agent of another library as a system that can be asked."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from calipers.support.errors import UsageError
+from calipers.systems.agents import langgraph, openai_agents, pydantic_ai
+from calipers.systems.agents.turn import AgentTurn
+from calipers.systems.callables import raised_fault
+from calipers.systems.calls import Call, Fault, Reply
+from calipers.systems.images import load_images
+from calipers.systems.own_loop import OwnLoop, Raised
+from calipers.systems.spans import SpanCollector, add_spans
+from calipers.systems.wire import make_connection_fault, make_status_fault
+
+Said = Sequence[Mapping[str, Any]]
+
+
+class AgentKind(NamedTuple):
+    """A library's agents: what they are called, how one is told, and how it takes a turn."""
+
+    name: str
+    is_agent: Callable[[Any], bool]
+    take_turn: Callable[[Any, Call, Said], Awaitable[AgentTurn]]
+
+
+KINDS = tuple(
+    AgentKind(each.NAME, each.is_agent, each.take_turn)
+    for each in (pydantic_ai, langgraph, openai_agents)
+)
+
+
+def kind_of(found: Any) -> AgentKind | None:
+    """Return whose agent something is; None where it is none that is known."""
+    return next((kind for kind in KINDS if kind.is_agent(found)), None)
+
+
+def is_agent(found: Any) -> bool:
+    """Say whether something is an agent of a kind that is known."""
+    return kind_of(found) is not None
+
+
+def not_a_system(where: str, found: Any) -> UsageError:
+    """Return why something can be called neither as a function nor as an agent."""
+    if langgraph.is_not_compiled(found):
+        return UsageError(f"{where} is a graph that is not compiled", fix="graph.compile()")
+    known = ", ".join(kind.name for kind in KINDS)
+    return UsageError(
+        f"{where} is of type {type(found).__name__}, neither a function nor an agent that is known",
+        fix=f"{known}; or a function that calls it: def answer(record: dict) -> str",
+    )
+
+
+class AgentSystem:
+    """Runs an agent in the loop of the functions that people write."""
+
+    def __init__(self, agent: Any, loop: OwnLoop, spans: SpanCollector | None = None) -> None:
+        kind = kind_of(agent)
+        assert kind is not None
+        self._agent = agent
+        self._take_turn = kind.take_turn
+        self._loop = loop
+        self._spans = spans
+
+    async def __call__(self, call: Call) -> Reply:
+        """Return what the agent says, its messages, the calls of its tools and its tokens."""
+        said = await load_images(call) or _said(call)
+        if said[-1].get("role") != "user" or not said[-1].get("content"):
+            raise Fault("bad_request", "an agent needs a message of the user, and there is none")
+
+        async def begin() -> AgentTurn:
+            return await self._take_turn(self._agent, call, said)
+
+        watched = begin if self._spans is None else self._spans.watch(begin)
+        try:
+            turn = await self._loop.result(watched)
+        except Raised as raised:
+            raise _fault(raised.error) from raised.error
+        if self._spans is None:
+            return turn.to_reply(call.prompt)
+        return add_spans(turn.value.to_reply(call.prompt), turn.spans)
+
+
+def _said(call: Call) -> Said:
+    system = [] if call.system is None else [{"role": "system", "content": call.system}]
+    return [*system, {"role": "user", "content": call.prompt}]
+
+
+def _fault(error: BaseException) -> Fault:
+    """Return what an agent raised; what its provider says of the status decides what it is."""
+    status = getattr(error, "status_code", None)
+    if isinstance(status, int) and status >= 400:  # noqa: PLR2004 (an error of HTTP)
+        said = getattr(error, "body", None) or str(error)
+        headers = getattr(getattr(error, "response", None), "headers", None) or {}
+        return make_status_fault(status, headers, said)
+    names = [base.__name__ for base in type(error).__mro__]
+    if any("Timeout" in name or "Connect" in name for name in names):
+        is_late = any("Timeout" in name for name in names)
+        fault = make_connection_fault(error)
+        return Fault("timeout" if is_late else "connection", fault.message, again=True, outage=True)
+    return raised_fault(error)

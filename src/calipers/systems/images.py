@@ -1,0 +1,143 @@
+"""Images in messages: files are named by their paths, and sent as data URLs.
+
+Records keep the path. What is sent is read again for each call, and must be an image by its first
+bytes, whatever its name is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from base64 import b64encode
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from calipers.systems.calls import Call, Fault
+
+MOST_BYTES = 20 << 20  # of an image
+TYPES = "PNG, JPEG, GIF or WebP"
+_IMAGE = "image_url"  # the type of a part, and its key
+_REMOTE = ("http", "https", "data")
+
+
+class NotAnImage(Exception):  # noqa: N818 (reads as a sentence: "raise NotAnImage")
+    """A file that cannot be sent; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class ImageFile:
+    """An image on the disk, and what it held when the run began."""
+
+    path: Path
+    sha256: str
+
+    @classmethod
+    def at(cls, path: Path) -> ImageFile:
+        """Return the image at a path; NotAnImage says why it cannot be sent."""
+        return cls(path, sha256(_read(path)).hexdigest())
+
+    def to_url(self) -> str:
+        """Return the image as a data URL; NotAnImage where it has changed or cannot be read."""
+        content = _read(self.path)
+        if sha256(content).hexdigest() != self.sha256:
+            raise NotAnImage("it has changed during the run")
+        return f"data:{media_type(content)};base64,{b64encode(content).decode()}"
+
+
+def _read(path: Path) -> bytes:
+    try:
+        size = path.stat().st_size
+        if size > MOST_BYTES:
+            raise NotAnImage(f"{size / (1 << 20):.1f} MiB, more than {MOST_BYTES >> 20} MiB")
+        content = path.read_bytes()
+    except OSError as error:
+        raise NotAnImage(str(error.strerror or error)) from error
+    if media_type(content) is None:
+        raise NotAnImage(f"not an image: its first bytes are none of {TYPES}")
+    return content
+
+
+def media_type(content: bytes) -> str | None:
+    """Return the type of an image by its first bytes; None for anything else.
+
+    >>> media_type(b"GIF89a"), media_type(b"<svg/>")
+    ('image/gif', None)
+    """
+    if content.startswith(b"\x89PNG\r\n\x1a\n"):
+        return "image/png"
+    if content.startswith(b"\xff\xd8\xff"):
+        return "image/jpeg"
+    if content.startswith((b"GIF87a", b"GIF89a")):
+        return "image/gif"
+    is_webp = content[:4] == b"RIFF" and content[8:12] == b"WEBP"
+    return "image/webp" if is_webp else None
+
+
+def image_parts(messages: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    """Yield the parts of messages that hold an image."""
+    for message in messages:
+        content = message.get("content")
+        for part in content if isinstance(content, list) else ():
+            if isinstance(part, Mapping) and part.get("type") == _IMAGE:
+                yield part
+
+
+def url_of(part: Mapping[str, Any]) -> Any:
+    """Return the URL or path of an image's part: `image_url: {url: …}`, or a text alone."""
+    found = part.get(_IMAGE)
+    return found.get("url") if isinstance(found, Mapping) else found
+
+
+def with_url(part: Mapping[str, Any], url: str) -> dict[str, Any]:
+    """Return the part with another URL, as OpenAI has it."""
+    found = part.get(_IMAGE)
+    also = found if isinstance(found, Mapping) else {}
+    return {**part, _IMAGE: {**also, "url": url}}
+
+
+def is_remote(url: str) -> bool:
+    """Say whether a URL is sent as it is, and is no path."""
+    return scheme_of(url) in _REMOTE
+
+
+def scheme_of(url: str) -> str:
+    """Return the scheme of a URL; "" of a path."""
+    try:
+        return urlsplit(url).scheme
+    except ValueError:
+        return ""
+
+
+async def load_images(call: Call) -> Sequence[Mapping[str, Any]]:
+    """Return the messages of a call as they are sent, files as data URLs.
+
+    Raises:
+        Fault: An image has changed, or cannot be read any more.
+    """
+    if not any(image_parts(call.messages)):
+        return call.messages
+    return await asyncio.to_thread(_loaded, call)
+
+
+def _loaded(call: Call) -> list[dict[str, Any]]:
+    urls: dict[str, str] = {}
+    for url, image in call.images.items():
+        try:
+            urls[url] = image.to_url()
+        except NotAnImage as problem:
+            raise Fault("bad_request", f"{url}: {problem}") from problem
+    return [{**each, "content": _sent(each.get("content"), urls)} for each in call.messages]
+
+
+def _sent(content: Any, urls: Mapping[str, str]) -> Any:
+    if not isinstance(content, list):
+        return content
+    return [
+        with_url(part, urls.get(url_of(part), url_of(part)))
+        if isinstance(part, Mapping) and part.get("type") == _IMAGE
+        else part
+        for part in content
+    ]

@@ -1,0 +1,82 @@
+"""Messages in OpenAI's shape, as pydantic-ai has them, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pydantic_ai.messages import (
+    BinaryContent,
+    ImageUrl,
+    ModelMessage,
+    ModelRequest,
+    ModelResponse,
+    SystemPromptPart,
+    TextPart,
+    ToolCallPart,
+    ToolReturnPart,
+    UserContent,
+    UserPromptPart,
+)
+
+from calipers.systems.calls import Fault
+from calipers.systems.images import url_of
+
+
+def from_openai(messages: Sequence[Mapping[str, Any]]) -> list[ModelMessage]:
+    """Return a conversation in pydantic-ai's words.
+
+    Raises:
+        Fault: A part of a message is neither a text nor an image.
+    """
+    found: list[ModelMessage] = []
+    names: dict[str, str] = {}  # of the tools, by the calls' ids
+    for each in messages:
+        role, content = each.get("role"), each.get("content")
+        if role == "assistant":
+            asked = [(e["id"], e["function"]) for e in each.get("tool_calls") or ()]
+            names |= {number: made["name"] for number, made in asked}
+            calls = [ToolCallPart(m["name"], m["arguments"], number) for number, m in asked]
+            text = _text(content)
+            found.append(ModelResponse(parts=[*([TextPart(text)] if text else []), *calls]))
+            continue
+        part: Any = UserPromptPart(user_content(content))
+        if role == "system":
+            part = SystemPromptPart(_text(content))
+        elif role == "tool":
+            number = str(each.get("tool_call_id"))
+            part = ToolReturnPart(names.get(number, "tool"), _text(content), number)
+        if found and isinstance(found[-1], ModelRequest):
+            found[-1] = ModelRequest(parts=[*found[-1].parts, part])
+        else:
+            found.append(ModelRequest(parts=[part]))
+    return found
+
+
+def _text(content: Any) -> str:
+    parts = user_content(content)
+    return parts if isinstance(parts, str) else "".join(e for e in parts if isinstance(e, str))
+
+
+def user_content(content: Any) -> str | list[UserContent]:
+    """Return what a user says: a text, or texts and images."""
+    if not isinstance(content, list):
+        return content if isinstance(content, str) else ""
+    parts = [_part(each) for each in content]
+    texts = [each for each in parts if isinstance(each, str)]
+    return "".join(texts) if len(texts) == len(parts) else parts
+
+
+def _part(part: Any) -> UserContent:
+    kind = part.get("type") if isinstance(part, Mapping) else None
+    if kind == "text":
+        return str(part.get("text", ""))
+    if kind != "image_url":
+        raise Fault("bad_request", f"a part of type {kind}: this provider is sent texts and images")
+    url, image = str(url_of(part)), part["image_url"]
+    detail = image.get("detail") if isinstance(image, Mapping) else None
+    also = None if detail is None else {"detail": detail}
+    if url.startswith("data:"):
+        found = BinaryContent.from_data_uri(url)
+        return BinaryContent(found.data, media_type=found.media_type, vendor_metadata=also)
+    return ImageUrl(url, vendor_metadata=also)

@@ -1,0 +1,190 @@
+"""`calipers doctor`: what files hold and support, the commands to run next, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import calipers as cal
+from calipers.comparisons.doctor.examine import examine
+from tests.commands import run, strict
+from tests.comparisons.doctor.test_findings import systems, tasks
+from tests.files import write_lines
+from tests.shared_data import FOLDER, needs_shared_data
+
+# What a reader of these files agrees with; everything else in them is as it should be.
+REAL = {
+    "agent_runs/aider_polyglot_aggregates.jsonl": {"ids"},
+    "agent_runs/scylla_haiku_runs.jsonl": {"bad rows", "ids", "ceiling or floor"},
+    "agent_runs/scylla_haiku_subtests.published.jsonl": {"ids"},
+    "agent_runs/tau_airline_gpt4o_runs.jsonl": {"ids"},
+    "calibration/msp_confidence_arc.jsonl": set(),
+    "calibration/verbalised_confidence_11models.jsonl": {"missing tasks"},
+    "efficiency/llm_calls_tokens_latency.jsonl": {"ids"},
+    "judge/llmbar_judgements.jsonl": set(),
+    "judge/pandalm_3humans_2judges.jsonl": set(),
+    "judge/scylla_three_judges.jsonl": {"bad rows", "ids"},
+    "reasoning/bbh_codex.jsonl": {"unread answers"},
+    "reasoning/gsm8k_openai_2models.jsonl": set(),
+    "reasoning/gsm8k_reread_2models.jsonl": set(),
+    "scenarios/jailbreakbench_labels.jsonl": set(),
+    "scenarios/xstest_refusals.jsonl": set(),
+    "native_logs/inspect": set(),
+    "native_logs/lm_eval/eval_mmlu_pro_plus": set(),
+    "native_logs/promptfoo/simple-cli__output.json": set(),
+}
+
+
+@needs_shared_data
+@pytest.mark.parametrize(("file", "known"), REAL.items(), ids=REAL)
+def test_no_false_alarm_on_real_data(file: str, known: set[str]) -> None:
+    diagnosis = cal.doctor(FOLDER / file)
+    assert {each.kind for each in diagnosis.findings} == known
+    assert diagnosis.exit_code == 0
+
+
+def test_what_a_file_holds_in_any_format(tmp_path: Path) -> None:
+    rows = tasks(model="m", extra=1)
+    frame = pl.DataFrame(rows)
+    frame.write_csv(tmp_path / "a.csv")
+    frame.write_parquet(tmp_path / "a.parquet")
+    write_lines(tmp_path / "a.jsonl", rows)
+    (tmp_path / "a.json").write_text(json.dumps(rows), encoding="utf-8")
+    formats = {".csv": "CSV", ".parquet": "Parquet", ".jsonl": "JSON lines"}
+    formats[".json"] = "a list of JSON objects"
+    for suffix, name in formats.items():
+        [file] = cal.doctor(tmp_path / f"a{suffix}").files
+        assert (file.format, file.records) == (name, 40)
+        fields = {each.name: each.field for each in file.fields}
+        assert fields["answer"] == "answer"
+        assert fields["extra"] is None
+
+
+def test_other_names_are_mapped_where_the_values_fit(tmp_path: Path) -> None:
+    rows = [
+        {"question": f"{n} + 1?", "output": f"{n}", "is_correct": n % 2, "latency": 5, "my id": n}
+        for n in range(30)
+    ]
+    path = write_lines(tmp_path / "it's.jsonl", rows)
+    diagnosis = cal.doctor(path)
+    assert diagnosis.files[0].maps == {
+        "answer": "output",
+        "input": "question",
+        "latency_ms": "latency",
+    }
+    assert diagnosis.support is not None
+    assert not diagnosis.support.metrics
+    assert "latency_mean_ms" in diagnosis.support.with_map
+    first = shlex.split(diagnosis.commands[0])
+    assert first[:3] == ["calipers", "doctor", str(path)]
+    assert run(*first[1:]).exit_code == 0
+    mapped = cal.doctor(path, map={"answer": "output", "latency_ms": "latency", "id": "my id"})
+    assert {each.field for each in mapped.files[0].fields} >= {"answer", "latency_ms", "id"}
+    assert mapped.support is not None
+    assert mapped.support.tasks == 30
+
+
+def test_what_is_supported_and_what_a_comparison_could_show() -> None:
+    found = cal.doctor(systems("a", "b")).support
+    assert found is not None
+    assert (found.tasks, found.systems, found.runs, found.pairs) == (40, ("a", "b"), (1, 1), 1)
+    assert "accuracy" in found.metrics
+    assert "stability" not in found.metrics
+    assert found.detectable is not None
+    assert found.detectable.reason == "nothing varies: all tasks differ alike"
+    alone = cal.doctor(tasks(90)).support
+    assert alone is not None
+    assert alone.detectable is not None
+    planned = cal.power(tasks(90)).groups[0].metrics["accuracy"].detectable
+    assert alone.detectable.value == pytest.approx(planned)
+
+
+def test_the_next_commands_run(tmp_path: Path) -> None:
+    rows = [
+        {**row, "answer": "?"} if n % 7 == 0 else row for n, row in enumerate(systems("a", "b"))
+    ]
+    path = write_lines(tmp_path / "two systems.jsonl", rows)
+    commands = [shlex.split(each) for each in cal.doctor(path).commands]
+    assert [each[1] for each in commands] == ["score", "compare", "power"]
+    for command in commands:
+        assert run(*command[1:]).exit_code == 0, command
+    halves = [write_lines(tmp_path / f"{n}.jsonl", tasks(answer=str(n))) for n in (1, 2)]
+    [compare] = cal.doctor(halves).commands
+    assert compare == f"calipers compare {halves[0]} {halves[1]}"
+    bad = write_lines(tmp_path / "bad.jsonl", [*tasks(), {"id": "x", "cost_usd": -1}])
+    assert "--on-bad skip" in cal.doctor(bad).commands[0]
+
+
+def test_json_text_and_exit_codes(tmp_path: Path) -> None:
+    clean = write_lines(tmp_path / "clean.jsonl", tasks())
+    odd = write_lines(tmp_path / "odd.jsonl", tasks(prob_correct=0.5))
+    found = strict(run("doctor", odd, "--format", "json").stdout)
+    assert found["schema"] == "calipers.doctor/1"
+    assert found["files"][0]["records"] == found["records"] == 40
+    [finding] = found["findings"]
+    assert (finding["kind"], finding["severity"]) == ("confidence", "warning")
+    assert finding["examples"] == ["q0", "q1", "q2"]
+    assert run("doctor", odd).exit_code == 0
+    assert run("doctor", odd, "--strict").exit_code == 1
+    assert run("doctor", clean, "--strict").exit_code == 0
+    assert "Nothing looks wrong." in run("doctor", clean).stdout
+    assert "confidence" in run("doctor", odd, "--format", "markdown").stdout
+    empty = tmp_path / "empty.jsonl"
+    empty.write_text("", encoding="utf-8")
+    assert run("doctor", empty).exit_code == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "says", "fix"),
+    [
+        ("a.log", b'{"id": 1}\n{"id": 2}\n', "looks like JSON lines", "a.jsonl"),
+        ("a.txt", b"id,answer\n1,2\n3,4\n", "looks like CSV", "a.csv"),
+        ("a.dat", b"\0\1\2", "looks like binary data", "name a file of records"),
+        ("a.jsonl", b"PAR1\0\0", "a Parquet file", ".parquet"),
+        ("a.jsonl", b"no json\nat all\n", "no row can be read", "a JSON object per line"),
+        ("a.jsonl", b"id,answer\n1,2\n3,4\n", "looks like CSV", "a.csv"),
+    ],
+)
+def test_unreadable_files(name: str, content: bytes, says: str, fix: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    path.write_bytes(content)
+    other = write_lines(tmp_path / "other.jsonl", tasks())
+    result = run("doctor", path, other)
+    assert result.exit_code == 2
+    assert says in result.stdout.replace("\n", " ")
+    assert fix in result.stdout
+    assert "other.jsonl" in result.stdout
+    assert all(str(path) not in each for each in cal.doctor([path, other]).commands)
+
+
+def test_a_result_folder_is_its_records(tmp_path: Path) -> None:
+    suite = {"name": "s", "calls": 50, "suite": {}}
+    (tmp_path / "manifest.json").write_text(json.dumps(suite), encoding="utf-8")
+    write_lines(tmp_path / "records.jsonl", tasks())
+    [file] = cal.doctor(tmp_path).files
+    assert file.path == str(tmp_path / "records.jsonl")
+
+
+def test_beyond_the_limit_a_sample_of_tasks_is_held() -> None:
+    rows = [{**row, "run": run} for run in (1, 2, 3) for row in systems("a", "b", count=100)]
+    whole = examine(rows, field_map={})
+    part = examine(rows, field_map={}, most_rows=200)
+    assert whole.records == part.records == 600
+    assert part.support is not None
+    assert whole.support is not None
+    assert 10 < part.support.tasks <= 33
+    assert part.support.runs == whole.support.runs == (3, 3)
+    assert part.support.common_tasks == part.support.tasks
+    assert "1 in 4" in part.notices[0] or "1 in 8" in part.notices[0]
+    assert not part.findings
+
+
+def test_records_in_memory_and_a_frame_of_findings() -> None:
+    diagnosis = cal.doctor(tasks(prob_correct=0.5))
+    assert diagnosis.to_polars()["kind"].to_list() == ["confidence"]
+    assert "prob_correct is 0.5" in str(diagnosis).replace("\n", " ")
+    assert "<table" in diagnosis._repr_html_()
