@@ -59,7 +59,7 @@ def test_only_our_scripts_run_and_each_is_allowed_by_its_hash(html: str) -> None
     assert policy.startswith("default-src 'none'")
     assert "unsafe" not in policy
     run = [text for attributes, text in page.scripts if attributes.get("type") is None]
-    hashes = {f"'sha256-{b64encode(sha256(text.encode()).hash()).decode()}'" for text in run}
+    hashes = {f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'" for text in run}
     assert set(re.findall(r"'sha256-[^']+'", policy)) == hashes
     assert len(run) == 4  # theme, style, Vega, figures
 

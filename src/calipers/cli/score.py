@@ -26,8 +26,8 @@ def score(
 ) -> None:
     """Measure FILES: JSON lines (also .gz, .zst), CSV, Parquet, globs, folders, or - for stdin.
 
-    Logs of Inspect, lm-eval, promptfoo, DeepEval, garak, OpenAI evals and OpenTelemetry are known
-    by what is in them.
+    Logs of Inspect, lm-eval, promptfoo, DeepEval, garak, OpenAI evals and OpenTelemetry are
+    recognized by their content.
     """
     from calipers.scores.api import score as measure  # noqa: PLC0415 (loads Polars)
 

@@ -71,14 +71,14 @@ def convert_data(
     ) as sinks:
         for place, source in enumerate(sources):
             for batch, done in read_batches(source, field_map):
-                sinks.bad_rows(batch.bad)
+                sinks.take_bad_rows(batch.bad)
                 missing = [name for name in columns if name not in batch.frame.columns]
-                sinks.samples(
+                sinks.take_samples(
                     batch.frame.with_columns(_make_nulls(name) for name in missing).select(columns)
                 )
                 records += batch.frame.height
                 skipped += len(batch.bad)
-                sinks.progress((place + done) / len(sources))
+                sinks.report_progress((place + done) / len(sources))
     return Converted(
         path=output,
         records=records,
@@ -130,4 +130,6 @@ def read_chunk(chunk: Chunk) -> Batch:
     except (pl.exceptions.PolarsError, UnusualRows, BadValue):
         return chunk.exact()
     checks = [name for name in records.columns if name.startswith(CHECK)]
-    return Batch(records.drop(checks)) if chunk.trusts(records.select(checks)) else chunk.exact()
+    return (
+        Batch(records.drop(checks)) if chunk.is_trusted(records.select(checks)) else chunk.exact()
+    )

@@ -172,7 +172,7 @@ def _parse_nested(name: str, value: Any) -> Any:
 def _check_task(row: Any, number: int | None, path: str) -> Task:
     """Return a task whose fields are as in records; numbers in texts keep their spelling."""
     if isinstance(row, BadRow):
-        raise row.error()
+        raise row.make_error()
     if isinstance(row, BadValue):
         raise DataError(f"{path}:{number}: {row}", fix="a JSON object per line")
     place = path if number is None else f"{path}:{number}"

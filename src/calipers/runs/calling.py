@@ -119,7 +119,7 @@ class Calling:
         billed = 0.0  # by attempts that failed
         while True:
             async with AsyncExitStack() as place_in_flight:
-                async with lane.slot():
+                async with lane.take_slot():
                     await place_in_flight.enter_async_context(self._slots)
                     if lane.given_up is not None:
                         tried = Attempted({}, 0, 0, _add_not_called(lane.given_up))
@@ -133,13 +133,13 @@ class Calling:
                     billed += tried.billed_usd
                     fault = tried.fault
                     if fault is None:
-                        lane.succeeded()
+                        lane.note_success()
                     elif fault.kind == "rate_limit":
-                        lane.throttled(began, fault)
+                        lane.note_throttling(began, fault)
                     if fault is not None and self._is_last(attempt, fault):
                         record = self._record(system, place, tried)
                         self._write(system, number, call, reserved, tried, record, took, billed)
-                        lane.failed(fault)
+                        lane.note_failure(fault)
                         return
                 if fault is None:
                     record = await self._check_record(self._record(system, place, tried))
@@ -148,7 +148,7 @@ class Calling:
                         record = await self._check_record(await self._judged(record))
                     self._write(system, number, call, reserved, tried, record, took, billed)
                     return
-            await asyncio.sleep(lane.backoff(attempt, fault))
+            await asyncio.sleep(lane.compute_backoff(attempt, fault))
             attempt += 1
 
     async def _check_record(self, record: dict[str, Any]) -> dict[str, Any]:
@@ -167,7 +167,7 @@ class Calling:
             async with asyncio.timeout(limit):
                 reply = await self._systems[system](call)
             seconds = perf_counter() - began
-            fields = self._add_cost(system, self._reading.fields(call, reply))
+            fields = self._add_cost(system, self._reading.read_fields(call, reply))
             return Attempted(fields, attempts, seconds)
         except Fault as error:
             fault = error
@@ -190,7 +190,7 @@ class Calling:
         """Return the fields with their cost, if the system has not given it."""
         pricing = self._prices[system]
         if fields.get("cost_usd") is None and pricing is not None:
-            cost = pricing.cost(fields)
+            cost = pricing.compute_cost(fields)
             return fields if cost is None else {**fields, "cost_usd": cost}
         return fields
 
@@ -228,15 +228,15 @@ class Calling:
         self._tracing.record(self._suite.systems[system], record, took, call.settings)
 
     def _record(self, system: int, place: CallPlace, tried: Attempted) -> dict[str, Any]:
-        record = {**self._plan.identify(system, place), **self._plan.tasks.kept(place.task)}
+        record = {**self._plan.identify(system, place), **self._plan.tasks.keep(place.task)}
         if tried.fault is not None:
-            message = self._mask.message(tried.fault.message, tried.fault.most)
+            message = self._mask.mask_message(tried.fault.message, tried.fault.most)
             record["error"] = f"{tried.fault.kind}: {message}"
         if tried.attempts:
             record |= time_fields(tried.seconds)
         if tried.attempts > 1:
             record["attempts"] = tried.attempts
-        return self._mask.values({**record, **tried.fields})  # type: ignore[no-any-return]
+        return self._mask.mask_value({**record, **tried.fields})  # type: ignore[no-any-return]
 
 
 def _is_bounded(call: Call) -> bool:

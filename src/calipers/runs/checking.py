@@ -84,7 +84,7 @@ class RecordChecks:
         for check in self._of_suite.checks:
             if isinstance(check.test, Python):
                 file = (self._base / check.test.reference.rpartition(":")[0]).resolve()
-                yield from LocalImports((file.parent, self._base.resolve())).reached_from(file)
+                yield from LocalImports((file.parent, self._base.resolve())).find_reached(file)
             named = json.loads(check.written).get(check.test.key)
             if check.test.key == "json_schema" and isinstance(named, str):
                 yield self._base / named
@@ -125,7 +125,7 @@ def apply_checks(checks: Checks, record: Mapping[str, Any]) -> Record:
     Raises:
         DataError: A field of the record is not what its name says.
     """
-    checks = checks.seeing(tuple(record))
+    checks = checks.restrict(tuple(record))
     wanted = Wanted(tuple(dict.fromkeys((*checks.fields, RESULTS))))
     batch = check_rows([(1, "", record)], wanted, "record", find_scalar_types([record], wanted))
     if batch.bad:

@@ -54,7 +54,7 @@ def start_folder(suite: Suite) -> Path:
 def _list_changes(folder: Folder, now: Mapping[str, Any], base: Path) -> list[str]:
     """Return what makes the answers of a folder stale; empty if nothing does."""
     try:
-        before = folder.manifest()
+        before = folder.read_manifest()
     except UsageError as error:
         return [error.message]
     return [] if before is None else list_changes(before, now, base)

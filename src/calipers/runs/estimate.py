@@ -48,12 +48,12 @@ def _of_model(plan: CallPlan, system: int, pricing: Pricing | None) -> SystemEst
     tokens = output = 0
     bounded = True
     for tier in range(max(1, len(plan.suite.tiers))):
-        settings = plan.settings(system, CallPlace(0, tier, 1))
+        settings = plan.merge_settings(system, CallPlace(0, tier, 1))
         most = limit_output(settings)
         bounded = bounded and most is not None
         output += (most or 0) * len(plan.tasks)
         for task in range(len(plan.tasks)):
-            tokens += estimate_tokens(plan.prompt(CallPlace(task, tier, 1)))
+            tokens += estimate_tokens(plan.fill_prompt(CallPlace(task, tier, 1)))
     tokens, output = tokens * plan.suite.runs, output * plan.suite.runs
     return SystemEstimate(
         name=plan.suite.systems[system].name,
@@ -70,4 +70,4 @@ def _of_model(plan: CallPlan, system: int, pricing: Pricing | None) -> SystemEst
 
 def _price_calls(pricing: Pricing, tokens: int, output: int, calls: int) -> float:
     """Return the cost, priced call by call: long prompts may cost more per token."""
-    return pricing.at(input=tokens / calls, output=output / calls) * calls
+    return pricing.price_tokens(input=tokens / calls, output=output / calls) * calls

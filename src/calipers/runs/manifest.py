@@ -67,7 +67,7 @@ def make_manifest(
         **({CHECKS: checks} if checks else {}),
         **({"rubrics": {judge.name: each.hash for judge, each in judges}} if rubrics else {}),
     }
-    return mask_for(suite.served).values(found)  # type: ignore[no-any-return]
+    return mask_for(suite.served).mask_value(found)  # type: ignore[no-any-return]
 
 
 def _hash_policy(suite: Suite, base: Path) -> dict[str, str]:

@@ -88,7 +88,7 @@ class CallPlan:
 
     def fill_prompt(self, place: CallPlace) -> str:
         """Return the prompt for a model."""
-        return self._prompts[place.tier].filled(self.tasks.tasks[place.task])
+        return self._prompts[place.tier].fill(self.tasks.tasks[place.task])
 
     def merge_settings(self, system: int, place: CallPlace) -> dict[str, Any]:
         """Return the system's settings, overridden by the tier's, with a seed for each run."""
@@ -151,7 +151,7 @@ class CallPlan:
         """Return the system message: the system's own, else the tier's, else the suite's."""
         tier = self.tiers[place.tier]
         written = self.suite.systems[system].system or (tier and tier.system) or self.suite.system
-        return Template(written).filled(self.tasks.tasks[place.task]) if written else None
+        return Template(written).fill(self.tasks.tasks[place.task]) if written else None
 
     def _choose_prompt(self, tier: Tier | None) -> str:
         prompt = (tier and tier.prompt) or self.suite.prompt or _DEFAULT_PROMPT
@@ -226,15 +226,15 @@ def _check_talk(task: Task) -> None:
 def _fill(content: str | list[dict[str, Any]], task: Task) -> Any:
     """Return a message's content with its fields, those of its texts and images included."""
     if isinstance(content, str):
-        return Template(content).filled(task)
+        return Template(content).fill(task)
     return [_filled_part(part, task) for part in content]
 
 
 def _filled_part(part: dict[str, Any], task: Task) -> dict[str, Any]:
     if isinstance(part.get("text"), str):
-        return {**part, "text": Template(part["text"]).filled(task)}
+        return {**part, "text": Template(part["text"]).fill(task)}
     if isinstance(url := url_of(part), str):
-        return with_url(part, Template(url).filled(task))
+        return with_url(part, Template(url).fill(task))
     return part
 
 

@@ -123,7 +123,7 @@ class _Run:
             journal = Journal(self._folder.journal)
             try:
                 if self._manifest.checks_changed:
-                    journal.rewrite(map(self._of.checks, journal.records()))
+                    journal.rewrite(map(self._of.checks, journal.read_records()))
                 state = self._read_answers(journal)
                 reused = _count_answers(state)
                 state, stopped = self._make_all(state, journal)
@@ -141,7 +141,7 @@ class _Run:
                 state,
                 answers=answers,
                 stopped=stopped,
-                early=None if early is None else early.early(state.tally.done),
+                early=None if early is None else early.describe(state.tally.done),
                 interrupted=stopped == INTERRUPTED,
                 notices=self._notices,
                 report=report,
@@ -161,7 +161,7 @@ class _Run:
         """Move answers that wait for judges into the journal; return how many there were."""
 
         def is_done(record: Mapping[str, Any]) -> bool:
-            system, number = state.place_of(record)
+            system, number = state.locate(record)
             return state.calls[system][number] == DONE
 
         return self._unjudged.move_into(journal, is_done)
@@ -289,7 +289,7 @@ class _Run:
     def _course(self, state: State, journal: Journal) -> Course:
         if self._until_decided is None:
             return AllCalls(state)
-        self._until_decided.begin(state, (record for _, _, record in journal.lines()))
+        self._until_decided.begin(state, (record for _, _, record in journal.read_lines()))
         return self._until_decided
 
     def _open_judges(self) -> AbstractAsyncContextManager[list[WorkingJudge]]:

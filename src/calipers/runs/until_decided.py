@@ -215,7 +215,7 @@ def plan_until_decided(
 def draw_order(plan: CallPlan, seed: int) -> list[int]:
     """Return a random order of the tasks, the same for the same data and seed."""
     salt = f"{plan.tasks.sha256} {seed}"
-    drawn = [sha256(f"{salt} {task['id']}".encode()).hash() for task in plan.tasks.tasks]
+    drawn = [sha256(f"{salt} {task['id']}".encode()).digest() for task in plan.tasks.tasks]
     return sorted(range(len(drawn)), key=drawn.__getitem__)
 
 

@@ -44,7 +44,7 @@ def role_of(suite: Suite, task: Task, run: int = 1) -> UserRole | None:
                 f"the task {task['id']} has both turns and a user", fix="leave one of them out"
             )
         return None
-    goal = own.goal or (spec.goal and Template(spec.goal).filled(task))
+    goal = own.goal or (spec.goal and Template(spec.goal).fill(task))
     if not goal:
         raise UsageError(
             f"the task {task['id']}: nothing says what the user wants to reach",
@@ -59,7 +59,7 @@ def role_of(suite: Suite, task: Task, run: int = 1) -> UserRole | None:
         )
     return UserRole(
         goal=goal,
-        persona=own.persona or (Template(spec.persona).filled(task) if spec.persona else None),
+        persona=own.persona or (Template(spec.persona).fill(task) if spec.persona else None),
         max_turns=most,
         settings=spec.settings_of(run),
     )

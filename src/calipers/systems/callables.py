@@ -59,10 +59,10 @@ class PythonFunction:
 
     async def _call_function(self, argument: str | dict[str, Any]) -> Any:
         if self._is_async:
-            return await self._loop.result(lambda: self._function(argument))
+            return await self._loop.run(lambda: self._function(argument))
         given = await _run_in_thread(self._function, argument)
         if inspect.isawaitable(given):
-            return await self._loop.result(lambda: given)
+            return await self._loop.run(lambda: given)
         return given
 
 

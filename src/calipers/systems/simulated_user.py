@@ -142,7 +142,7 @@ class UserPart:
     def _count(self, used: Mapping[str, Any]) -> None:
         add_usage(self.sums, used)
         pricing = self.user.pricing
-        cost = None if pricing is None else pricing.cost(used)
+        cost = None if pricing is None else pricing.compute_cost(used)
         if cost is None:
             self._is_priced = False
         else:

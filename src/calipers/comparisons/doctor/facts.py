@@ -56,7 +56,7 @@ def narrow(
     records: pl.DataFrame, plan: Plan, *, file: int, first_row: int, name: str
 ) -> pl.DataFrame:
     """Return the facts of each record of a batch, which has the columns that the plan wants."""
-    measured = plan.measured(records).with_columns(
+    measured = plan.measure(records).with_columns(
         normalized_answer.expression(plan.settings).alias("_answer"),
         normalized_target.expression(plan.settings).alias("_target"),
     )

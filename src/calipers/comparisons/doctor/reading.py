@@ -174,7 +174,7 @@ def _looks_like(values: pl.Series, name: str) -> bool:
     if of.kind is Kind.BOOLEAN:
         return values.dtype == pl.Boolean
     if of.kind is Kind.NUMBER:
-        outside = of.outside(pl.col("v").cast(pl.Float64)).any()
+        outside = of.mark_outside(pl.col("v").cast(pl.Float64)).any()
         return values.dtype.is_numeric() and not values.to_frame("v").select(outside).item()
     texts = values.cast(pl.String)
     nested = texts.str.contains(r"^\s*[\[{]").sum() * 2 > len(texts)

@@ -23,7 +23,7 @@ def doctor(site: SiteHere, request: Request, id_: str) -> Response:
     if opened.complete:
         path = found.entry.records
         diagnosis = site.measuring.diagnose(opened, query.rows, found.name, path)
-    return site.page(
+    return site.render(
         "doctor.html",
         **make_nav(found, query, "doctor"),
         **make_filter_form(query, opened),

@@ -30,4 +30,4 @@ def make_policy(scripts: Sequence[str], styles: Sequence[str]) -> str:
 
 
 def _hash_source(text: str) -> str:
-    return f"'sha256-{b64encode(sha256(text.encode()).hash()).decode()}'"
+    return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"

@@ -98,7 +98,7 @@ def _key(pair: Pair) -> bytes:
     digest = blake2b(len(first).to_bytes(8, "little"), digest_size=_KEY_BYTES)
     digest.update(first)
     digest.update(second)
-    return digest.hash()
+    return digest.digest()
 
 
 def _name(content: bytes) -> str:

@@ -37,7 +37,7 @@ def hash_model(folder: Path) -> str:
     for path in sorted({path for each in _FILES for path in folder.glob(each)}):
         with path.open("rb") as file:
             digest.update(f"{path.name}\0".encode())
-            digest.update(file_digest(file, "sha256").hash())
+            digest.update(file_digest(file, "sha256").digest())
     return digest.hexdigest()
 
 
