@@ -195,7 +195,7 @@ def tasks_table(ranked: MetricRanking) -> Table:
     tasks = count_things(sizes.pop(), "task") if len(sizes) == 1 else "tasks"
     return Table(
         title=f"{ranked.metric} by {strip_controls(ranked.tasks_by)}",
-        lead=f"a column per {strip_controls(ranked.tasks_by)}, {tasks} each; the JSON has intervals",
+        lead=f"a column per {strip_controls(ranked.tasks_by)}, {tasks} each; JSON has intervals",
         columns=columns,
         rows=tuple(rows),
     )
