@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from jinja2 import UndefinedError
 
 from calipers.metrics import catalogue, metric_named
-from calipers.reports.pages.bars import bar_of, scale_of
+from calipers.reports.pages.bars import choose_scale, make_bar
 from calipers.reports.pages.drawing_script import load_script
 from calipers.reports.pages.environment import make_environment
 from calipers.reports.pages.families import group_by_family
@@ -74,7 +74,7 @@ def test_bars_stay_on_their_scale(data: st.DataObject) -> None:
     metric = metric_named(data.draw(st.sampled_from(sorted(catalogue()))))
     low, value, high = sorted(data.draw(st.lists(st.floats(0, 1e9), min_size=3, max_size=3)))
     measured = Measured(value=value, n=1, missing=0, low=low, high=high)
-    bar = bar_of(measured, scale_of(metric, [measured]))
+    bar = make_bar(measured, choose_scale(metric, [measured]))
     assert bar is not None
     assert 0 <= bar.low <= bar.low + bar.width <= 100.01
     assert 0 <= bar.value <= 100

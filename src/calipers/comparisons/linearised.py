@@ -23,7 +23,7 @@ MANY = 2_000  # units from which on the linearised error is as good as a resampl
 _NUDGE = 1e-4  # how much the weights of tasks change to find the factor
 
 
-def linearised(
+def linearize(
     found: MetricComparison, effects: Sequence[Floats | None], confidence: float
 ) -> MetricComparison | None:
     """Return the comparison with interval and test from what each unit moves the sides' values by.

@@ -15,7 +15,7 @@ from calipers.comparisons.rankings import Estimate, MetricRanking, RankedPair, R
 from calipers.comparisons.resampled_systems import resample_systems
 from calipers.comparisons.sides import TOO_LARGE, is_too_large
 from calipers.comparisons.task_matrix import TaskMatrix, make_matrix, note_runs
-from calipers.comparisons.task_parts import break_down, field_of_tasks
+from calipers.comparisons.task_parts import break_down, choose_field
 from calipers.comparisons.task_wins import strengths_of_wins
 from calipers.metrics import Metric
 from calipers.metrics.declare.intervals import Wilson
@@ -44,7 +44,7 @@ def rank_data(data: Sequence[Any], options: Options, asked: RankOptions) -> Rank
     sources = [source for several in sets for source in several]
     if has_judged_pairs(sources):
         return rank_judged_pairs(sources, options)
-    fields = field_of_tasks(sources, asked=asked.tasks)
+    fields = choose_field(sources, asked=asked.tasks)
     systems = read_systems(sets, options, keep=fields)
     notices = [*options.notices, *systems.notices]
     ranked = []

@@ -53,7 +53,7 @@ class RankedSystem(Estimate):
     tasks: Mapping[str, TaskPart] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
-        """The contract's JSON of one system."""
+        """Return the JSON of one system."""
         found = {
             "by": dict(self.by),
             "name": self.name,
@@ -87,7 +87,7 @@ class RankedPair:
     reason: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """The contract's JSON of one pair."""
+        """Return the JSON of one pair."""
         return {
             name: to_finite(value) if isinstance(value, float) else value
             for name in self.__slots__
@@ -125,7 +125,7 @@ class MetricRanking:
         return pair.p_adjusted is not None and pair.p_adjusted < 1 - self.confidence
 
     def to_dict(self) -> dict[str, Any]:
-        """The contract's JSON of one metric."""
+        """Return the JSON of the ranking by one metric."""
         return {
             "metric": self.metric,
             "better": self.better,
@@ -166,7 +166,7 @@ class Ranking(Printed, Tabular):
         raise KeyError(metric)
 
     def to_dict(self) -> dict[str, Any]:
-        """The contract's JSON: the first metric on top, the others as a list."""
+        """Return the contract's JSON, as Python values."""
         first, *others = (each.to_dict() for each in self.metrics)
         further = {"further": others, "notices": list(self.notices)}
         return {
@@ -194,10 +194,10 @@ class Ranking(Printed, Tabular):
                 }
 
     def to_json(self, *, indent: int | None = 1) -> str:
-        """Strict JSON, the same bytes for the same input and seed."""
+        """Return strict JSON; equal input gives equal bytes."""
         return dump_strict(self.to_dict(), indent=indent)
 
     def _repr_html_(self) -> str:
-        from calipers.reports.notebook import ranking_figures  # noqa: PLC0415 (only notebooks)
+        from calipers.reports.notebook import render_ranking_figures  # noqa: PLC0415 (only notebooks)
 
-        return Printed._repr_html_(self) + ranking_figures(self)
+        return Printed._repr_html_(self) + render_ranking_figures(self)

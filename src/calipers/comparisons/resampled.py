@@ -9,7 +9,7 @@ from typing import Self
 import numpy as np
 import polars as pl
 
-from calipers.comparisons.linearised import MANY, find_effects, linearised
+from calipers.comparisons.linearised import MANY, find_effects, linearize
 from calipers.comparisons.results import MetricComparison
 from calipers.comparisons.sides import (
     NO_PAIR,
@@ -73,7 +73,7 @@ def compare_resampled(
         common = common.filter(common[TASK].is_in(rows[TASK].implode()))
     if not common.height:
         return make_null(explain_missing(base, candidate, metric) or NO_PAIR, n_pairs=0)
-    codes = code_units(common.sort(TASK), (base, candidate) if options.cluster else ())
+    codes = number_units(common.sort(TASK), (base, candidate) if options.cluster else ())
     ours, theirs = (add_codes(rows.select(list(base.plan.schema)), codes) for rows in counts)
     units = codes[CODE].n_unique()
     values = [WeightedValues(rows, [metric], units) for rows in (ours, theirs)]
@@ -95,7 +95,7 @@ def compare_resampled(
         effects = [
             find_effects(rows, each) for rows, each in zip((ours, theirs), values, strict=True)
         ]
-        if (quick := linearised(found, effects, options.confidence)) is not None:
+        if (quick := linearize(found, effects, options.confidence)) is not None:
             return quick
     ours, theirs = put_in_parcels(ours), put_in_parcels(theirs)
     sides = _Weighted.of(ours, theirs, metric, units=min(units, MANY))
@@ -131,8 +131,8 @@ def _bootstrap(
     )
 
 
-def code_units(common: pl.DataFrame, clustered: Sequence[TaskRows]) -> pl.DataFrame:
-    """Each task with the number of its unit: its own, or that of its cluster on these sides."""
+def number_units(common: pl.DataFrame, clustered: Sequence[TaskRows]) -> pl.DataFrame:
+    """Return each task with the number of its unit: its own, or that of its cluster."""
     if not clustered:
         return common.with_row_index(CODE).with_columns(pl.col(CODE).cast(pl.Int64))
     numbers = np.unique(list_clusters(common, *clustered), return_inverse=True)[1]

@@ -15,7 +15,7 @@ from calipers.comparisons.resampled import (
     RESAMPLED_CELLS,
     RESAMPLES,
     add_codes,
-    code_units,
+    number_units,
     put_in_parcels,
 )
 from calipers.comparisons.sides import Floats, count_resamples
@@ -38,7 +38,7 @@ def resample_systems(
     """Return each system's value on the common tasks; all are drawn from the same resamples."""
     counted = select_counted(systems.rows, metric)
     common = find_common(systems, metric, counted.select(GROUP, TASK))
-    codes = code_units(common.tasks, (systems.rows,) if options.cluster else ())
+    codes = number_units(common.tasks, (systems.rows,) if options.cluster else ())
     units = codes[CODE].n_unique()
     coded = add_codes(counted, codes)
     rows = [

@@ -28,7 +28,7 @@ _PART = "_part"
 _NONE = "(none)"
 
 
-def field_of_tasks(sources: Sequence[Source], *, asked: str | bool) -> tuple[str, ...]:
+def choose_field(sources: Sequence[Source], *, asked: str | bool) -> tuple[str, ...]:
     """Return the field to break tasks down by, if that was asked for: category, else the id."""
     if isinstance(asked, str) and asked != AUTO:
         return (asked,)

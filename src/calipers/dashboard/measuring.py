@@ -120,7 +120,7 @@ class Measuring:
         )
 
     def diagnose(self, opened: Opened, query: Query, name: str, path: Path) -> Diagnosis:
-        """What a view's records hold and support, and what looks wrong in them."""
+        """Return what a view's records hold and support, and what looks wrong in them."""
         records = partial(select_records, opened, query, name)
         return self._diagnoses.get(
             (opened.key, query.rows),

@@ -69,11 +69,13 @@ def reason(
         said.append(describe_miss(estimate.value, threshold))
     if thin or verdict == "inconclusive":
         kind = "inconclusive: " if verdict == "inconclusive" else ""
-        said.append(f"{kind}{doubt(further, thin=thin, confidence=confidence)}")
+        said.append(f"{kind}{describe_doubt(further, thin=thin, confidence=confidence)}")
     return "; ".join(said) or None
 
 
-def doubt(further: Further | None, *, thin: bool, confidence: float, of: str = "scenario") -> str:
+def describe_doubt(
+    further: Further | None, *, thin: bool, confidence: float, of: str = "scenario"
+) -> str:
     """Return why a value decides nothing, and how many more scenarios, or runs, would."""
     if not thin:
         return "no interval can be computed from these records"

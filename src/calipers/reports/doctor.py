@@ -30,23 +30,23 @@ _COLUMNS = (
 )
 
 
-def diagnosis_document(diagnosis: Diagnosis) -> Document:
+def make_diagnosis_document(diagnosis: Diagnosis) -> Document:
     """Return what the files hold, what they support, the findings, and the next commands."""
     blocks: list[Table | Line] = []
     few = len(diagnosis.files) <= _MANY_FILES
     for file in diagnosis.files:
-        blocks += file_blocks(file, fields=few)
+        blocks += describe_file(file, fields=few)
     if diagnosis.support is not None:
         blocks.append(Line(text="What can be measured", kind="heading"))
-        blocks += (Line(text=text) for text in support_lines(diagnosis.support))
-    blocks += finding_blocks(diagnosis)
+        blocks += (Line(text=text) for text in describe_support(diagnosis.support))
+    blocks += list_findings(diagnosis)
     if diagnosis.commands:
         blocks.append(Line(text="Next", kind="heading"))
         blocks += (Line(text=command, kind="code") for command in diagnosis.commands)
     return tuple(blocks)
 
 
-def file_blocks(file: HeldFile, *, fields: bool = True) -> Iterator[Table | Line]:
+def describe_file(file: HeldFile, *, fields: bool = True) -> Iterator[Table | Line]:
     """Yield what one file holds: its format, its fields, and the options that read it."""
     if file.unreadable is not None:
         yield Line(text=file.unreadable, tone="fail")
@@ -87,7 +87,7 @@ def _fields_table(file: HeldFile, lead: str, notes: tuple[str, ...]) -> Table:
     return Table(title=file.path, lead=lead, columns=columns, rows=rows, notes=notes)
 
 
-def support_lines(support: Support) -> Iterator[str]:
+def describe_support(support: Support) -> Iterator[str]:
     """Yield what the records can answer, a sentence each."""
     systems = ", ".join(support.systems[:_NAMED]) + (", …" if support.systems[_NAMED:] else "")
     fewest, most = support.runs
@@ -115,7 +115,7 @@ def support_lines(support: Support) -> Iterator[str]:
         )
 
 
-def finding_blocks(
+def list_findings(
     diagnosis: Diagnosis, link: Callable[[str], str] | None = None
 ) -> Iterator[Table | Line]:
     """Yield the findings, worst first, or that there are none; `link` leads to a task's records."""

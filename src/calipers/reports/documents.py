@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 _BUILDERS = {
     "Score": ("scores", "make_score_document"),
     "Compared": ("comparison", "make_comparison_document"),
-    "Ranking": ("ranking", "ranking_document"),
+    "Ranking": ("ranking", "make_ranking_document"),
     "GateResult": ("gate", "make_gate_document"),
     "PowerAnalysis": ("power", "make_power_document"),
     "Agreement": ("agreement", "make_agreement_document"),
     "Audit": ("audit", "make_audit_document"),
     "Calibrations": ("calibration", "make_calibration_document"),
-    "Diagnosis": ("doctor", "diagnosis_document"),
+    "Diagnosis": ("doctor", "make_diagnosis_document"),
     "Explanation": ("catalogue", "make_explanation_document"),
 }
 """The module and function for each class of results: only what is needed is loaded."""

@@ -36,14 +36,14 @@ def render_comparison_figures(compared: Compared) -> str:
     return "" if isinstance(drawn, str) else _as_html({"differences": apply_style(drawn)})
 
 
-def ranking_figures(ranking: Ranking) -> str:
-    """The same of a ranking, a figure per metric."""
+def render_ranking_figures(ranking: Ranking) -> str:
+    """Return the same for a ranking, a figure per metric."""
     if not _can_draw():
         return ""
-    from calipers.reports.charts.ranking import ranked_systems  # noqa: PLC0415 (loads Altair)
+    from calipers.reports.charts.ranking import draw_systems  # noqa: PLC0415 (loads Altair)
     from calipers.reports.charts.style import apply_style  # noqa: PLC0415
 
-    return _as_html({each.metric: apply_style(ranked_systems(each)) for each in ranking.metrics})
+    return _as_html({each.metric: apply_style(draw_systems(each)) for each in ranking.metrics})
 
 
 def _can_draw() -> bool:

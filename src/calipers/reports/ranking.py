@@ -34,20 +34,20 @@ _MOST = 40  # systems that have a matrix
 _NAMED = 5
 
 
-def ranking_document(ranking: Ranking) -> Document:
+def make_ranking_document(ranking: Ranking) -> Document:
     """Return for each metric what is best, the systems, their parts, and the pairs."""
     blocks: list[Table | Line] = []
     for ranked in ranking.metrics:
-        blocks.append(Line(text=headline(ranked)))
-        blocks.append(systems_table(ranked, ranking.by))
+        blocks.append(Line(text=describe_best(ranked)))
+        blocks.append(tabulate_systems(ranked, ranking.by))
         if ranked.tasks_by is not None:
-            blocks.append(tasks_table(ranked))
-        blocks.append(pairs_table(ranked))
+            blocks.append(tabulate_tasks(ranked))
+        blocks.append(tabulate_pairs(ranked))
     return tuple(blocks)
 
 
-def headline(ranked: MetricRanking) -> str:
-    """Say which system is best, and which cannot be told apart from it."""
+def describe_best(ranked: MetricRanking) -> str:
+    """Return which system is best, and which are not significantly different from it."""
     first, *others = ranked.best
     rest = len(ranked.systems) - 1
     said = f"best {_name(ranked)}: {strip_controls(first.name)}, {_value(first, ranked)}"
@@ -70,7 +70,7 @@ def _value(system: RankedSystem, ranked: MetricRanking) -> str:
     return f"{format_figure(system.value, system.low, system.high)}{unit}"
 
 
-def systems_table(
+def tabulate_systems(
     ranked: MetricRanking,
     by: Sequence[str],
     *,
@@ -167,7 +167,7 @@ def _notes(ranked: MetricRanking) -> Iterator[str]:
         yield f"{join_some(names)}: {reason}"
 
 
-def tasks_table(ranked: MetricRanking) -> Table:
+def tabulate_tasks(ranked: MetricRanking) -> Table:
     """Return a row per system and a column per part of the tasks."""
     parts = dict.fromkeys(name for each in ranked.systems for name in each.tasks)
     counts = {name: ranked.systems[0].tasks[name].n_tasks for name in parts}
@@ -207,7 +207,7 @@ def _decimals(parts: Sequence[TaskPart]) -> int:
     return min(3, found[len(found) // 2]) if found else 2
 
 
-def pairs_table(ranked: MetricRanking) -> Table:
+def tabulate_pairs(ranked: MetricRanking) -> Table:
     """Return the pairs: listed where they are few, else as a matrix of who beats whom."""
     if len(ranked.systems) <= _LISTED:
         return _list(ranked)

@@ -19,13 +19,13 @@ from calipers.runs.tracing import Tracing
 from calipers.runs.unjudged import Unjudged
 from calipers.systems.budget import Budget
 from calipers.systems.calls import Call, Fault, System, time_fields
-from calipers.systems.images import image_parts
+from calipers.systems.images import list_images
 from calipers.systems.journal import Journal, encode_record
 from calipers.systems.masking import Mask
 from calipers.systems.own_loop import is_unbegun
 from calipers.systems.pace import LONGEST_WAIT, Lane
 from calipers.systems.pricing import Pricing
-from calipers.systems.simulated_user import user_cost
+from calipers.systems.simulated_user import sum_user_cost
 
 _MAY_COST = ("timeout", "bad_response", "content_filter")  # the provider may well charge for these
 Judged = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
@@ -184,7 +184,7 @@ class Calling:
     def _billed(self, system: int, usage: Mapping[str, Any]) -> float:
         """Return what a conversation cost until it failed, as far as that is known."""
         cost = self._add_cost(system, dict(usage)).get("cost_usd") or 0.0
-        return float(cost) + user_cost(usage)
+        return float(cost) + sum_user_cost(usage)
 
     def _add_cost(self, system: int, fields: dict[str, Any]) -> dict[str, Any]:
         """Return the fields with their cost, if the system has not given it."""
@@ -218,7 +218,7 @@ class Calling:
         if tried.fault is not None and tried.fault.kind not in _MAY_COST:
             cost = 0.0
         if cost is not None:
-            cost += sum_judging_cost(record) + user_cost(record) + billed
+            cost += sum_judging_cost(record) + sum_user_cost(record) + billed
         elif billed:
             cost = max(reserved, billed)
         prompt_tokens = record.get("prompt_tokens")
@@ -241,7 +241,7 @@ class Calling:
 
 def _is_bounded(call: Call) -> bool:
     """Say whether the prompt and the settings tell the most that a call may cost."""
-    return not call.is_open_ended and not any(image_parts(call.messages))
+    return not call.is_open_ended and not any(list_images(call.messages))
 
 
 def _encode_line(record: Mapping[str, Any]) -> bytes:

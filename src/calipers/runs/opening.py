@@ -12,7 +12,7 @@ from calipers.runs.suite import Suite
 from calipers.runs.tools import open_tools
 from calipers.support.cache import Say
 from calipers.support.functions import Function, load_object
-from calipers.systems.agents.system import AgentSystem, is_agent, not_a_system
+from calipers.systems.agents.system import AgentSystem, is_agent, make_error
 from calipers.systems.asking import Asking
 from calipers.systems.cache import Cached
 from calipers.systems.callables import PythonFunction
@@ -135,7 +135,7 @@ def _open_python(system: SystemSpec, folder: Path, loop: OwnLoop, say: Say, at_h
     if is_agent(found):
         return AgentSystem(found, loop, spans)
     if not callable(found):
-        raise not_a_system(reference, found)
+        raise make_error(reference, found)
     return PythonFunction(found, loop, say, spans)
 
 

@@ -13,12 +13,12 @@ from typing import Any
 from calipers.records.tasks import Task, Tasks
 from calipers.runs.images import ImageFiles
 from calipers.runs.suite import Suite, Tier
-from calipers.runs.users import role_of, user_texts
+from calipers.runs.users import list_texts, make_role
 from calipers.support.errors import UsageError, nearest
 from calipers.support.templates import Template, escape_braces
 from calipers.systems.answers import ASK
 from calipers.systems.calls import Call
-from calipers.systems.images import url_of, with_url
+from calipers.systems.images import get_url, with_url
 
 _DEFAULT_PROMPT = "{input}"
 _ROLES = ("system", "user", "assistant", "tool")
@@ -113,7 +113,7 @@ class CallPlan:
         task = self.tasks.tasks[place.task]
         record = {**task, **self.identify(system, place)}
         messages, turns = self._read_conversation(task)
-        user = role_of(self.suite, task, place.run)
+        user = make_role(self.suite, task, place.run)
         prompt = "\n".join((*_list_texts(messages), *turns))
         if not prompt and not (user is not None and self._user_begins(place.tier)):
             prompt = self.fill_prompt(place)
@@ -163,7 +163,7 @@ class CallPlan:
         written = [self.suite.system, *(tier.system for tier in self.suite.tiers)]
         written += [system.system for system in self.suite.systems]
         texts = [text for each in self.suite.messages for text in _templates(each.content)]
-        texts += user_texts(self.suite)
+        texts += list_texts(self.suite)
         fields = {
             name for text in (*filter(None, written), *texts) for name in Template(text).fields
         }
@@ -175,7 +175,7 @@ class CallPlan:
                         fix=f"{nearest(name, task)} ({{{{{name}}}}} stands for itself)",
                     )
             _check_talk(task)
-            role_of(self.suite, task)
+            make_role(self.suite, task)
             self.images.of(self._read_conversation(task)[0], task["id"])
 
     def _check_prompts(self) -> None:
@@ -233,7 +233,7 @@ def _fill(content: str | list[dict[str, Any]], task: Task) -> Any:
 def _filled_part(part: dict[str, Any], task: Task) -> dict[str, Any]:
     if isinstance(part.get("text"), str):
         return {**part, "text": Template(part["text"]).fill(task)}
-    if isinstance(url := url_of(part), str):
+    if isinstance(url := get_url(part), str):
         return with_url(part, Template(url).fill(task))
     return part
 
@@ -241,7 +241,7 @@ def _filled_part(part: dict[str, Any], task: Task) -> dict[str, Any]:
 def _templates(content: Any) -> list[str]:
     """Return the texts of a message that may hold fields: also where its images are."""
     parts = content if isinstance(content, list) else ()
-    urls = [url_of(part) for part in parts if isinstance(part, Mapping)]
+    urls = [get_url(part) for part in parts if isinstance(part, Mapping)]
     return [*_list_content_texts(content), *(url for url in urls if isinstance(url, str))]
 
 

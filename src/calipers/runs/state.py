@@ -11,7 +11,7 @@ from calipers.records.rows import classify_scalar
 from calipers.runs.plan import CallPlan, Key
 from calipers.support.errors import DataError
 from calipers.systems.journal import Journal
-from calipers.systems.simulated_user import user_cost
+from calipers.systems.simulated_user import sum_user_cost
 from calipers.systems.tally import Tally
 
 MISSING, FAILED, DONE = 0, 1, 2
@@ -69,7 +69,9 @@ class State:
                 self.replaced_usd += before.get("cost_usd") or 0.0
             self.tally.add(record)
             if (cost := record.get("cost_usd")) is not None:
-                self.dearest[system] = max(cost + user_cost(record), self.dearest.get(system, 0.0))
+                self.dearest[system] = max(
+                    cost + sum_user_cost(record), self.dearest.get(system, 0.0)
+                )
             lines[system][number] = (start, end)
             states[number] = DONE
             self.note_judgments(system, number, record)

@@ -91,7 +91,7 @@ class UntilDecided:
         self._look(kept)
 
     def calls(self, system: int) -> Iterator[int]:
-        """Failed calls first, without which no run is complete, then those that help to decide."""
+        """Yield failed calls first, which complete runs need, then those that help decide."""
         assert self._state is not None
         states = self._state.calls[system]
         tiers, runs = range(len(self._plan.tiers)), range(1, self._plan.suite.runs + 1)

@@ -17,14 +17,14 @@ _FIELD = "user"
 _EXAMPLE = "for example user: {goal: has the order cancelled}; the suite names the model"
 
 
-def user_texts(suite: Suite) -> list[str]:
+def list_texts(suite: Suite) -> list[str]:
     """Return what the suite says of the user; it may hold {field}."""
     spec = suite.user
     return [] if spec is None else [text for text in (spec.persona, spec.goal) if text]
 
 
-def role_of(suite: Suite, task: Task, run: int = 1) -> UserRole | None:
-    """Return the part that a model plays in a task; None where nobody plays.
+def make_role(suite: Suite, task: Task, run: int = 1) -> UserRole | None:
+    """Return the part that a model plays in a task; None if no user is simulated.
 
     Raises:
         UsageError: The task's `user` is not understood, or nobody says what the user wants.

@@ -44,7 +44,7 @@ class PythonFunction:
                 self._say(_BLOCKED)
             raise
         except Raised as raised:  # a function may also try to end the program
-            raise raised_fault(raised.error) from raised.error
+            raise make_fault(raised.error) from raised.error
         if isinstance(given, Watched):
             return add_spans(make_reply(given.value), given.spans)
         return make_reply(given)
@@ -79,8 +79,8 @@ def _name_kind(value: Any) -> str:
     return "nothing" if value is None else f"a value of type {type(value).__name__}"
 
 
-def raised_fault(error: BaseException) -> Fault:
-    """What the function raised; time and connections may be better next time."""
+def make_fault(error: BaseException) -> Fault:
+    """Return the fault for what the function raised; timeouts and connections may be retried."""
     if isinstance(error, Fault):
         return error
     said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

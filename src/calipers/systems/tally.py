@@ -13,7 +13,7 @@ from typing import Any
 
 from calipers.records.fields import TRUNCATED_REASONS
 from calipers.records.judgment_shape import sum_judging_cost
-from calipers.systems.simulated_user import user_cost
+from calipers.systems.simulated_user import sum_user_cost
 
 _NUMBER = re.compile(r"[+-]?(?:(?:\d+|\d{1,3}(?:,\d{3})+)(?:\.\d*)?|\.\d+)", re.ASCII)
 _MOST_TEXTS = 1_000  # of errors that are told apart; further ones count only by their kind
@@ -59,7 +59,7 @@ class Tally:
         elif record.get("finish_reason") in TRUNCATED_REASONS:
             self.truncated += sign
         self.tokens += sign * sum(_number(record.get(name)) for name in _TOKENS)
-        judging, user = sum_judging_cost(record), user_cost(record)
+        judging, user = sum_judging_cost(record), sum_user_cost(record)
         if record.get("cost_usd") is not None or judging or user:
             self.priced = True
             self.cost_usd += sign * (_number(record.get("cost_usd")) + user)

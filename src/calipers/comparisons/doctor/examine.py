@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from calipers.comparisons.doctor.commands import next_commands
+from calipers.comparisons.doctor.commands import list_commands
 from calipers.comparisons.doctor.facts import MOST_ROWS, Collected, Facts, Problem
 from calipers.comparisons.doctor.findings import KINDS
 from calipers.comparisons.doctor.findings.kind import share_of
@@ -79,7 +79,7 @@ def examine(
         files=tuple(files),
         support=support,
         findings=tuple(findings),
-        commands=tuple(next_commands(readable, files, support, present)),
+        commands=tuple(list_commands(readable, files, support, present)),
         notices=tuple(_notices(read, facts.halvings)),
         strict=strict,
     )

@@ -47,7 +47,7 @@ _ERROR_KIND = r"^([\w ]{1,40}):"
 _WORD_END = r"[\p{L}\p{N},;(-]\s*$"  # a letter, a digit, or a mark that something follows
 
 
-def facts_plan() -> Plan:
+def make_plan() -> Plan:
     """Return the plan that says whether each record is right or passed, as `score` does."""
     return Plan(tuple(map(metric_named, _METRICS)), (), Settings())
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import polars as pl
 
-from calipers.comparisons.doctor.facts import FAILED, NEEDED, Collected, Problem, facts_plan, narrow
+from calipers.comparisons.doctor.facts import FAILED, NEEDED, Collected, Problem, make_plan, narrow
 from calipers.comparisons.doctor.results import HeldField, HeldFile
 from calipers.records.batch import BadRow, Wanted
 from calipers.records.completing import SYNONYMS, TRACE, TRACE_PARTS, list_derivable
@@ -62,7 +62,7 @@ class Census:
             CalipersError: The file cannot be read any further.
         """
         look_through([self.source])
-        plan = facts_plan()
+        plan = make_plan()
         columns = [each for each in list_fields(self.source, self.map) if each != TRACE]
         wanted = Wanted(tuple(dict.fromkeys((*plan.fields, *NEEDED, *columns))), self.map)
         suggested = suggest_fields(columns, close=_CLOSE)

@@ -8,7 +8,7 @@ from itertools import combinations
 import polars as pl
 
 from calipers.comparisons.doctor.facts import SYSTEM, TASK, Facts
-from calipers.comparisons.doctor.outcomes import OUTCOME, Outcomes, outcome_of
+from calipers.comparisons.doctor.outcomes import OUTCOME, Outcomes, find_outcome
 from calipers.comparisons.doctor.results import Detectable, Support
 from calipers.comparisons.sizing import Aim, measure_power
 from calipers.metrics import Metric, catalogue, metric_named
@@ -26,7 +26,7 @@ def find_support(facts: Facts, present: Collection[str], maps: Mapping[str, str]
     most = int(runs.max() or 0)  # type: ignore[arg-type]
     metrics = list(_measurable(present, most))
     mapped = _measurable({*present, *maps}, most) if maps else ()
-    outcome = outcome_of(facts)
+    outcome = find_outcome(facts)
     common, pairs = _shared_tasks(facts)
     return Support(
         tasks=facts.rows[TASK].n_unique(),

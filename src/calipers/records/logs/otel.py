@@ -179,7 +179,7 @@ class _Trace:
         return sum_usage(counts)
 
     def _trace(self) -> dict[str, Any] | None:
-        """The tools that were called, who called whom, and how often each agent was at work."""
+        """Return the tools called, who called whom, and how often each agent worked, or None."""
         tools = [span for span in self._spans if _is_tool(span)]
         agents = {span.id: name for span in self._spans if (name := _name_agent(span))}
         calls = [

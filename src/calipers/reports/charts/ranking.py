@@ -24,7 +24,7 @@ _LETTER_ROOM = 0.07
 _BEST, _BEHIND = "not told apart from the best", "behind the best"
 
 
-def ranked_systems(ranked: MetricRanking) -> Drawing:
+def draw_systems(ranked: MetricRanking) -> Drawing:
     """Return a line per system, the best on top; colours follow the adjusted test."""
     shown = ranked.systems[:_MOST]
     best = {each.name for each in ranked.best}

@@ -23,7 +23,7 @@ class Bar:
     width: float
 
 
-def scale_of(metric: Metric, several: Iterable[Measured]) -> tuple[float, float]:
+def choose_scale(metric: Metric, several: Iterable[Measured]) -> tuple[float, float]:
     """Return the range that the bars of these values have to show."""
     low, high = metric.range
     ends = [
@@ -37,7 +37,7 @@ def scale_of(metric: Metric, several: Iterable[Measured]) -> tuple[float, float]
     return (low, high) if high > low else (low, low + 1)
 
 
-def bar_of(measured: Measured, scale: tuple[float, float]) -> Bar | None:
+def make_bar(measured: Measured, scale: tuple[float, float]) -> Bar | None:
     """Return the bar; None without a finite value."""
     if measured.value is None or not isfinite(measured.value):
         return None

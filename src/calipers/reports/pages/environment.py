@@ -22,7 +22,7 @@ from calipers.reports.figures import (
 )
 from calipers.reports.gate import check_reason, tabulate_checks
 from calipers.reports.html import render_table
-from calipers.reports.pages.bars import bar_of, scale_of
+from calipers.reports.pages.bars import choose_scale, make_bar
 from calipers.reports.pages.cards import choose_groups
 from calipers.reports.pages.families import get_title
 from calipers.reports.pages.texts import clean_text, clip_text
@@ -44,7 +44,7 @@ def make_environment(*others: BaseLoader) -> Environment:
         lstrip_blocks=True,
     )
     made.filters |= {
-        "bar": bar_of,
+        "bar": make_bar,
         "check_reason": check_reason,
         "clipped": clip_text,
         "figure": format_figure,
@@ -62,18 +62,18 @@ def make_environment(*others: BaseLoader) -> Environment:
     made.globals |= {table.__name__: table for table in tables}
     made.globals |= {
         "card_groups": choose_groups,
-        "definition": definition_here,
+        "definition": locate_definition,
         "family_title": get_title,
         "is_wide": is_wide,
         "metric_named": metric_named,
-        "scale_of": scale_of,
+        "scale_of": choose_scale,
         "shared_form": choose_form,
         "tier_groups": select_groups,
     }
     return made
 
 
-def definition_here(name: str) -> str:
+def locate_definition(name: str) -> str:
     """Return where a metric is defined within the page; the dashboard uses its own function."""
     return f"#def-{name}"
 

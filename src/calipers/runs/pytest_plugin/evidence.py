@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from calipers.gates.api import gate
-from calipers.gates.reasons import doubt, format_value
+from calipers.gates.reasons import describe_doubt, format_value
 from calipers.gates.result import Check
 
 
@@ -45,4 +45,4 @@ def _said(check: Check) -> str:
         return said
     between, likely = check.further_range, check.further_scenarios
     further = None if between is None or likely is None else (between[0], likely, between[1])
-    return f"{said}; {doubt(further, thin=True, confidence=0.95, of='run')}"
+    return f"{said}; {describe_doubt(further, thin=True, confidence=0.95, of='run')}"

@@ -8,7 +8,7 @@ from uuid import uuid4
 
 from calipers.records.fields import name_finish_reason
 from calipers.records.logs.parts import read_text
-from calipers.systems.agents.turn import AgentTurn, Message, as_text, count_tokens, tool_call
+from calipers.systems.agents.turn import AgentTurn, Message, as_text, count_tokens, make_tool_call
 from calipers.systems.calls import Call, Fault
 
 NAME = "a compiled LangGraph graph"
@@ -78,7 +78,7 @@ def _message(message: Any) -> Message:
     if message.type != "ai":
         return {"role": "system", "content": read_text(message.content)}
     made: Message = {"role": "assistant", "content": read_text(message.content) or None}
-    calls = [tool_call(each["id"], each["name"], each["args"]) for each in message.tool_calls]
+    calls = [make_tool_call(each["id"], each["name"], each["args"]) for each in message.tool_calls]
     return {**made, "tool_calls": calls} if calls else made
 
 

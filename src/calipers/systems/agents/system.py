@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from calipers.support.errors import UsageError
 from calipers.systems.agents import langgraph, openai_agents, pydantic_ai
 from calipers.systems.agents.turn import AgentTurn
-from calipers.systems.callables import raised_fault
+from calipers.systems.callables import make_fault
 from calipers.systems.calls import Call, Fault, Reply
 from calipers.systems.images import load_images
 from calipers.systems.own_loop import OwnLoop, Raised
@@ -32,17 +32,17 @@ KINDS = tuple(
 )
 
 
-def kind_of(found: Any) -> AgentKind | None:
-    """Return whose agent something is; None where it is none that is known."""
+def find_kind(found: Any) -> AgentKind | None:
+    """Return the library that an agent belongs to; None if it is not a known one."""
     return next((kind for kind in KINDS if kind.is_agent(found)), None)
 
 
 def is_agent(found: Any) -> bool:
     """Say whether something is an agent of a kind that is known."""
-    return kind_of(found) is not None
+    return find_kind(found) is not None
 
 
-def not_a_system(where: str, found: Any) -> UsageError:
+def make_error(where: str, found: Any) -> UsageError:
     """Return why something can be called neither as a function nor as an agent."""
     if langgraph.is_not_compiled(found):
         return UsageError(f"{where} is a graph that is not compiled", fix="graph.compile()")
@@ -57,7 +57,7 @@ class AgentSystem:
     """Runs an agent in the loop of the functions that people write."""
 
     def __init__(self, agent: Any, loop: OwnLoop, spans: SpanCollector | None = None) -> None:
-        kind = kind_of(agent)
+        kind = find_kind(agent)
         assert kind is not None
         self._agent = agent
         self._take_turn = kind.take_turn
@@ -100,4 +100,4 @@ def _fault(error: BaseException) -> Fault:
         is_late = any("Timeout" in name for name in names)
         fault = make_connection_fault(error)
         return Fault("timeout" if is_late else "connection", fault.message, again=True, outage=True)
-    return raised_fault(error)
+    return make_fault(error)
