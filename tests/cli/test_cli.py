@@ -425,7 +425,7 @@ def test_ids_in_some_rows_only(tmp_path: Path) -> None:
             ("--map", "answer=targe"),
             "--map answer=targe: no record has a value in targe\n  did you mean target?",
         ),
-        (("--bins", "0"), "--bins 0: must be at least 1\n  10 is what the literature uses"),
+        (("--bins", "0"), "--bins 0: must be at least 1\n  10 is the usual number"),
         (("--bad-rows", "x"), "--bad-rows needs --on-bad skip\n  add --on-bad skip"),
         (
             ("--per-sample", "rows.csv"),

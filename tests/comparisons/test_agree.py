@@ -257,7 +257,7 @@ def test_units_are_never_pooled(tmp_path: Path) -> None:
             "--confidence 95: must be above 0 and below 1",
         ),
         (["--raters", "human,judge", "--value", "x"], "where are the ratings? no record has"),
-        ([], "where are the ratings? no record has judgments"),
+        ([], "no ratings: no record has judgments"),
         (["--rater-field", "judge"], "--rater-field needs --value and --unit"),
         (
             ["--rater-field", "jduge", "--value", "human", "--unit", "id"],

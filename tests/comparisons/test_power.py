@@ -442,7 +442,7 @@ m0: 20 tasks, 40 records
  stability   0.5000     0.263        —       0.338     0.05                     829
 
 To detect a difference of 0.05 in accuracy with power 0.8 you need 1,593 tasks at 1 run each, or 219 at 8.
-With 20 tasks at 2 runs each, this run could have seen a difference of 0.334.
+With 20 tasks at 2 runs each, this run could have detected a difference of 0.334.
 """
 
 

@@ -124,9 +124,9 @@ def _telling(whole: TaskRows, labels: Sequence[str]) -> tuple[str, ...]:
     if len(set(labels)) >= _FEWEST:
         return (FILE,)
     raise UsageError(
-        f"one system has nothing to be ranked against: all records of {whole.name} "
+        f"ranking needs two systems or more: all records of {whole.name} "
         "have the same model and tier",
-        fix="name a file per system, or the field that tells them apart: --by FIELD",
+        fix="name a file per system, or the field that distinguishes them: --by FIELD",
     )
 
 
@@ -137,8 +137,7 @@ def _grouped(whole: TaskRows, by: tuple[str, ...], sources: Sequence[Source]) ->
     keys = sort_keys(known[GROUP].unique(), by)
     if len(keys) < _FEWEST:
         raise UsageError(
-            f"one system has nothing to be ranked against: all records have the same "
-            f"{' and '.join(by)}",
+            f"ranking needs two systems or more: all records have the same {' and '.join(by)}",
             fix="name a field that tells the systems apart: --by FIELD",
         )
     found = Systems(rows=replace(whole, rows=known), by=by, keys=keys)

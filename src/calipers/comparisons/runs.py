@@ -104,7 +104,7 @@ def _refuse(data: Sequence[Any], asked: CompareOptions) -> None:
         raise UsageError("--between splits one data set", fix="name one file")
     if asked.between is None and len(data) < _TWO:
         raise UsageError(
-            "one data set has nothing to be compared with",
+            "comparing needs two data sets",
             fix="name a second file, or split this one: --between model",
         )
 

@@ -23,7 +23,7 @@ class ViewOptions(Options):
 
 
 def needs_no_model(feature: Feature) -> bool:
-    """Say whether a feature can be had without a language model."""
+    """Say whether a feature is available without a language model."""
     return semantic_similarity not in feature.list_inputs() and not feature.name.startswith("_sem")
 
 

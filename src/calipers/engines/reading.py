@@ -54,7 +54,7 @@ class ReadRows:
 def read_rows(
     sources: Sequence[Source], wanted: Wanted, plan: Plan, sinks: Sinks
 ) -> Iterator[ReadRows]:
-    """Read every source once; rows stay at hand, in memory or in files, until the block ends."""
+    """Read every source once; rows are kept, in memory or in files, until the block ends."""
     texts = {feature.name: Codes(MOST_TEXTS) for feature in plan.tallied}
     texts |= {
         name_key(name): Codes(MOST_TEXTS if name in plan.regrouped_if_few else None)

@@ -160,7 +160,7 @@ def _read_people(files: Sequence[str | Path]) -> dict[tuple[Key, tuple[str, ...]
     if not any(any(each) for each in found.values()):
         raise UsageError(
             "people's records hold no passed, weighted_score or scores",
-            fix="{id, passed, scores: {criterion: number}}, or judgments of such",
+            fix="{id, passed, scores: {criterion: number}}, or judgments with these fields",
         )
     return {(key, fields or ()): _combine(rated, fmean) for key, rated in found.items()}
 

@@ -95,7 +95,7 @@ CHECK = "_check_"
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """A chunk whose rows are already at hand; a `thorough` decoding looks into nested fields."""
+    """A chunk whose rows are already read; a `thorough` decoding looks into nested fields."""
 
     decode: Callable[..., Batch]
     done: float

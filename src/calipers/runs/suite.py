@@ -19,7 +19,7 @@ from calipers.support.patterns import count_groups
 from calipers.systems.simulated_user import UserSpec
 from calipers.systems.spec import Served, Settings, SystemSpec, Text
 
-EXAMPLE = "calipers init writes a suite to start from; calipers schema suite says what may stand"
+EXAMPLE = "calipers init writes a suite to start from; calipers schema suite lists the allowed keys"
 
 
 class Answer(StrictModel):

@@ -1,6 +1,6 @@
 """Records that are read and checked once, then scored by as many groupings as are asked for.
 
-The engine's narrow columns stay at hand, in memory or in temporary files, while the block runs.
+The engine's narrow columns are kept, in memory or in temporary files, while the block runs.
 """
 
 from __future__ import annotations

@@ -179,7 +179,7 @@ class SystemSpec(Served):
             _check_url(self.http, "http")
         if self.model is not None and ":" not in self.model:
             refuse(
-                f"{self.model} names no provider",
+                f"{self.model} does not name a provider",
                 fix=f"for example openai:{self.model}",
                 at=("model",),
             )
@@ -188,7 +188,7 @@ class SystemSpec(Served):
 
 def _check_provider(model: str) -> str:
     if ":" not in model:
-        refuse(f"{shown(model)} names no provider", fix=f"for example openai:{shown(model)}")
+        refuse(f"{shown(model)} does not name a provider", fix=f"for example openai:{shown(model)}")
     return model
 
 

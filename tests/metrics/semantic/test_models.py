@@ -1,4 +1,4 @@
-"""Models that are there, are broken, or cannot be had: through the public API, with the reason."""
+"""Models that are there, broken or unavailable: through the public API, with the reason."""
 
 from __future__ import annotations
 

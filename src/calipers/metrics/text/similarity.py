@@ -153,7 +153,7 @@ WITHOUT_MODEL = Aggregate(
     totals={"lacking_n": nw.len().cast(nw.Int64)},
     finish=(_of_group,),
 )
-"""How many rows have no semantic similarity since the model could not be had, and why."""
+"""How many rows have no semantic similarity since the model was unavailable, and why."""
 
 
 CUT_SHORT = declare_sums(semantic_cut)
@@ -225,7 +225,7 @@ semantic_mean = _add_reason(
         spec="P 1.3, semantic similarity",
         profiles=PROFILES,
         needs=TEXTS,
-        nulls=f"{_NULLS}; null where the model cannot be had",
+        nulls=f"{_NULLS}; null where the model is unavailable",
         range=(0, 1),
         better="higher",
     )

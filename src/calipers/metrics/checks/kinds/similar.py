@@ -71,7 +71,7 @@ class Similar(ReplyTest):
     def lacks(self) -> str:
         """Why it cannot be said."""
         if self.way == "semantic":
-            return "no similarity: the model cannot be had, or a field is missing"
+            return "no similarity: the model is unavailable, or a field is missing"
         return f"the record has no {', '.join(self.fields)}"
 
     def hold(self, replies: Replies) -> pl.Series:
