@@ -256,7 +256,7 @@ def test_units_are_never_pooled(tmp_path: Path) -> None:
             ["--raters", "human,judge", "--confidence", "95"],
             "--confidence 95: must be above 0 and below 1",
         ),
-        (["--raters", "human,judge", "--value", "x"], "where are the ratings? no record has"),
+        (["--raters", "human,judge", "--value", "x"], "no ratings: no record has"),
         ([], "no ratings: no record has judgments"),
         (["--rater-field", "judge"], "--rater-field needs --value and --unit"),
         (

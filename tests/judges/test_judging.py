@@ -321,7 +321,7 @@ def test_the_key_goes_to_the_server_and_nowhere_else(
     ("change", "said"),
     [
         ({"--rubric": "politness"}, "no such file"),
-        ({"--model": "gpt-4o"}, "names no provider"),
+        ({"--model": "gpt-4o"}, "does not name a provider"),
         ({"--base-url": "nowhere"}, "no URL"),
         ({"--api-key-env": "NOT_SET_ANYWHERE"}, "NOT_SET_ANYWHERE is not set"),
         ({"-o": "records.jsonl"}, "one of the files to be judged"),

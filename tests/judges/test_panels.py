@@ -289,7 +289,7 @@ def test_bad_rows_are_left_out_where_asked(tmp_path: Path) -> None:
     [
         (("--model", "openai:judge-good"), "two judges are called judge-good"),
         (("--model", "openai:x", "--name", "n"), "--name is for a single --model"),
-        (("--escalate", "gpt"), "names no provider"),
+        (("--escalate", "gpt"), "does not name a provider"),
         (("--escalate", "openai:x", "--rubric", "constructiveness"), "no pass_at to be near to"),
         (("--prices", "nowhere.yaml"), "No such file"),
     ],

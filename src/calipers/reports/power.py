@@ -135,8 +135,8 @@ def _describe(analysis: PowerAnalysis, group: PowerGroup) -> list[str]:
         which = "this run" if analysis.candidate is None else "these two runs"
         runs = count_things(round(found.runs, 1), "run")
         said.append(
-            f"With {found.tasks:,} tasks at {runs} each, {which} could have detected a difference of "
-            f"{_round_digits(found.detectable)}."
+            f"With {found.tasks:,} tasks at {runs} each, {which} could have detected "
+            f"a difference of {_round_digits(found.detectable)}."
         )
     return [*said, *_describe_width(analysis, name, found), *_describe_components(name, found)]
 
