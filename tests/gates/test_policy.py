@@ -244,7 +244,7 @@ def test_descriptions_may_stand_anywhere() -> None:
         ("composite:\n  formula: normalised_latency", 2, "no metric", "normalized_latency?"),
         ("composite:\n  formula: 3\n", 2, "3 is not a formula", "accuracy"),
         ("composite:\n  threshold: 1", 2, "a bare 1", "100%"),
-        ("composite:\n  threshold: [1]", 2, "no threshold", "85%"),
+        ("composite:\n  threshold: [1]", 2, "not a threshold", "85%"),
         ("description: 3", 1, "description is not text", "calipers init"),
         ("1: 2", 1, "1 is not a known key", "known"),
         ("- a", None, "no mapping of keys to values", "calipers init"),

@@ -520,9 +520,9 @@ def test_a_model_without_a_price_leaves_the_whole_run_without_a_cost() -> None:
     ("text", "problem"),
     [
         ('"gpt-4o"', "mapping from model"),
-        ("[3]", "no model with its tokens"),
-        ('{"gpt-4o": 3}', "no model with its tokens"),
-        ('[{"input_tokens": 3}]', "no model with its tokens"),
+        ("[3]", "not a model with its tokens"),
+        ('{"gpt-4o": 3}', "not a model with its tokens"),
+        ('[{"input_tokens": 3}]', "not a model with its tokens"),
         ('{"gpt-4o": {"input_tokens": -3}}', "input_tokens: -3 is negative"),
         ('{"gpt-4o": {"costUSD": "free"}}', 'costUSD: "free" is not a number'),
         ("[" * 100_000, "mapping from model"),

@@ -104,7 +104,7 @@ def test_a_table_of_times(tmp_path: Path) -> None:
     [
         ({"start_time": 5, "end_time": 4}, "end_time is before start_time"),
         ({"start_time": "yesterday", "end_time": 4}, "start_time: yesterday is not a time"),
-        ({"start_time": "2024-02-30T00:00:00", "end_time": 4}, "no day of the calendar"),
+        ({"start_time": "2024-02-30T00:00:00", "end_time": 4}, "not a calendar date"),
         ({"input_tokens": -1}, "input_tokens: -1 is negative"),
         ({"input_tokens": True}, "input_tokens: true is not a number"),
         ({"tool_calls": [{"context": "x"}]}, "tool_name is missing"),

@@ -150,7 +150,7 @@ def test_a_wrong_type_is_a_type_error_with_words(given: dict[str, object], said:
 
 @pytest.mark.parametrize("call", [cal.score, cal.read, cal.audit_judges])
 def test_the_old_name_of_map_leads_to_the_new(call: Any) -> None:
-    with pytest.raises(TypeError, match="it is called map now"):
+    with pytest.raises(TypeError, match="use map instead"):
         call(ROWS, rename={"answer": "output"})
 
 

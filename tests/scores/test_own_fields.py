@@ -76,8 +76,8 @@ def test_several_values_of_one_object_are_read_together(tmp_path: Path) -> None:
         ("p95(grade)", "grade holds text, not numbers", "known: "),
         ("mean(answer)", "answer holds text", "a field of numbers"),
         ("p90(tone)", "no statistic of a field is called p90", "mean, p50"),
-        ("mean()", "no name of a field", "mean(score_toxicity)"),
-        ("mean(\x1b[31m)", "no name of a field", "mean(score_toxicity)"),
+        ("mean()", "not a name of a field", "mean(score_toxicity)"),
+        ("mean(\x1b[31m)", "not a name of a field", "mean(score_toxicity)"),
     ],
 )
 def test_a_wrong_name_is_told_with_the_nearest(name: str, said: str, fix: str) -> None:

@@ -67,7 +67,7 @@ def test_the_librarys_own_names_stay_its_own(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["", "a b", "1st", "x\n", "a" * 90, "<b>"])
 def test_names_are_words(name: str) -> None:
-    with pytest.raises(UsageError, match="no name of a metric"):
+    with pytest.raises(UsageError, match="not a name of a metric"):
         declared(name)
 
 

@@ -213,7 +213,7 @@ def test_a_function_decides(tmp_path: Path) -> None:
         ({"expect": "a", "similar": {"to": "x", "kind": "cos"}}, "not a kind of similarity"),
         ({"expect": "a", "max_tool_calls": 1.5}, "not a whole number"),
         ({"expect": "a", "max_cost_usd": -1}, "not a number from 0 on"),
-        ({"expect": "a", "contains": "x", "turn": 0}, "no turn"),
+        ({"expect": "a", "contains": "x", "turn": 0}, "not a turn"),
         ({"expect": "a", "max_tokens": 3, "turn": 1}, "the whole record"),
         ({"expect": "a", "python": "nowhere.py:f"}, "no such file"),
         ({"expect": "a", "tool_order": []}, "not a list"),

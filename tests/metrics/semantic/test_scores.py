@@ -244,6 +244,6 @@ def test_what_is_no_number_is_not_made_one(monkeypatch: pytest.MonkeyPatch) -> N
     _open_embeddings.cache_clear()
     model = _open_embeddings(MODEL, "cpu").model
     nothing = torch.full((3, 384), float("nan"))
-    monkeypatch.setattr(type(model), "vectors", lambda _, batch: [nothing for _ in batch])
+    monkeypatch.setattr(type(model), "embed", lambda _, batch: [nothing for _ in batch])
     assert math.isnan(scores([("a", "b")])[0].f1)
     _open_embeddings.cache_clear()
