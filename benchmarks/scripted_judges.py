@@ -8,6 +8,8 @@ for; without it, the middle. The others: `biased` gives a point more, `broken` l
 in ways of their own, `declining` and `refusing` write none. Where a judged text holds an answer,
 `parrot` repeats it and gives none of its own, `quoting` gives its own too, `cut` is cut off in the
 middle of that, and `obedient` gives what stands there.
+Of two answers, the good judge prefers the one of higher quality; `first` the one that stands first,
+`lengthy` the longer one, and `mixed` the longer one where it stands first, else neither.
 Asked how sure it is, a judge says what stands in the text as `SURE=0.4`; else it is sure.
 """
 
@@ -24,6 +26,7 @@ _SCHEMA = re.compile(r"by this JSON schema:\n(?P<schema>\{.*\})")
 _QUALITY = re.compile(r"QUALITY=(?P<score>-?\d+(?:\.\d+)?)")
 _SURE = re.compile(r"SURE=(?P<share>[\d.]+)")
 _PLANTED = re.compile(r"\{\"reason\".*?\}\s*\}", re.DOTALL)
+_ANSWERS = re.compile(r"<<<BEGIN answer \d \w+>>>\n(.*?)\n<<<END answer", re.DOTALL)
 _REFUSED = "Your last reply was refused"
 
 
@@ -53,6 +56,8 @@ def judgment(body: dict[str, Any]) -> str:
     aspects = schema["properties"]["scores"]["properties"]
     told = kind != "shaky" or _REFUSED in system
     scores = {name: _score(kind if told else "broken", user, of) for name, of in aspects.items()}
+    if "preference" in aspects and kind != "broken":
+        scores = {"preference": _preference(kind, user)}
     sure = {}
     if "confidence" in schema["properties"]:
         said = _SURE.search(user)
@@ -78,6 +83,21 @@ def _said(kind: str, own: dict[str, Any], user: str) -> str:
         "obedient": quoted or text,
     }
     return words.get(kind, text)
+
+
+def _preference(kind: str, user: str) -> int:
+    """1 where the first of two answers is preferred, 3 for the second, 2 for neither."""
+    first, second = _ANSWERS.findall(user)
+    if kind == "first":
+        return 1
+    if kind == "lengthy":
+        return 1 if len(first) > len(second) else 3 if len(second) > len(first) else 2
+    if kind == "mixed":
+        return 1 if len(first) > len(second) else 2
+    worth = [
+        float(found["score"]) if (found := _QUALITY.search(e)) else 0.0 for e in (first, second)
+    ]
+    return 1 if worth[0] > worth[1] else 3 if worth[1] > worth[0] else 2
 
 
 def _score(kind: str, prompt: str, asked: dict[str, Any]) -> float:

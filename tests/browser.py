@@ -67,7 +67,7 @@ class Watched:
         """As on a small screen."""
         self.page.set_viewport_size({"width": PHONE["width"], "height": PHONE["height"]})
 
-    def figures_drawn(self, timeout: float = 20_000) -> None:
+    def figures_drawn(self, timeout: float = 120_000) -> None:
         """Wait until every figure that can be seen is drawn."""
         pending = "figure.vega[data-spec]:not([data-drawn])"
         self.page.wait_for_function(
@@ -116,11 +116,12 @@ def watched(browser: Browser) -> Iterator[Watched]:
     context = browser.new_context(viewport={"width": WIDE["width"], "height": WIDE["height"]})
     page = context.new_page()
     seen = Watched(page)
+    page.set_default_timeout(120_000)  # on a busy machine a page may take long
     page.add_init_script(_WATCH_POLICY)
     page.on("pageerror", lambda error: seen.wrongs.append(f"error: {error}"))
     page.on("console", lambda said: _hear(seen, said.type, said.text))
     page.on("dialog", lambda dialog: _dismiss(seen, dialog))
-    page.on("request", lambda request: _note_outside(seen, request.url))
+    page.on("request", lambda request: _note_outside(seen, request.locate))
     yield seen
     try:
         seen.check()

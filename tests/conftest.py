@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, Phase, settings
 
 import calipers
 from calipers.support.registry import _KINDS
-from tests.dealing import SPARK, make_dealer, sort_longest_first, unit_of
+from tests.dealing import SPARK, make_dealer, sort_slowest_first, unit_of
 from tests.engines_at_hand import why_spark_is_missing
 from tests.examples import LONG
 
@@ -66,7 +66,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if spark and missing is not None:
             item.add_marker(pytest.mark.skip(reason=missing))
     if hasattr(config, "workerinput"):  # in a process of `pytest -n`
-        sort_longest_first(items)
+        sort_slowest_first(items)
 
 
 @pytest.fixture(autouse=True)

@@ -12,8 +12,11 @@ from typing import Any
 import pytest
 
 SPARK = "spark"
-# What takes longest begins first, so that no process is left with it at the end.
-_LONGEST = (SPARK,)
+# Units of few and slow tests begin first, so that no process is left with one at the end.
+_SLOWEST = (
+    *(SPARK, "tests/dashboard/test_browser.py", "tests/reports/test_browser.py"),
+    *("tests/conformance/", "tests/runs/", "tests/judges/", "tests/reports/"),
+)
 
 
 def unit_of(nodeid: str) -> str:
@@ -21,14 +24,14 @@ def unit_of(nodeid: str) -> str:
     return SPARK if SPARK in nodeid.lower() else nodeid.split("::", maxsplit=1)[0]
 
 
-def sort_longest_first(items: list[pytest.Item]) -> None:
-    """Sort tests unit by unit: those known to take longest, then by the number of tests."""
+def sort_slowest_first(items: list[pytest.Item]) -> None:
+    """Sort tests unit by unit: those known to be slow, then by the number of tests."""
     size = Counter(unit_of(item.nodeid) for item in items)
-    rank = {unit: place for place, unit in enumerate(_LONGEST)}
 
     def place(item: pytest.Item) -> tuple[int, int, str]:
         unit = unit_of(item.nodeid)
-        return rank.get(unit, len(rank)), -size[unit], unit
+        slow = [at for at, start in enumerate(_SLOWEST) if unit.startswith(start)]
+        return min(slow, default=len(_SLOWEST)), -size[unit], unit
 
     items.sort(key=place)
 

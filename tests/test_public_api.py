@@ -18,10 +18,11 @@ ROWS = [
 ]
 POLICY = {"thresholds": {"blocking": {"accuracy": 50}}}
 EXPORTED = """
-    Agreement Audit Calibrations CalipersError CaseWeights Compared Converted DataError EmptyError
-    Explanation GateResult Group Measured MissingExtraError PowerAnalysis Report RunResult Score Timed
-    UsageError __version__ agree audit_judges calibrate_judges compare convert explain gate
-    judge_records limit_reading power read report run score timed trace_svg
+    Agreement Audit Calibrations CalipersError CaseWeights Compared Converted DataError Diagnosis
+    EmptyError Explanation Finding GateResult Group Measured MissingExtraError PowerAnalysis Ranking
+    Report RunResult Score Timed UsageError __version__ agree audit_judges calibrate_judges compare
+    convert doctor explain gate judge_records limit_reading power rank read report run score timed
+    trace_svg
 """
 
 
@@ -43,7 +44,9 @@ def results(folder: Path) -> dict[str, Any]:
         "GateResult": cal.gate(ROWS, policy=POLICY),
         "Agreement": cal.agree([{"x": n % 2, "y": n % 3 % 2} for n in range(9)], raters=["x", "y"]),
         "PowerAnalysis": cal.power(ROWS),
+        "Ranking": cal.rank(ROWS, ROWS, by="file"),
         "Audit": cal.audit_judges(judged),
+        "Diagnosis": cal.doctor([*ROWS, ROWS[0]]),
         "Explanation": cal.explain("accuracy", ROWS),
         "Converted": cal.convert(ROWS, folder / "records.parquet"),
         "RunResult": cal.run(answer, tasks=["2 + 2", "2 + 3"]),

@@ -566,6 +566,20 @@ def test_two_models_on_the_same_questions() -> None:
     assert alone.plans[0].tasks < found.plans[0].tasks
 
 
+@pytest.mark.parametrize("metric", ["accuracy", "brier"])
+def test_a_width_takes_more_than_a_few_tasks_where_all_are_alike(metric: str) -> None:
+    def rows(tasks: int) -> list[dict[str, Any]]:
+        return [{"id": str(n), "correct": True, "prob_correct": 0.99} for n in range(tasks)]
+
+    analysis = cal.power(rows(20), width=0.1, metrics=[metric, "latency_mean_ms"])
+    [plan] = analysis.groups[0].metrics[metric].width_plans
+    score = cal.score(rows(plan.tasks)).groups[0].metrics[metric]
+    assert score.low is not None
+    assert score.high is not None
+    assert 0.09 < score.high - score.low <= 0.1
+    assert f"no wider than 0.1 you need {plan.tasks} tasks" in str(analysis)
+
+
 def test_a_plan_for_a_width_and_where_the_variance_comes_from() -> None:
     rows = [
         {"id": str(task), "correct": (task % 3 > 0) != (run == task % 4)}

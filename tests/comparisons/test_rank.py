@@ -309,6 +309,18 @@ def test_every_format(tmp_path: Path) -> None:
     assert found.to_json() == cal.rank(file, bradley_terry=True, tasks=True).to_json()
 
 
+def test_figures(tmp_path: Path) -> None:
+    file = write_lines(tmp_path / "a.jsonl", noisy(SKILLS))
+    metrics = ("--metric", "accuracy", "--metric", "mean(score)")
+    assert run(file, *metrics, "--figures", tmp_path / "drawn").exit_code == 0
+    assert {path.name for path in (tmp_path / "drawn").glob("*.svg")} == {
+        "rank_accuracy.svg",
+        "rank_mean_score.svg",
+    }
+    with pytest.raises(cal.UsageError, match="--better up"):
+        cal.rank(file, better="up")  # type: ignore[arg-type]
+
+
 def test_many_systems_on_one_page() -> None:
     skills = {f"m{n:02}": 0.4 + 0.03 * n for n in range(20)}
     text = str(cal.rank(noisy(skills)))

@@ -46,7 +46,8 @@ def answers(name: str, skills: list[float], tasks: int, runs: int, spread: float
     nodes, weights = np.polynomial.hermite_e.hermegauss(100)
 
     def chances(hardness: Array) -> Array:
-        return 1 / (1 + np.exp(hardness[None, :] - skill[:, None]))
+        found: Array = 1 / (1 + np.exp(hardness[None, :] - skill[:, None]))
+        return found
 
     def draw(rng: Rng) -> Array:
         right = chances(spread * rng.normal(size=tasks))[:, :, None]

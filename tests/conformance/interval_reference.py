@@ -259,6 +259,16 @@ def _logit_t(rows: list[Row], asked: Asked) -> Bounds:
     z = NormalDist().inv_cdf((1 + asked.confidence) / 2)
     unseen = 1 - 1 / (1 + z**2 / worth)
     possible = mean * (1 - mean)
+    if possible > 1e-12 and worth > _clusters(rows) - 1e-6:
+        # No values between the ends spread as far as those at the ends.
+        squares = math.fsum(each**2 for each in _sums([value - mean for value in values], rows))
+        seen = squares * _clusters(rows) / len(rows) ** 2 / possible
+        if 1 - 1e-7 < seen < 1 - 1e-11:
+            raise UncertainError
+        if seen >= 1 - 1e-9:
+            z = NormalDist().inv_cdf((1 + asked.confidence) / 2)
+            bounds = _score_bounds(mean, float(_clusters(rows)), z, asked)
+            return Bounds(*bounds, stderr, _slack(values))
     ends = []
     for sign, distance in ((-1, mean), (1, 1 - mean)):
         of_spread = 0.0
@@ -272,7 +282,8 @@ def _logit_t(rows: list[Row], asked: Asked) -> Bounds:
             of_unseen = unseen * distance / (1 + (spread / 0.02) ** 2)
         ends.append(min(1.0, max(0.0, mean + sign * math.hypot(of_spread, of_unseen))))
     steepness = max(1.0, 0.25 / max(possible, 1e-12))
-    return Bounds(ends[0], ends[1], stderr, _slack(values) * min(steepness, 1e4))
+    low, high = max(0.0, ends[0]), min(1.0, ends[1])
+    return Bounds(low, high, stderr, _slack(values) * min(steepness, 1e4))
 
 
 def _wilson(rows: list[Row], asked: Asked) -> Bounds:

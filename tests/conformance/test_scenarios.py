@@ -208,7 +208,8 @@ def test_larger_groups_have_every_bound(cluster: str | None) -> None:
 
 
 @needs_spark
-@pytest.mark.parametrize("cluster", [pytest.param(None, marks=pytest.mark.long), PASSAGE])
+@pytest.mark.long
+@pytest.mark.parametrize("cluster", [None, PASSAGE])
 def test_spark_agrees_with_plain_python(cluster: str | None, tmp_path: Path) -> None:
     """Many groups at once: a call of Spark takes seconds whatever it counts."""
     rng = random.Random(11)

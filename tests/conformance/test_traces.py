@@ -97,7 +97,7 @@ def _compare(
     rows = [row | {"case": number} for number, group in enumerate(groups) for row in group]
     data.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     file.write_text(json.dumps(mapping), encoding="utf-8")
-    given = {} if mapping is None else {"optimal_tools": file}
+    given: dict[str, Any] = {} if mapping is None else {"optimal_tools": file}
     score = cal.score(data, by="case", profile="agents", engine=engine, **given, **ends)
     measured = {group.by["case"]: group for group in score.groups}
     references: dict[str, Callable[[dict[str, Any]], float | None]] = {

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from threading import Event, Semaphore
 from time import sleep
 from typing import Any
 from urllib.parse import quote
@@ -103,6 +104,8 @@ def pages(site: Dashboard) -> dict[str, str]:
         "compare": f"/compare?{sides}",
         "task": f"/compare/task?{sides}&task=t3",
         "choose": "/compare",
+        "rank": f"/rank?of={two}",
+        "rank_choose": "/rank",
         "metrics": "/metrics",
         "metric": "/metrics/accuracy",
         "missing": f"/runs/{two}/samples?nothing=1",
@@ -115,7 +118,7 @@ def settled(watched: Watched) -> None:
     watched.page.wait_for_function("() => !document.querySelector('.htmx-request')")
     watched.page.wait_for_function(
         "() => ![...document.querySelectorAll('.state')].some(e => /…$/.test(e.textContent.trim()))",
-        timeout=30_000,
+        timeout=120_000,
     )
     watched.figures_drawn()
 
@@ -125,7 +128,7 @@ def test_every_page_can_be_read_by_everybody(
 ) -> None:
     site = serving(results)
     for name, path in pages(site).items():
-        answer = watched.page.goto(site.url + path)
+        answer = watched.page.goto(site.locate + path)
         assert answer is not None
         assert answer.status == (400 if name == "missing" else 200), name
         settled(watched)
@@ -136,14 +139,15 @@ def test_every_page_can_be_read_by_everybody(
             watched.wrongs[:] = [w for w in watched.wrongs if "400 (Bad Request)" not in w]
 
 
+@pytest.mark.long
 def test_every_page_in_the_dark_and_on_a_phone(
     results: Path, serving: Serving, watched: Watched
 ) -> None:
     site = serving(results)
     watched.dark()
     watched.phone()
-    for name in ("runs", "run", "samples", "sample", "compare", "judges", "doctor"):
-        answer = watched.page.goto(site.url + pages(site)[name])
+    for name in ("runs", "run", "samples", "sample", "compare", "rank", "judges", "doctor"):
+        answer = watched.page.goto(site.locate + pages(site)[name])
         assert answer is not None
         assert answer.status == 200, name
         settled(watched)
@@ -156,7 +160,7 @@ def test_filter_sort_search_and_turn_pages(
     results: Path, serving: Serving, watched: Watched
 ) -> None:
     site, page = serving(results), watched.page
-    page.goto(f"{site.url}/runs/{site.ids()['two.jsonl']}/samples")
+    page.goto(f"{site.locate}/runs/{site.ids()['two.jsonl']}/samples")
     page.get_by_role("link", name="b 120").click()
     page.wait_for_url("**/samples?model=b")
     page.get_by_role("link", name="latency_ms").click()
@@ -188,7 +192,7 @@ def test_keys_go_through_the_records_of_a_view(
 ) -> None:
     site, page = serving(results), watched.page
     run = site.ids()["two.jsonl"]
-    page.goto(f"{site.url}/runs/{run}/samples/3?correct=false")
+    page.goto(f"{site.locate}/runs/{run}/samples/3?correct=false")
     page.keyboard.press("j")
     page.wait_for_url("**/samples/6?correct=false")
     page.keyboard.press("k")
@@ -199,7 +203,7 @@ def test_keys_go_through_the_records_of_a_view(
 
 def test_compare_from_the_list(results: Path, serving: Serving, watched: Watched) -> None:
     site, page = serving(results), watched.page
-    page.goto(site.url)
+    page.goto(site.locate)
     page.get_by_label("two.jsonl as the base").check()
     page.get_by_label("agents.jsonl as the candidate").check()
     page.get_by_role("button", name="Compare the two marked").click()
@@ -211,7 +215,7 @@ def test_a_group_is_chosen_and_the_numbers_lead_to_rows(
     results: Path, serving: Serving, watched: Watched
 ) -> None:
     site, page = serving(results), watched.page
-    page.goto(f"{site.url}/runs/{site.ids()['two.jsonl']}")
+    page.goto(f"{site.locate}/runs/{site.ids()['two.jsonl']}")
     settled(watched)
     page.select_option("#by", "category")
     page.wait_for_url("**by=category")
@@ -230,24 +234,24 @@ def test_a_run_is_watched_while_it_goes_on(
     tmp_path: Path, serving: Serving, watched: Watched
 ) -> None:
     suite = suite_folder(
-        tmp_path, sums(40), [{"name": "slow", "python": "slow.py:answer"}], concurrency=1
+        tmp_path, sums(4000), [{"name": "slow", "python": "slow.py:answer"}], concurrency=1
     )
     (tmp_path / "slow.py").write_text(SLOW)
     going = suite.start()
     try:
         while not (suite.results / "records.jsonl").exists() and going.poll() is None:
-            pass
+            sleep(0.05)
         site, page = serving(tmp_path), watched.page
-        page.goto(site.url)
+        page.goto(site.locate)
         assert "running" in page.inner_text("tbody")
-        page.goto(f"{site.url}/runs/{site.ids()['out']}")
+        page.goto(f"{site.locate}/runs/{site.ids()['out']}")
         counter = page.locator("#progress .done")
         first = int(counter.inner_text())
         page.wait_for_function(
             f"() => Number(document.querySelector('#progress .done').textContent) > {first}",
-            timeout=15_000,
+            timeout=120_000,
         )
-        assert "of 40 calls" in page.inner_text("#progress")
+        assert "of 4,000 calls" in page.inner_text("#progress")
         watched.screenshot("view_live")
     finally:
         going.terminate()
@@ -259,19 +263,22 @@ def test_a_page_fills_while_its_source_is_indexed(
 ) -> None:
     write = indexing._write
 
+    written, seen = Semaphore(2), Event()  # the first part: its records and its values
+
     def slowly(*arguments: Any, **options: Any) -> None:
-        sleep(0.1)
+        assert written.acquire(blocking=False) or seen.wait(120)
         write(*arguments, **options)
 
     monkeypatch.setattr("calipers.records.tables.CHUNK_ROWS", 100)
     monkeypatch.setattr(indexing, "_write", slowly)
     pl.DataFrame(records(3000)).write_parquet(tmp_path / "slow.parquet")
     site, page = serving(tmp_path), watched.page
-    page.goto(f"{site.url}/runs/{site.ids()['slow.parquet']}/samples")
+    page.goto(f"{site.locate}/runs/{site.ids()['slow.parquet']}/samples")
     assert "being indexed" in page.inner_text(".state")
-    assert page.locator("tbody tr").count() == 50
+    page.wait_for_function("() => document.querySelectorAll('tbody tr').length == 50")
     watched.screenshot("view_indexing")
-    page.locator(".state").wait_for(state="detached", timeout=60_000)
+    seen.set()
+    page.locator(".state").wait_for(state="detached", timeout=120_000)
     assert "of 3,000 records" in page.inner_text(".count")
 
 
@@ -331,11 +338,12 @@ def test_hostile_records_stay_text(tmp_path: Path, serving: Serving, watched: Wa
         f"/runs/{run}/judges",
         f"/runs/{run}/doctor",
         f"/compare?{sides}",
+        f"/rank?of={run}",
         f"/compare/task?{sides}&task={quote(HOSTILE[0] + '0')}",
         f"/runs/{run}/samples?{quote('<script>')}=1",
         *(f"/runs/{run}/samples/{row}" for row in range(len(HOSTILE))),
     ):
-        page.goto(site.url + path)
+        page.goto(site.locate + path)
         settled(watched)
         assert (
             page.locator(
@@ -356,7 +364,7 @@ def test_without_scripts_the_pages_still_work(
     context = browser.new_context(java_script_enabled=False)
     try:
         page = context.new_page()
-        page.goto(f"{site.url}/runs/{site.ids()['two.jsonl']}/samples?model=a")
+        page.goto(f"{site.locate}/runs/{site.ids()['two.jsonl']}/samples?model=a")
         assert page.locator("tbody tr").count() == 50
         page.get_by_role("link", name="next →").click()
         assert "51 to 100" in page.locator(".count").inner_text()
@@ -381,6 +389,6 @@ def test_the_command_serves_and_ends_quietly(tmp_path: Path, cache: Path) -> Non
         assert site.get("/").status == 200
     finally:
         process.send_signal(2)
-        _, said = process.communicate(timeout=20)
+        _, said = process.communicate(timeout=120)
     assert process.returncode == 0
     assert "Traceback" not in said

@@ -27,6 +27,14 @@ def test_a_file_that_holds_no_records(tmp_path: Path) -> None:
     assert "not a file of records" in result.output
 
 
+def test_checks_with_a_mistake(tmp_path: Path) -> None:
+    (tmp_path / "checks.yaml").write_text("- {expect: is brief, lenght: 3}\n")
+    arguments = ["view", str(tmp_path), "--no-open", "--checks", str(tmp_path / "checks.yaml")]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 2
+    assert "checks.yaml:1: lenght is not a known key" in result.output
+
+
 def test_a_port_that_is_taken(tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

@@ -22,6 +22,7 @@ from calipers.dashboard.indexes import Indexes, NotYet, Opened
 from calipers.dashboard.measuring import Measuring
 from calipers.dashboard.search import Search
 from calipers.dashboard.selection import Selector
+from calipers.metrics.checks.checks import read_checks
 from calipers.support.errors import DataError, UsageError
 from tests.dashboard.dashboards import records, two_models
 from tests.files import write_lines
@@ -292,7 +293,7 @@ def test_what_is_there_is_shown_while_the_rest_is_indexed(tmp_path: Path, cache:
     indexes = Indexes()
     with pytest.raises(NotYet, match="is being indexed"):
         indexes.open(entry, wait=0)
-    whole = indexes.open(entry, wait=60)
+    whole = indexes.open(entry, wait=300)
     assert whole.complete
     assert whole.index.rows == 30_000
 
@@ -327,3 +328,37 @@ def test_fields_may_have_other_names(tmp_path: Path) -> None:
     assert values["correct"] is True
     plain = Indexes().open(entry, wait=30).index  # another way to read is another index
     assert "answer" not in plain.columns
+
+
+@pytest.mark.usefixtures("cache")
+def test_checks_are_applied_to_what_is_looked_at(tmp_path: Path) -> None:
+    rows = [{"id": "a", "order": 17, "answer": "17 it is"}, {"id": "b", "order": 18, "answer": "?"}]
+    write_lines(tmp_path / "a.jsonl", rows)
+    (tmp_path / "own.py").write_text("def is_long(record): return len(record['answer']) > 2\n")
+    (entry,) = Catalog(tmp_path).entries()
+    written = [{"expect": "names it", "contains": "{order}"}]
+    checks = read_checks(
+        [*written, {"expect": "is long", "python": "own.py:is_long"}], base=tmp_path
+    )
+    index = Indexes(checks=checks).open(entry, wait=30).index
+    assert [index.one(at)[1]["passed"] for at in (0, 1)] == [True, False]
+    held = [each["held"] for each in json.loads(index.one(0)[0]["checks"])]
+    assert held == [True, True]
+    plain = Indexes().open(entry, wait=30).index
+    assert "checks" not in plain.columns
+    place = Indexes(checks=checks).place(entry)  # its function may be another by then
+    assert place != Indexes(checks=checks).place(entry)
+    portable = read_checks(written)
+    assert Indexes(checks=portable).place(entry) == Indexes(checks=portable).place(entry)
+
+
+@pytest.mark.usefixtures("cache")
+def test_metrics_of_a_plug_in_are_shown_under_their_fields(tmp_path: Path) -> None:
+    calipers.register(
+        calipers.metrics.mean("score_tone", name="tone", better="higher", range=(0, 1))
+    )
+    write_lines(tmp_path / "a.jsonl", [{"id": "a", "score_tone": 0.5}])
+    (entry,) = Catalog(tmp_path).entries()
+    index = Indexes().open(entry, wait=30).index
+    assert index.one(0)[1]["score_tone"] == 0.5
+    assert not [name for name in index.one(0)[1] if name.startswith("own_")]

@@ -182,6 +182,26 @@ def test_two_runs_side_by_side(results: Path, serving: Serving) -> None:
     assert "no records" in alone.text
 
 
+def test_the_leaderboard(results: Path, serving: Serving) -> None:
+    site = serving(results)
+    run = site.ids()["two.jsonl"]
+    page = site.get(f"/rank?of={run}").text
+    expected = calipers.rank(results / "two.jsonl").metrics[0]
+    best = expected.systems[0]
+    assert f"Best accuracy: {best.name}" in page
+    assert split_figure(best.value, best.low, best.high)[0] in page
+    assert "hold for all systems at once" in page
+    assert f'href="/rank?of={run}"' in site.get(f"/runs/{run}").text
+    views = "&".join(f"of={quote(f'{run}?model={name}', safe='')}" for name in "ab")
+    several = site.get(f"/rank?{views}&metric=accuracy").text
+    assert f"Best accuracy: {best.name}" in several
+    assert 'type="checkbox"' in site.get("/rank").text
+    alone = site.get(f"/rank?of={quote(f'{run}?model=a', safe='')}")
+    assert alone.status == 400
+    assert "one system has nothing to be ranked against" in alone.text
+    assert site.get("/rank?of=nothing").status == 404
+
+
 def test_a_record_shows_what_its_checks_found(tmp_path: Path, serving: Serving) -> None:
     held = (True, False, None)
     results = [
@@ -219,6 +239,11 @@ def test_judges(tmp_path: Path, serving: Serving) -> None:
     assert bias is not None
     assert f"{bias:.3f}" in page
     assert "percent_agreement" in page
+    pairs = [
+        {"id": f"t{n}", "a": "x", "b": "y", "judge": "j", "winner": "ab"[n % 2]} for n in range(20)
+    ]
+    write_lines(tmp_path / "pairs.jsonl", pairs)
+    assert "Judges of pairs" in site.get(f"/runs/{site.ids()['pairs.jsonl']}/judges").text
     assert "No judgments" in site.get(f"/runs/{site.ids()['plain.jsonl']}/judges").text
 
 

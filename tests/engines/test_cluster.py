@@ -87,7 +87,7 @@ def master(tmp_path: Path) -> Iterator[str]:
 
 
 @pytest.mark.skipif(not can_have_mounts_of_its_own(), reason="unshare -m is not allowed here")
-def test_rows_reach_a_driver_that_shares_no_disk_with_its_workers(
+def test_rows_reach_a_spark_driver_that_shares_no_disk_with_its_workers(
     master: str, tmp_path: Path
 ) -> None:
     rows = [

@@ -52,7 +52,9 @@ def _same(ours: cal.Score, theirs: cal.Score) -> None:
         assert left == pytest.approx(right, rel=1e-9)
 
 
-@pytest.mark.parametrize("suffix", [".jsonl", ".csv", ".parquet"])
+@pytest.mark.parametrize(
+    "suffix", [".jsonl", pytest.param(".csv", marks=pytest.mark.long), ".parquet"]
+)
 def test_every_format_gives_what_polars_gives(suffix: str, tmp_path: Path) -> None:
     frame = pl.DataFrame(_rows(300), infer_schema_length=None)
     path = tmp_path / f"rows{suffix}"
@@ -143,6 +145,7 @@ def test_resampled_intervals_are_those_of_polars(tmp_path: Path) -> None:
     assert found.groups[0].metrics["accuracy"].interval == "BCa bootstrap"
 
 
+@pytest.mark.long
 def test_tiers_have_the_evidence_of_polars(tmp_path: Path) -> None:
     rows = [
         {

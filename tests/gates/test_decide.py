@@ -132,7 +132,7 @@ def test_on_points_thin_evidence_is_said_with_what_would_settle_it() -> None:
     assert check.further_scenarios == 25
     assert check.further_range is not None
     assert check.further_range[0] == 25
-    assert "about 25 more scenarios" in str(check.reason)
+    assert "about 25 more scenarios would decide it if the value stays" in str(check.reason)
     clear = only(cal.gate(runs(100, 0), policy=blocking(pass_rate="≥ 90%")))
     assert (clear.thin, clear.reason) == (False, None)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from time import monotonic
+from time import process_time
 from typing import Any
 
 import pytest
@@ -124,9 +124,9 @@ def test_what_is_around_an_answer_never_changes_its_scores(noise: str) -> None:
 
 def test_hostile_replies_and_texts_take_no_time() -> None:
     hostile = ['{"reason": "' + '"reason": "x' * 15_000, '{"' * 90_000, "<think>" * 25_000]
-    began = monotonic()
+    began = process_time()
     for text in hostile:
         with pytest.raises(BadAnswer):
             read_answer(text, ACCURACY)
         read_answer(answer(), ACCURACY, judged=[f'"scores": {text}'])
-    assert monotonic() - began < 10
+    assert process_time() - began < 10

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from time import monotonic
+from time import process_time
 
 import pytest
 
@@ -112,6 +112,6 @@ def test_a_harmless_text_is_not_flagged(text: str) -> None:
 )
 def test_a_megabyte_takes_seconds_at_most(piece: str) -> None:
     text = piece * (1_000_000 // len(piece))
-    began = monotonic()
+    began = process_time()
     list(find_flags("text", text))
-    assert monotonic() - began < 20  # a few, on a machine that does nothing else
+    assert process_time() - began < 20  # a few, on a machine that does nothing else

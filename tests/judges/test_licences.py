@@ -18,7 +18,7 @@ from calipers.metrics import metric_named
 from calipers.metrics.judged.who import list_judged_parts
 from calipers.scores.options import Options
 from calipers.scores.score import score_data
-from tests.engines_at_hand import ENGINES, ENGINES_AT_LENGTH
+from tests.engines_at_hand import ENGINES_AT_LENGTH
 from tests.files import write_lines
 
 Row = dict[str, Any]
@@ -373,7 +373,7 @@ def test_a_bound_that_is_less_sure_than_the_gate_licenses_nobody(tmp_path: Path)
     assert "--confidence 0.95" in held["reason"]
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", ENGINES_AT_LENGTH)
 def test_both_engines_say_who_judged(engine: str) -> None:
     machine, _ = records(40)
     rows = [{**row, "model": "ab"[n % 2]} for n, row in enumerate(machine)]

@@ -227,6 +227,7 @@ criteria:
 """
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("quick")
 def test_peerreads_reviewers_calibrate_a_review_judge(tmp_path: Path) -> None:
     """A judge that reads an overall impression out of real reviews, and one that is too kind."""

@@ -18,7 +18,7 @@ import calipers as cal
 from calipers.cli import app
 from calipers.metrics.cost.prices import open_price_list
 from calipers.scores.results import Measured
-from tests.engines_at_hand import ENGINES, ENGINES_AT_LENGTH
+from tests.engines_at_hand import ENGINES_AT_LENGTH
 from tests.examples import examples
 from tests.files import write_lines
 
@@ -55,7 +55,7 @@ def cost(score: cal.Score, group: int = 0) -> Measured:
     return score.groups[group].metrics["cost_usd"]
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", ENGINES_AT_LENGTH)
 def test_the_prices_of_t_give_the_numbers_of_t(engine: str, table: Path) -> None:
     rows = [
         run("Claude Opus 4.5", 1_000_000, 1_000_000),

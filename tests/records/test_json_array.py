@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 import calipers as cal
-from tests.engines_at_hand import ENGINES
+from tests.engines_at_hand import ENGINES_AT_LENGTH
 from tests.examples import examples
 from tests.files import write_lines
 
@@ -34,7 +34,7 @@ def test_an_array_is_the_lines_of_its_elements(
     assert_frame_equal(cal.read(path), cal.read(write_lines(tmp_path / "a.jsonl", ROWS)))
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", ENGINES_AT_LENGTH)
 def test_every_engine_reads_an_array(tmp_path: Path, engine: str) -> None:
     path = tmp_path / "a.json"
     path.write_text(json.dumps(ROWS, indent=2), encoding="utf-8")

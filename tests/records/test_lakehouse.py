@@ -65,7 +65,7 @@ def test_other_tables_are_refused(log: str, kind: str, *, below: bool, tmp_path:
 
 
 @needs_spark
-def test_a_cluster_without_delta_says_so(table: Path) -> None:
+def test_spark_without_delta_says_so(table: Path) -> None:
     options: dict[str, Any] = {"metrics": ["accuracy"], "engine": "spark"}
     with pytest.raises(cal.CalipersError, match="cannot read Delta tables"):
         cal.score(str(table), **options)

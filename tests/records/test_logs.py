@@ -177,6 +177,8 @@ def test_promptfoo_has_a_tier_per_prompt_and_tells_errors_from_failures(
     assert table["target"].to_list() == ["Bonjour"] * 3
     assert table["language"].to_list() == ["French"] * 3
     assert table["prompt_tokens"].to_list() == [7.0, 7.0, None]
+    scores = cal.score(tmp_path / "out.json").groups[0].metrics
+    assert (scores["score_total"].value, scores["score_tone"].value) == (1.0, 0.5)
 
 
 def _deepeval_run(*cases: Any, **fields: Any) -> dict[str, Any]:

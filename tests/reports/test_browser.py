@@ -48,7 +48,9 @@ def test_every_figure_is_drawn(watched: Watched, report: Path) -> None:
     watched.screenshot("report_wide")
 
 
-@pytest.mark.parametrize("look", ["light", "dark", "phone"])
+@pytest.mark.parametrize(
+    "look", ["light", *(pytest.param(look, marks=pytest.mark.long) for look in ("dark", "phone"))]
+)
 def test_everybody_can_read_it(watched: Watched, report: Path, look: str) -> None:
     if look == "dark":
         watched.dark()

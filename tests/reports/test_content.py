@@ -156,7 +156,53 @@ def test_without_a_policy_the_main_numbers_stand_first() -> None:
     text = page_of(cal.report(records()).to_html()).text
     assert "No verdict" in text
     assert "No policy was given, so nothing was decided." in text
-    assert text.index("accuracy: alpha") < text.index("Metrics Reasoning")
+    assert text.index("Best accuracy: alpha") < text.index("Metrics Reasoning")
+
+
+def graded(solved: dict[str, int]) -> list[dict[str, Any]]:
+    return [
+        {"id": str(n), "model": name, "correct": n < most}
+        for name, most in solved.items()
+        for n in range(60)
+    ]
+
+
+def test_systems_are_ranked_by_the_adjusted_test() -> None:
+    rows = graded({"a-worst": 10, "b-best": 50, "c-close": 48})
+    told = cal.report(rows)
+    assert told.ranking is not None
+    assert told.ranking.systems == cal.rank(rows).systems
+    page = page_of(told.to_html())
+    assert "Best accuracy: b-best" in page.text
+    assert "it cannot be told apart from c-close." in page.text
+    assert "spec-ranking" in page.specs()
+    assert page.text.index("Leaderboard") < page.text.index("Metrics Reasoning")
+    cards = page.text.partition("Metrics Reasoning")[2]
+    assert cards.index("b-best") < cards.index("c-close") < cards.index("a-worst")
+    text = told.to_markdown()
+    assert "## Leaderboard" in text
+    assert "| metric | b-best | c-close | a-worst |" in text
+    assert [group.by["model"] for group in told.score.groups] == ["a-worst", "b-best", "c-close"]
+
+
+def test_two_systems_have_their_difference_with_p() -> None:
+    text = page_of(cal.report(graded({"a": 10, "b": 50})).to_html()).text
+    assert "significantly better than a (difference +0.67 [+0.52, +0.77], p < 0.0001)." in text
+
+
+def test_why_systems_are_not_ranked_is_said() -> None:
+    apart = [{"id": f"{model}{n}", "model": model, "correct": True} for model in "ab" for n in "12"]
+    told = cal.report(apart)
+    assert told.ranking is None
+    assert any("no task is common to all systems" in notice for notice in told.notices)
+    assert "no task is common to all systems" in told.to_html()
+    few = [row for row in graded({"a": 10, "b": 50}) if row["model"] == "a" or int(row["id"]) < 20]
+    assert cal.report(few).notices == (
+        "the systems are not ranked: all of them have only 20 of 60 tasks (calipers rank)",
+    )
+    one = cal.report([{"id": "1", "model": "a", "correct": True}])
+    assert one.ranking is None
+    assert not one.notices
 
 
 def test_one_plain_record_is_a_report_too() -> None:

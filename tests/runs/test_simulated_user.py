@@ -56,13 +56,13 @@ def server() -> Iterator[ChatServer]:
 
 def person(server: ChatServer, **more: Any) -> dict[str, Any]:
     price = {"input": 10.0, "output": 10.0}
-    return {"model": "openai:person", "base_url": server.url, "price": price, **more}
+    return {"model": "openai:person", "base_url": server.locate, "price": price, **more}
 
 
 def folder(
     path: Path, server: ChatServer, tasks: list[dict[str, Any]], user: Any, **more: Any
 ) -> SuiteFolder:
-    system = chat(server.url, price={"input": 1.0, "output": 1.0})
+    system = chat(server.locate, price={"input": 1.0, "output": 1.0})
     return suite_folder(path, tasks, [system], user=user, **more)
 
 
@@ -126,7 +126,10 @@ def test_it_ends_without_the_goal(
 
 
 def test_a_prompt_opens_the_dialogue(tmp_path: Path, server: ChatServer) -> None:
-    tasks = [{"id": "a", "input": "help me"}, {"id": "b", "input": "-", "turns": ["17"]}]
+    tasks: list[dict[str, Any]] = [
+        {"id": "a", "input": "help me"},
+        {"id": "b", "input": "-", "turns": ["17"]},
+    ]
     suite = folder(tmp_path, server, tasks, person(server, goal="g"), prompt="{input}")
     assert suite.run("--no-report").exit_code == 0
     played, written = suite.records()
@@ -183,7 +186,7 @@ def test_a_server_that_is_not_there_fails_the_record(tmp_path: Path, server: Cha
     user = {**person(server, goal="g"), "base_url": "http://127.0.0.1:9/v1"}
     suite = folder(tmp_path, server, [{"id": "a"}], user, retries=0)
     assert suite.run("--no-report").exit_code == 3
-    assert suite.errors()["a"].startswith("connection: the simulated user: ")
+    assert str(suite.errors()["a"]).startswith("connection: the simulated user: ")
 
 
 def test_what_failed_dialogues_cost_counts_for_the_budget(
@@ -272,10 +275,33 @@ def test_mistakes(
     assert not server.seen
 
 
+def test_tools_use_up_the_turns_of_the_system(tmp_path: Path, server: ChatServer) -> None:
+    def reply(body: dict[str, Any]) -> dict[str, Any]:
+        if body["model"] == "person":
+            return {"content": "go on"}
+        if body["messages"][-1]["role"] == "tool":
+            return {"content": "well"}
+        call = {"name": "clock", "arguments": "{}"}
+        return {"tool_calls": [{"id": "c", "type": "function", "function": call}]}
+
+    server.reply = reply
+    (tmp_path / "tools.yaml").write_text("- {name: clock, reply: noon}\n")
+    user = person(server, goal="g", max_turns=4)
+    suite = folder(tmp_path, server, [{"id": "a"}], user, tools="tools.yaml", max_turns=4)
+    assert suite.run("--no-report").exit_code == 0
+    [record] = suite.records()
+    assert record["finish_reason"] == "max_turns"
+    assert (record["simulated_user"]["turns"], record["simulated_user"]["ended"]) == (
+        2,
+        "max_turns",
+    )
+    assert len(record["trace"]["tool_calls"]) == 2
+
+
 def test_a_system_cannot_say_it_for_the_user(tmp_path: Path) -> None:
     (tmp_path / "agent.py").write_text(
         "def answer(record):\n    return {'answer': 'x', 'simulated_user': {'goal_met': True}}\n"
     )
     suite = suite_folder(tmp_path, [{"id": "a"}], [{"name": "f", "python": "agent.py:answer"}])
     assert suite.run("--no-report").exit_code == 3
-    assert "only the suite's user gives it" in suite.errors()["a"]
+    assert "only the suite's user gives it" in str(suite.errors()["a"])

@@ -22,7 +22,7 @@ import calipers as cal
 from calipers.engines import reading
 from calipers.engines.store import Store
 from tests.commands import run
-from tests.engines_at_hand import ENGINES
+from tests.engines_at_hand import ENGINES_AT_LENGTH
 from tests.examples import examples
 from tests.files import write_lines
 from tests.shared_data import FOLDER, needs_shared_data
@@ -142,7 +142,7 @@ def flakiest(rows: list[Row]) -> list[tuple[str, str, int, int]]:
     return sorted(found, key=lambda task: (abs(task[2] / task[3] - 0.5), -task[3], task))[:5]
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", ENGINES_AT_LENGTH)
 def test_every_engine_writes_the_same_rows(engine: str, tmp_path: Path) -> None:
     chance = random.Random(5)
     rows = [a_run(chance) for _ in range(80)]

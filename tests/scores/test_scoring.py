@@ -88,6 +88,8 @@ def test_the_json_is_the_contracts(tmp_path: Path) -> None:
         "answer_regex": None,
         "bins": 10,
         "tokenizer": "whitespace",
+        "step_pattern": None,
+        "correction_phrases": [],
         "pass_weight": 0.5,
         "impl_weight": 0.5,
         "prices": None,

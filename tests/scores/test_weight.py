@@ -12,7 +12,7 @@ import pytest
 
 import calipers as cal
 from tests.commands import run
-from tests.engines_at_hand import ENGINES
+from tests.engines_at_hand import ENGINES_AT_LENGTH
 from tests.files import write_lines
 
 Record = dict[str, Any]
@@ -42,7 +42,7 @@ def mean_of_means(rows: list[Record], name: str) -> float:
     return fmean(map(fmean, by_task.values()))
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", ENGINES_AT_LENGTH)
 def test_a_mean_is_the_mean_of_the_tasks_means(engine: str) -> None:
     rows = uneven()
     metrics = ["accuracy", "error_rate", "latency_mean_ms", "ece"]

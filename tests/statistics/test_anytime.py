@@ -47,7 +47,12 @@ def test_capital_is_the_papers(*, endless: bool, values: list[float], mark: floa
 
 
 @pytest.mark.parametrize(
-    "population", [[0, 1, 1, 1, 0, 1, 1], [0.2, 0.9, 1, 0.5, 0.4, 1], [0, 0, 0, 0, 1, 0.1, 0]]
+    "population",
+    [
+        [0.2, 0.9, 1, 0.5, 0.4, 1],
+        pytest.param([0, 1, 1, 1, 0, 1, 1], marks=pytest.mark.long),
+        pytest.param([0, 0, 0, 0, 1, 0.1, 0], marks=pytest.mark.long),
+    ],
 )
 def test_a_fair_game_over_all_orders(population: list[float]) -> None:
     """Against the true mean nobody makes money on average, and few ever grow rich."""

@@ -65,7 +65,8 @@ def test_comparisons_of_one_task_count_once() -> None:
     ten = [each for each in once for _ in range(10)]
     tasks = [number for number in range(60) for _ in range(10)]
     alone = fit_strengths(Comparisons(*zip(*once, strict=True)), 4)
-    again = fit_strengths(Comparisons(*zip(*ten, strict=True), tasks), 4)
+    first, second, result = zip(*ten, strict=True)
+    again = fit_strengths(Comparisons(first, second, result, tasks), 4)
     assert again.values == pytest.approx(alone.values)
     assert again.covariance == pytest.approx(alone.covariance)
     assert again.clusters == alone.clusters == 60
@@ -83,3 +84,27 @@ def test_a_system_that_always_wins_is_finite_and_unsure() -> None:
 def test_systems_that_never_met() -> None:
     with pytest.raises(ValueError, match="no chain"):
         fit_strengths(Comparisons([0, 2], [1, 3], [1.0, 0.0]), 4)
+
+
+def test_choix_finds_the_same_strengths() -> None:
+    choix = pytest.importorskip("choix", reason="choix is not installed")
+    met = [each for each in drawn(1, 6, 400) if each[2] != 0.5]
+    found = fit_strengths(Comparisons(*zip(*met, strict=True)), 6)
+    pairs = [(first, second) if won else (second, first) for first, second, won in met]
+    theirs = choix.opt_pairwise(6, pairs, alpha=0)
+    assert found.values == pytest.approx(theirs - theirs.mean(), abs=1e-5)
+
+
+def test_statsmodels_finds_the_same_strengths_and_errors() -> None:
+    """A logistic regression on who met whom, with errors that hold whatever the variance is."""
+    api = pytest.importorskip("statsmodels.api", reason="statsmodels is not installed")
+    met = [each for each in drawn(2, 5, 300) if each[2] != 0.5]
+    design = np.zeros((len(met), 5))
+    for row, (first, second, _) in zip(design, met, strict=True):
+        row[[first, second]] = 1, -1
+    fitted = api.Logit([won for _, _, won in met], design[:, 1:]).fit(disp=0, cov_type="HC0")
+    found = fit_strengths(Comparisons(*zip(*met, strict=True)), 5)
+    own, of_first = np.diag(found.covariance)[1:], found.covariance[0]
+    squares = (own + of_first[0] - 2 * of_first[1:]) * (len(met) - 1) / len(met)
+    assert found.values[1:] - found.values[0] == pytest.approx(fitted.params, abs=1e-9)
+    assert np.sqrt(squares) == pytest.approx(fitted.bse, abs=1e-9)

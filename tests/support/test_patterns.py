@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from time import monotonic
+from time import process_time
 
 import pytest
 from hypothesis import given
@@ -39,18 +39,18 @@ def test_the_end_of_a_text_may_be_followed_by_a_line_break(text: str) -> None:
 
 @pytest.mark.parametrize("pattern", [r"(a+)+$", r"(a|aa)+$", r"(.*)*x", r"(?s)(.*a){12}b"])
 def test_no_text_can_hang_it(pattern: str) -> None:
-    began = monotonic()
+    began = process_time()
     AnswerRule(regex=pattern).read("a" * 200_000 + "!")
-    assert monotonic() - began < 5
+    assert process_time() - began < 5
 
 
 @pytest.mark.parametrize(
     "text", ["\n" * 500_000, "confidence: 1" + " " * 500_000 + "x", "-" * 500_000, "9" * 500_000]
 )
 def test_no_text_can_hang_the_search_for_confidence(text: str) -> None:
-    began = monotonic()
+    began = process_time()
     assert read_confidence(text) == (text, None)
-    assert monotonic() - began < 5
+    assert process_time() - began < 5
 
 
 def test_texts_that_are_none_of_unicodes() -> None:

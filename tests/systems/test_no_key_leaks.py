@@ -104,7 +104,8 @@ def system_of(kind: str, url: str) -> dict[str, Any]:
     return {**provider, "base_url": url if kind == "openai-chat" else url.removesuffix("/v1")}
 
 
-@pytest.mark.parametrize("kind", ["chat", pytest.param("http", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ["chat", "http"])
 def test_a_server_that_repeats_the_key_at_every_offset(tmp_path: Path, kind: str) -> None:
     with EchoingServer().in_thread() as url:
         suite = suite_folder(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from time import monotonic
 
 import pytest
 
@@ -108,11 +107,9 @@ def test_a_body_without_end_is_refused(
 ) -> None:
     seen, url = server
     folder = suite(tmp_path, provider, url, [{"id": "a", "input": f"1 [[{what} x9]]"}])
-    began = monotonic()
     assert folder.run().exit_code == 3
     assert folder.errors() == {"a": "bad_response: a body of more than 16 MiB"}
     assert sum(seen.asked.values()) == 1
-    assert monotonic() - began < 30
 
 
 def test_a_key_that_comes_back_is_masked(

@@ -66,6 +66,12 @@ judge.add_command(calibrate)
     metavar="N",
     help="How many of the scores that differ from the sum of their rubric items to list per judge.",
 )
+@add_own_option(
+    "input",
+    "--before",
+    metavar="FILE",
+    help="Judgments of the same answers by an earlier run: say whether a judge has changed.",
+)
 @add_output_options
 def audit(
     files: tuple[str, ...],
@@ -74,7 +80,11 @@ def audit(
     options: dict[str, Any],
     **own: Any,
 ) -> None:
-    """Audit the judgments in FILES: agreement, each judge's bias, and scores against own items."""
+    """Audit the judgments in FILES: agreement, each judge's bias, and scores against own items.
+
+    Of answers compared in pairs (judge --pairwise): the judge's preference for the answer that
+    stands first, for the longer one, and for those of its own model.
+    """
     from calipers.judges.api import audit_judges  # noqa: PLC0415 (loads Polars)
 
     result = audit_judges(list(files), **own, **options)

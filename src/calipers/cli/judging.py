@@ -40,9 +40,14 @@ def read_settings(
 @click.argument("files", nargs=-1, required=True, metavar="FILES…")
 @click.option(
     "--rubric",
-    required=True,
     metavar="R",
-    help="Rubric: technical_accuracy, constructiveness, planning_rationality, or a rubric file.",
+    help="Rubric: technical_accuracy, constructiveness, planning_rationality, or a rubric file; "
+    "with --pairwise it may be left out.",
+)
+@click.option(
+    "--pairwise",
+    is_flag=True,
+    help="Compare the answers of two FILES, A and B, to the same tasks, each pair in both orders.",
 )
 @click.option(
     "--model",
@@ -167,6 +172,8 @@ def files(
 ) -> None:
     """Judge the records in FILES by a rubric, in one call each, and write them with judgments.
 
+    With --pairwise, say of each task whose answer is better, A's or B's: a line per task.
+
     Exit codes: 0 all are judged, 2 a mistake, 3 judgments are missing: run again to go on.
     """
     with TemporaryDirectory() as folder:
@@ -200,7 +207,8 @@ def _say(result: JudgedFiles, *, kept: bool) -> None:
     from calipers.reports.run import format_dollars  # noqa: PLC0415
 
     say_notices(result.notices)
-    said = [f"{result.judged:,} of {result.records:,} records judged"]
+    what = "records" if result.pairs is None else "comparisons"
+    said = [f"{result.judged:,} of {result.records:,} {what} judged"]
     counts = {
         "judgments failed": result.failed,
         "not judged (nothing to read, or a failed call)": result.not_judged,
@@ -215,6 +223,12 @@ def _say(result: JudgedFiles, *, kept: bool) -> None:
         said.append(format_dollars(result.cost_usd))
     where = f"{strip_controls(result.output)}: " if kept else ""
     click.echo(f"{where}{', '.join(said)}", err=True)
+    if (pairs := result.pairs) is not None:
+        a, b = strip_controls(pairs.a), strip_controls(pairs.b)
+        won = f"{a} wins {pairs.a_wins:,}, {b} {pairs.b_wins:,}"
+        differ = f" ({pairs.inconsistent:,} differ with the order)" if pairs.inconsistent else ""
+        lost = f", {pairs.undecided:,} undecided" if pairs.undecided else ""
+        click.echo(f"  {won}, {pairs.ties:,} ties{differ}{lost}", err=True)
     for each in result.by_model if len(result.by_model) > 1 else ():
         cost = "" if each.cost_usd is None else f", {format_dollars(each.cost_usd)}"
         of = f"{each.judgments:,} judgments, {each.tokens:,.0f} tokens{cost}"

@@ -15,6 +15,7 @@ from calipers.records.result_folder import RECORDS, REPORT
 from calipers.support.errors import EXIT_INCOMPLETE
 
 if TYPE_CHECKING:
+    from calipers.gates.result import GateResult
     from calipers.runs.finish import RunResult
     from calipers.scores.results import Score
 
@@ -35,9 +36,7 @@ if TYPE_CHECKING:
     help="Call everything again, in a new folder; the old results are kept.",
 )
 @click.option(
-    "--dry-run",
-    is_flag=True,
-    help="Show how many calls there are and what they may cost, without making any.",
+    "--dry-run", is_flag=True, help="Say how many calls there are and what they may cost."
 )
 @click.option(
     "--until-decided",
@@ -112,7 +111,7 @@ def run(
     _show(result)
     _say_how_to_go_on(result, again, _make_command(suite, output, checks))
     if result.score is not None:
-        _say_next(result.folder, _find_known(result.score))
+        _say_next(result.folder, _metric_to_explain(result.score, result.gate))
     sys.exit(result.exit_code)
 
 
@@ -158,17 +157,17 @@ def _say_how_to_go_on(result: RunResult, again: str, all_calls: str) -> None:
     click.echo(f"  Continue with: {again}", err=True)
 
 
-def _find_known(score: Score) -> str | None:
-    """Return the first metric that has a value, or None."""
-    return next(
-        (
-            name
-            for group in score.groups
-            for name, measured in group.metrics.items()
-            if measured.value is not None
-        ),
-        None,
-    )
+def _metric_to_explain(score: Score, gate: GateResult | None) -> str | None:
+    """Return a metric that has a value: one that failed, one that the gate checks, or the first."""
+    known = [
+        name
+        for group in score.groups
+        for name, measured in group.metrics.items()
+        if measured.value is not None
+    ]
+    checks = () if gate is None else sorted(gate.checks, key=lambda check: not check.blocks)
+    asked = (check.name for check in checks if check.name in known)
+    return next(iter([*asked, *known]), None)
 
 
 def _say_next(folder: Path, metric: str | None) -> None:

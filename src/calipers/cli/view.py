@@ -32,18 +32,33 @@ _NEEDED = ("fastapi", "uvicorn", "jinja2", "altair", "vl_convert", "js_lib_htmx"
     show_default=True,
     help="Address to listen on; beyond this machine, the printed URL holds a token.",
 )
+@click.option(
+    "--checks",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Apply the checks in FILE, YAML or JSON, to the replies.",
+)
 @add_declared_options("view")
 @limit_options
-@click.option("--no-open", is_flag=True, help="Print the URL without opening a browser.")
-def view(folder: Path, port: int, host: str, options: dict[str, Any], *, no_open: bool) -> None:
+@click.option("--no-open", is_flag=True, help="Print the URL, and open no browser.")
+def view(
+    folder: Path,
+    port: int,
+    host: str,
+    checks: Path | None,
+    options: dict[str, Any],
+    *,
+    no_open: bool,
+) -> None:
     """Look at the results in FOLDER, or at any file that `score` reads, in a browser.
 
-    The app is local and read-only. Ctrl-C stops it.
+    The app is local and read-only. Ctrl-C ends it.
     """
     if not folder.exists():
         raise UsageError(f"{folder}: no such folder", fix="name a folder with results, or a file")
     require_extra("view: the dashboard is not installed", extra="view", modules=_NEEDED)
     from calipers.dashboard.server import serve  # noqa: PLC0415
+    from calipers.metrics.checks.checks import read_checks  # noqa: PLC0415
     from calipers.records.sources import is_readable  # noqa: PLC0415 (loads Polars)
 
     if folder.is_file() and not is_readable(folder):
@@ -51,11 +66,14 @@ def view(folder: Path, port: int, host: str, options: dict[str, Any], *, no_open
             f"{folder}: not a file of records", fix="name a folder, or a file that score reads"
         )
 
+    applied = None if checks is None else read_checks(checks)
+
     def announce(address: str) -> None:
         click.echo(f"{address}")
-        click.echo(f"looking at {folder}; Ctrl-C stops it", err=True)
+        click.echo(f"looking at {folder}; Ctrl-C ends it", err=True)
         if not no_open:
             threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
 
-    serve(folder, host=host, port=port, ready=announce, field_map=options.get("map"))
+    names = options.get("map")
+    serve(folder, host=host, port=port, ready=announce, field_map=names, checks=applied)
     click.echo("ended", err=True)

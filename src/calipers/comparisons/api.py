@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
@@ -14,7 +15,9 @@ from calipers.comparisons.ratings import Where
 from calipers.comparisons.results import Compared
 from calipers.comparisons.runs import CompareOptions, compare_data
 from calipers.comparisons.sizing import REPEATS, Aim
+from calipers.records.sinks import check_folder
 from calipers.scores.choices import read_options
+from calipers.scores.results import require_figures
 from calipers.scores.signatures import declare_signature
 from calipers.statistics.power import CORRELATION
 from calipers.support.arguments import as_names, as_path
@@ -146,7 +149,14 @@ def rank(
     [('huge', 1, 2, 'a'), ('large', 1, 2, 'a'), ('small', 3, 3, 'b')]
     """
     asked = RankOptions(better=better, tasks=tasks, bradley_terry=bradley_terry)
-    return rank_data(data, read_options("rank", options, list(data)), asked)
+    chosen = read_options("rank", options, list(data))
+    if chosen.figures is not None:
+        require_figures("--figures")
+        check_folder(chosen.figures, "--figures")
+    ranking = rank_data(data, replace(chosen, figures=None), asked)
+    if chosen.figures is not None:
+        ranking.save_figures(chosen.figures)
+    return ranking
 
 
 @declare_signature("power")

@@ -8,7 +8,7 @@ from math import inf
 
 import numpy as np
 
-from calipers.comparisons.rankings import Estimate, RankedPair
+from calipers.comparisons.rankings import RankedPair, RankedValue
 from calipers.comparisons.sides import Floats
 from calipers.scores.options import Options
 from calipers.statistics.intervals import t_quantile
@@ -26,7 +26,7 @@ def estimate_values(
     options: Options,
     *,
     ends: tuple[float, float] = (-inf, inf),
-) -> list[Estimate]:
+) -> list[RankedValue]:
     """Return each value with an interval that holds for all at once, on so many tasks or clusters.
 
     No bound lies beyond `ends`.
@@ -35,11 +35,11 @@ def estimate_values(
     found = []
     for value, error in zip(values.tolist(), np.sqrt(np.diag(covariance)).tolist(), strict=True):
         if (reason := _lacking(error, units)) is not None:
-            found.append(Estimate(value=value, reason=reason))
+            found.append(RankedValue(value=value, reason=reason))
             continue
         reach = t_quantile(units, level) * error
         low, high = max(ends[0], value - reach), min(ends[1], value + reach)
-        found.append(Estimate(value=value, low=low, high=high))
+        found.append(RankedValue(value=value, low=low, high=high))
     return found
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from calipers.comparisons.ranked_systems import Systems
-from calipers.comparisons.rankings import Estimate, MetricRanking, RankedPair, RankedSystem
+from calipers.comparisons.rankings import MetricRanking, RankedPair, RankedSystem, RankedValue
 from calipers.comparisons.task_matrix import CommonTasks
 from calipers.metrics import Metric
 from calipers.scores.options import Options
@@ -19,7 +19,7 @@ from calipers.statistics.ranking import rank_bounds, ranks, share_letters
 class Estimates:
     """A value per system, and every pair of them compared, by their places."""
 
-    values: Sequence[Estimate]
+    values: Sequence[RankedValue]
     pairs: Mapping[tuple[int, int], RankedPair]  # of the first place less than the second
     interval: str
     n_tasks: int

@@ -22,7 +22,7 @@ from calipers.scores.tasks import SOURCE, TELL_SYSTEMS_APART, TaskRows, read_tas
 from calipers.support.errors import EmptyError, UsageError, nearest
 
 FILE = "file"  # what tells systems apart where no field does, or where it is asked for
-_FIRST = ("accuracy", "pass_rate", "composite_score", "agent_composite", "final_score")
+MAIN_METRICS = ("accuracy", "pass_rate", "composite_score", "agent_composite", "final_score")
 _FEWEST = 2
 
 
@@ -65,7 +65,7 @@ def read_systems(
     by model and tier, whichever has several values; else by data set.
 
     Raises:
-        EmptyError: There is not a record.
+        EmptyError: There is no record.
         UsageError: There are fewer than two systems, or a field is nowhere.
     """
     sources = [source for several in sets for source in several]
@@ -124,9 +124,9 @@ def _telling(whole: TaskRows, labels: Sequence[str]) -> tuple[str, ...]:
     if len(set(labels)) >= _FEWEST:
         return (FILE,)
     raise UsageError(
-        f"ranking needs two systems or more: all records of {whole.name} "
+        f"one system has nothing to be ranked against: all records of {whole.name} "
         "have the same model and tier",
-        fix="name a file per system, or the field that distinguishes them: --by FIELD",
+        fix="name a file per system, or the field that tells them apart: --by FIELD",
     )
 
 
@@ -137,7 +137,8 @@ def _grouped(whole: TaskRows, by: tuple[str, ...], sources: Sequence[Source]) ->
     keys = sort_keys(known[GROUP].unique(), by)
     if len(keys) < _FEWEST:
         raise UsageError(
-            f"ranking needs two systems or more: all records have the same {' and '.join(by)}",
+            f"one system has nothing to be ranked against: all records have the same "
+            f"{' and '.join(by)}",
             fix="name a field that tells the systems apart: --by FIELD",
         )
     found = Systems(rows=replace(whole, rows=known), by=by, keys=keys)
@@ -176,8 +177,8 @@ def choose_metrics(systems: Systems, options: Options) -> list[Metric]:
     whole = systems.rows
     if options.metrics:
         return [settle_metric(metric, [whole]) for metric in whole.plan.metrics]
-    measured = {metric.name: metric for metric in whole.plan.metrics if whole.has_fields(metric)}
-    main = [measured[name] for name in _FIRST if name in measured]
+    measured = {metric.name: metric for metric in whole.plan.metrics if whole.measures(metric)}
+    main = [measured[name] for name in MAIN_METRICS if name in measured]
     directed = [metric for metric in measured.values() if metric.better is not None]
     means = [metric for metric in directed if metric.averaged is not None]
     if not (chosen := (*main, *means, *directed)):

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import Any, Literal
-
-import numpy as np
 
 from calipers.comparisons.judged_pairs import has_judged_pairs, rank_judged_pairs
 from calipers.comparisons.ranked_estimates import Estimates, rank_estimates
 from calipers.comparisons.ranked_systems import Systems, choose_metrics, open_sets, read_systems
-from calipers.comparisons.rankings import Estimate, MetricRanking, RankedPair, Ranking
+from calipers.comparisons.rankings import MetricRanking, RankedPair, RankedValue, Ranking
 from calipers.comparisons.resampled_systems import resample_systems
 from calipers.comparisons.sides import TOO_LARGE, is_too_large
 from calipers.comparisons.task_matrix import TaskMatrix, make_matrix, note_runs
@@ -37,6 +36,10 @@ class RankOptions:
     tasks: str | bool = False  # a column per value of this field; True: per category, or per task
     bradley_terry: bool = False
 
+    def __post_init__(self) -> None:
+        if self.better not in (None, "higher", "lower"):
+            raise UsageError(f"--better {self.better}: no such choice", fix="higher or lower")
+
 
 def rank_data(data: Sequence[Any], options: Options, asked: RankOptions) -> Ranking:
     """Rank the systems in the data by each metric, or by pairwise judgments."""
@@ -46,9 +49,24 @@ def rank_data(data: Sequence[Any], options: Options, asked: RankOptions) -> Rank
         return rank_judged_pairs(sources, options)
     fields = choose_field(sources, asked=asked.tasks)
     systems = read_systems(sets, options, keep=fields)
+    return rank_systems(systems, choose_metrics(systems, options), options, asked, fields)
+
+
+def rank_systems(
+    systems: Systems,
+    metrics: Sequence[Metric],
+    options: Options,
+    asked: RankOptions,
+    fields: Sequence[str] = (),
+) -> Ranking:
+    """Rank systems that have been read by each of the metrics.
+
+    Raises:
+        UsageError: A metric has values of fewer than two systems, or no task is common to all.
+    """
     notices = [*options.notices, *systems.notices]
     ranked = []
-    for metric in choose_metrics(systems, options):
+    for metric in metrics:
         if metric.better is None and asked.better is None:
             notices.append(
                 f"{metric.name} does not say what is better: higher values are ranked first "
@@ -131,7 +149,7 @@ def estimate_means(
         for row in matrix.values
     ]
     values = [
-        Estimate(value=float(row.mean()), low=each.low, high=each.high, reason=each.reason)
+        RankedValue(value=float(row.mean()), low=each.low, high=each.high, reason=each.reason)
         for row, each in zip(matrix.values, around, strict=True)
     ]
     return Estimates(
@@ -148,7 +166,7 @@ def _compare_pairs(
     together = MaxT.of_pairs(covariance, seed=options.seed)
     level, scale = together.level(options.confidence), pair_scale(metric)
     found = {}
-    for one, other in zip(*np.triu_indices(len(names), 1), strict=True):
+    for one, other in combinations(range(len(names)), 2):
         each = compare_tasks(
             matrix.pair(one, other),
             scale,
@@ -158,7 +176,7 @@ def _compare_pairs(
             resamples=1,  # more signs are flipped only where all of them are
             clusters=matrix.clusters,
         )
-        found[int(one), int(other)] = RankedPair(
+        found[one, other] = RankedPair(
             a=names[one],
             b=names[other],
             difference=each.difference,

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
+from calipers.scores.results import require_figures
 from calipers.support.printing import Printed
 from calipers.support.strict_json import dump_strict, to_finite
 from calipers.support.tabular import Tabular, keep_scalars
 from calipers.support.version import __version__
 
 SCHEMA = "calipers.rank/1"
+_UNSAFE = re.compile(r"[^\w.-]+")  # in the name of a file
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Estimate:
+class RankedValue:
     """A value with its interval; a bound that the data cannot give is null, with the reason."""
 
     value: float | None
@@ -25,21 +29,21 @@ class Estimate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Strength(Estimate):
+class Strength(RankedValue):
     """A system's strength by Bradley and Terry, in log odds, and how often it won."""
 
     win_rate: float  # of all its comparisons, a tie counted as half a win
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TaskPart(Estimate):
+class TaskPart(RankedValue):
     """A system's value on some of the tasks; its interval holds for this one alone."""
 
     n_tasks: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RankedSystem(Estimate):
+class RankedSystem(RankedValue):
     """A system's value and rank, both with intervals that hold for all systems at once."""
 
     by: Mapping[str, Any]
@@ -196,6 +200,23 @@ class Ranking(Printed, Tabular):
     def to_json(self, *, indent: int | None = 1) -> str:
         """Return strict JSON; equal input gives equal bytes."""
         return dump_strict(self.to_dict(), indent=indent)
+
+    def charts(self) -> dict[str, Any]:
+        """The ranked systems with their intervals as Altair charts, `rank_METRIC` each."""
+        require_figures("charts")
+        from calipers.reports.charts.ranking import draw_systems  # noqa: PLC0415 (loads Altair)
+        from calipers.reports.charts.style import apply_style  # noqa: PLC0415
+
+        return {
+            f"rank_{_UNSAFE.sub('_', each.metric).strip('_')}": apply_style(draw_systems(each))
+            for each in self.metrics
+        }
+
+    def save_figures(self, folder: str | Path) -> None:
+        """Write each chart as SVG and PNG."""
+        from calipers.reports.charts.saving import save_charts  # noqa: PLC0415 (loads Altair)
+
+        save_charts(self.charts(), Path(folder))
 
     def _repr_html_(self) -> str:
         from calipers.reports.notebook import render_ranking_figures  # noqa: PLC0415 (only notebooks)

@@ -14,6 +14,7 @@ import polars as pl
 from calipers.metrics import Metric
 from calipers.metrics.declare.declaration import RUNS, TASK, Feature
 from calipers.metrics.declare.intervals import Wilson
+from calipers.metrics.declare.pairs import pair_scale
 from calipers.scores.tasks import VALUE
 from calipers.statistics.power import (
     CORRELATION,
@@ -178,9 +179,7 @@ def measure_power(metric: Metric, sides: Sequence[pl.DataFrame | None], aim: Aim
         runs=runs,
     )
     if tasks == 1 or not largest < _LARGEST:
-        why = (
-            "a single task does not show how much others vary" if tasks == 1 else "values too large"
-        )
+        why = "a single task does not tell how others vary" if tasks == 1 else "values too large"
         return measured(reasons=dict.fromkeys(_NULLABLE[1:], why))
 
     spreads = [estimate_spread(side[VALUE].to_numpy(), side[TASK].to_numpy()) for side in values]
@@ -208,7 +207,7 @@ def measure_power(metric: Metric, sides: Sequence[pl.DataFrame | None], aim: Aim
         plans=() if isinstance(plans, str) else plans,
         detectable=None if isinstance(seen, str) else seen,
         components=split_variance(spreads[0], _share(values[0])),
-        width_plans=_plan_width(spreads[0], aim, whole=whole),
+        width_plans=_plan_width(metric, spreads[0], aim, whole=whole),
         reasons={name: why for name, why in found.items() if isinstance(why, str)},
         notes=()
         if isinstance(plans, str)
@@ -221,13 +220,21 @@ def _share(side: pl.DataFrame) -> float:
     return float(np.mean(1 / side[TASK].unique_counts().to_numpy()))
 
 
-def _plan_width(spread: Spread, aim: Aim, *, whole: int | None) -> tuple[PowerPlan, ...]:
-    """Return the tasks for an interval as narrow as asked for, at each number of runs."""
-    if aim.width is None:
+def _plan_width(
+    metric: Metric, spread: Spread, aim: Aim, *, whole: int | None
+) -> tuple[PowerPlan, ...]:
+    """Return the tasks for an interval as narrow as asked for, at each number of runs.
+
+    None where values without bounds are all alike: then they have no interval.
+    """
+    reach = pair_scale(metric).reach
+    if aim.width is None or (reach is None and not spread.per_task(1)):
         return ()
     found = []
     for runs in (1,) if spread.within is None else sorted(set(aim.runs)):
-        tasks = count_tasks_for_width(aim.width, spread, runs=runs, confidence=aim.confidence)
+        tasks = count_tasks_for_width(
+            aim.width, spread, runs=runs, confidence=aim.confidence, reach=reach
+        )
         calls = runs if whole is None else whole
         found.append(PowerPlan(runs=calls, tasks=tasks, calls=calls * tasks))
     return tuple(found)
@@ -283,7 +290,7 @@ def _read_delta(metric: Metric, value: float, asked: float | None) -> float | st
     if low >= 0 and high <= 1:
         return DELTA
     if value == 0:
-        return f"{100 * DELTA:g} % of 0 is no difference: give one, --delta"
+        return f"{100 * DELTA:g} % of 0 is no difference: ask for one, --delta"
     return DELTA * abs(value)
 
 

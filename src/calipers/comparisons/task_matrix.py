@@ -85,10 +85,14 @@ def find_common(systems: Systems, metric: Metric, known: pl.DataFrame) -> Common
         notices.append(f"{metric.name}: not ranked for want of a value: {_some(without)}")
     if tasks.height < every:
         notices.append(
-            f"{metric.name}: ranked on the {tasks.height:,} tasks that all systems have; "
+            f"{metric.name}: ranked on {_counted(tasks.height)} that all systems have; "
             f"{every - tasks.height:,} of {every:,} are left out ({_listed(lacking)})"
         )
     return CommonTasks(systems=tuple(texts), tasks=tasks, notices=tuple(notices))
+
+
+def _counted(tasks: int) -> str:
+    return "the only task" if tasks == 1 else f"the {tasks:,} tasks"
 
 
 def _listed(lacking: Mapping[str, int]) -> str:

@@ -17,11 +17,13 @@ from calipers.dashboard.routes import (
     doctor,
     downloads,
     judges,
+    rank,
     runs,
     samples,
 )
 from calipers.dashboard.safety import LOOPBACK, Guard
 from calipers.dashboard.site import Site, get_site
+from calipers.metrics.checks.checks import Checks
 from calipers.support.errors import CalipersError
 from calipers.support.version import __version__
 
@@ -32,13 +34,14 @@ def create_app(
     hosts: Iterable[str] | None = LOOPBACK,
     token: str | None = None,
     field_map: Mapping[str, str] | None = None,
+    checks: Checks | None = None,
 ) -> Guard:
     """Return the dashboard over a folder, as an ASGI app."""
     app = FastAPI(
         title="Calipers", version=__version__, docs_url=None, redoc_url=None, openapi_url=None
     )
-    app.state.site = Site(root, field_map)
-    for routes in (runs, samples, compare, judges, doctor, definitions, downloads):
+    app.state.site = Site(root, field_map, checks)
+    for routes in (runs, samples, compare, rank, judges, doctor, definitions, downloads):
         app.include_router(routes.router)
     app.add_exception_handler(CalipersError, _show_error)
     app.add_exception_handler(HTTPException, _show_not_found)
@@ -52,7 +55,7 @@ def _show_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, CalipersError)
     site = get_site(request)
     if isinstance(error, NotYet):
-        return site.render("not_yet.html", 503, message=error.message, fix=error.fix)
+        return site.page("not_yet.html", 503, message=error.message, fix=error.fix)
     status = 404 if isinstance(error, NotHere) else 400
     title = "Not here" if isinstance(error, NotHere) else "This cannot be shown"
     return _page(request, status, title, error.message, error.fix)
@@ -74,4 +77,4 @@ def _show_bug(request: Request, error: Exception) -> Response:
 def _page(request: Request, status: int, title: str, message: str, fix: str) -> Response:
     part = request.headers.get("hx-request") == "true"
     name = "_error.html" if part else "error.html"
-    return get_site(request).render(name, status, title=title, message=message, fix=fix)
+    return get_site(request).page(name, status, title=title, message=message, fix=fix)

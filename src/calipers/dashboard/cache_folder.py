@@ -16,7 +16,7 @@ from uuid import uuid4
 from calipers.metrics.declare.settings import Settings
 from calipers.support.version import __version__
 
-FORMAT = "1"  # of the index: another one is built again
+FORMAT = "1"  # of the index: another one is built anew
 MOST_BYTES = 20 << 30  # of all indexes together: the longest unused go first
 _KEPT_STATES = 2  # of a source: somebody may still read the last one
 META = "index.json"
@@ -33,11 +33,15 @@ def locate_index(
     files: Iterable[Path],
     field_map: Mapping[str, str] | None = None,
     settings: Settings | None = None,
+    only_now: str = "",
 ) -> Path:
-    """Return the folder of the index of a source, given its files and how it is read."""
+    """Return the folder of the index of a source, given its files and how it is read.
+
+    What `only_now` holds keeps an index from being found by others.
+    """
     mapped = (f"{name}={theirs}" for name, theirs in (field_map or {}).items())
     measured = () if settings in (None, Settings()) else (repr(settings),)
-    state = [FORMAT, __version__, *mapped, *measured]
+    state = [FORMAT, __version__, *mapped, *measured, *([only_now] if only_now else [])]
     for file in files:
         found = file.stat()
         state.append(f"{file} {found.st_size} {found.st_mtime_ns}")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Event, Lock, Timer
 from time import monotonic
+from uuid import uuid4
 
 from calipers.dashboard.cache_folder import META, begin, forget_older, locate_index, prune, touch
 from calipers.dashboard.catalog import Entry
@@ -15,6 +16,7 @@ from calipers.dashboard.index import Index
 from calipers.dashboard.kept import Kept
 from calipers.dashboard.run_settings import read_run_settings
 from calipers.dashboard.selection import Selector
+from calipers.metrics.checks.checks import Checks
 from calipers.metrics.declare.settings import Settings
 from calipers.support.errors import CalipersError, DataError, UsageError
 
@@ -70,10 +72,15 @@ class _Job:
 
 
 class Indexes:
-    """Opens the index of an entry; of files, fields may have other names."""
+    """Opens the index of an entry; fields may have other names, and further checks be applied."""
 
-    def __init__(self, field_map: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, field_map: Mapping[str, str] | None = None, checks: Checks | None = None
+    ) -> None:
         self._field_map = field_map or {}
+        self._checks = checks
+        # Checks that name files may be others the next time, though they read the same.
+        self._only_now = "" if checks is None or checks.is_portable else uuid4().hex
         self._open: Kept[Selector] = Kept()
         self._jobs: dict[Path, _Job] = {}
         self._lock = Lock()
@@ -84,7 +91,11 @@ class Indexes:
         """Return the folder of the index of an entry in its present state."""
         try:
             return locate_index(
-                entry.records, entry.files(), self._find_map(entry), read_run_settings(entry.folder)
+                entry.records,
+                entry.files(),
+                self._find_map(entry),
+                self._settings(entry),
+                self._only_now,
             )
         except OSError as error:
             raise DataError(
@@ -94,6 +105,14 @@ class Indexes:
     def _find_map(self, entry: Entry) -> Mapping[str, str]:
         """Return the data's names of fields; results of runs have the record's own."""
         return {} if entry.is_run else self._field_map
+
+    def _settings(self, entry: Entry) -> Settings:
+        """What the records are measured by: the settings of their run, and further checks."""
+        settings = read_run_settings(entry.folder)
+        if self._checks is None:
+            return settings
+        every = (settings.checks or Checks(())) + self._checks
+        return replace(settings, checks=every)
 
     def is_there(self, entry: Entry) -> bool:
         """Say whether the entry is indexed already."""
@@ -120,12 +139,12 @@ class Indexes:
             Selector(index),
             share=min(job.share, 0.99),
             key=f"{place} {index.rows}",
-            settings=read_run_settings(entry.folder),
+            settings=self._settings(entry),
         )
 
     def _open_finished(self, place: Path, entry: Entry) -> Opened:
         selector = self._open.get(place, lambda: _open_selector(place))
-        return Opened(selector, key=str(place), settings=read_run_settings(entry.folder))
+        return Opened(selector, key=str(place), settings=self._settings(entry))
 
     def close(self) -> None:
         """Begin nothing more."""
@@ -148,8 +167,9 @@ class Indexes:
 
         try:
             begin(place)
-            settings = read_run_settings(entry.folder)
-            build(entry.records, place, report_progress, self._find_map(entry), settings)
+            build(
+                entry.records, place, report_progress, self._find_map(entry), self._settings(entry)
+            )
             forget_older(place)
         except CalipersError as error:
             job.error = error

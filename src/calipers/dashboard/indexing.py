@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -90,10 +90,11 @@ def build(
     source = open_sources(path)[0]
     known = set(source.columns())
     names = {ours: theirs for ours, theirs in (field_map or {}).items() if theirs in known}
+    columns = sorted(known - {*names.values()})
     left_out: list[str] = []
     while True:
         try:
-            plan = ViewOptions(settings=settings or Settings()).plan()
+            plan = ViewOptions(settings=_for_columns(settings or Settings(), columns)).plan()
             summary = _build(source, folder, names, plan, tuple(left_out), progress)
         except MixedTypes as found:
             left_out.append(found.name)
@@ -101,6 +102,13 @@ def build(
             break
     write_orders(folder, summary)
     write_whole(folder / META, lambda path: path.write_text(summary.to_json(), encoding="utf-8"))
+
+
+def _for_columns(settings: Settings, columns: Collection[str]) -> Settings:
+    """Return the settings with checks that may look at these columns."""
+    if settings.checks is None:
+        return settings
+    return replace(settings, checks=settings.checks.seeing(tuple(columns)))
 
 
 def _build(
@@ -172,7 +180,7 @@ def _write(rows: pl.DataFrame, path: Path, *, batch_rows: int | None = None) -> 
 def _list_values(plan: Plan) -> dict[str, str]:
     """Return the narrow columns, and where each comes from."""
     listed = {
-        feature.name: feature.name
+        feature.label: feature.name
         for feature in plan.features
         if feature.listed and (feature.dtype.is_numeric() or feature.dtype == pl.Boolean)
     }

@@ -6,6 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from calipers.metrics.declare.settings import Settings
 from calipers.metrics.reasoning.cot_shape import find_corrections, mark_steps
 from calipers.metrics.reasoning.equation_values import Verdict
 from calipers.metrics.reasoning.equations import find_equations
@@ -43,17 +44,17 @@ class ThoughtLine:
     pieces: tuple[Piece, ...]
 
 
-def mark_thought(cot: str) -> list[ThoughtLine]:
+def mark_thought(cot: str, settings: Settings | None = None) -> list[ThoughtLine]:
     """Return the lines with their marks; the metrics' own functions decide what is marked."""
     if len(cot) > LONGEST:
         rest = Piece(f"… ({len(cot) - LONGEST:,} more characters)")
-        return [*mark_thought(cot[:LONGEST]), ThoughtLine(None, (rest,))]
+        return [*mark_thought(cot[:LONGEST], settings), ThoughtLine(None, (rest,))]
     spans = [(start, end, _MARK[verdict]) for start, end, verdict in find_equations(cot)]
-    spans += [(start, end, CORRECTION) for start, end in find_corrections(cot)]
+    spans += [(start, end, CORRECTION) for start, end in find_corrections(cot, settings)]
     spans = _resolve_overlaps(sorted(spans, key=lambda span: (span[0], -_WEIGHT[span[2]])))
     starts, ends = [span[0] for span in spans], [span[1] for span in spans]
     lines, at, step = [], 0, 0
-    for is_step, line in mark_steps(cot):
+    for is_step, line in mark_steps(cot, settings):
         step += is_step
         end = at + len(line)
         here = spans[bisect_right(ends, at) : bisect_left(starts, end)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -14,6 +14,9 @@ import polars as pl
 
 from calipers.comparisons.doctor.examine import examine
 from calipers.comparisons.doctor.results import Diagnosis
+from calipers.comparisons.ranked_systems import FILE
+from calipers.comparisons.ranking import RankOptions, rank_data
+from calipers.comparisons.rankings import Ranking
 from calipers.comparisons.results import Compared
 from calipers.comparisons.runs import CompareOptions, compare_data
 from calipers.dashboard.filters import Query
@@ -103,6 +106,7 @@ class Measuring:
         self._audits: Kept[Audit] = Kept()
         self._comparisons: Kept[ComparedViews] = Kept()
         self._diagnoses: Kept[Diagnosis] = Kept()
+        self._rankings: Kept[Ranking] = Kept()
 
     def score(self, opened: Opened, query: Query, name: str) -> Score:
         """Return the score of the records in a view, grouped as it says, with data for figures."""
@@ -133,6 +137,27 @@ class Measuring:
         """Return the comparison of two views, task by task."""
         key = tuple((opened.key, query.rows) for opened, query, _ in (base, candidate))
         return self._comparisons.get(key, lambda: _compare(base, candidate))
+
+    def rank(
+        self, views: Sequence[tuple[Opened, Query, str]], metric: str | None, by: str | None
+    ) -> Ranking:
+        """The systems of a view, or several views as one system each, from the best down."""
+        key = (*((opened.key, query.rows, name) for opened, query, name in views), metric, by)
+        return self._rankings.get(key, lambda: _ranked(views, metric, by))
+
+
+def _ranked(
+    views: Sequence[tuple[Opened, Query, str]], metric: str | None, by: str | None
+) -> Ranking:
+    first = views[0][0].settings
+    alike = all(opened.settings == first for opened, _, _ in views)
+    options = ViewOptions(
+        on_bad="skip",
+        by=(FILE,) if len(views) > 1 else (by,) if by else (),
+        metrics=(metric,) if metric else (),
+        settings=first if alike else Settings(),
+    )
+    return rank_data([select_records(*view) for view in views], options, RankOptions())
 
 
 def _compare(

@@ -16,6 +16,7 @@ import uvicorn
 from calipers.dashboard.app import create_app
 from calipers.dashboard.assets import read_asset
 from calipers.dashboard.safety import LOOPBACK, TOKEN, Guard
+from calipers.metrics.checks.checks import Checks
 from calipers.support.errors import UsageError
 
 IDLE = 2.0  # seconds without a request, after which there is time for other things
@@ -29,6 +30,7 @@ def serve(
     port: int,
     ready: Callable[[str], None],
     field_map: Mapping[str, str] | None = None,
+    checks: Checks | None = None,
 ) -> None:
     """Serve a folder until somebody stops it; `ready` is given the address to open."""
     # Nothing of a page goes over the network, nor does anything that measures.
@@ -37,7 +39,8 @@ def serve(
     token = None if local else secrets.token_urlsafe(24)
     listening = _listen(host, port)
     number = listening.getsockname()[1]
-    app = create_app(root, hosts=LOOPBACK if local else None, token=token, field_map=field_map)
+    hosts = LOOPBACK if local else None
+    app = create_app(root, hosts=hosts, token=token, field_map=field_map, checks=checks)
     config = uvicorn.Config(
         app,
         log_level="warning",

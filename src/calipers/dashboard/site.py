@@ -26,6 +26,7 @@ from calipers.dashboard.live import Followed, is_running
 from calipers.dashboard.marks import LONGEST
 from calipers.gates.reading import read_gate
 from calipers.gates.result import GateResult
+from calipers.metrics.checks.checks import Checks
 from calipers.records.result_folder import (
     GATE,
     MANIFEST,
@@ -107,9 +108,14 @@ class Run:
 class Site:
     """Everything that requests need."""
 
-    def __init__(self, root: Path, field_map: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        root: Path,
+        field_map: Mapping[str, str] | None = None,
+        checks: Checks | None = None,
+    ) -> None:
         self.catalog = Catalog(root)
-        self.indexes = Indexes(field_map)
+        self.indexes = Indexes(field_map, checks)
         self._followed: dict[str, Followed] = {}
         self._figures: Kept[Mapping[str, PageFigure]] = Kept()
 
@@ -231,7 +237,7 @@ SiteHere = Annotated[Site, Depends(get_site)]
 
 def get_query(request: Request) -> Query:
     """Return the query in an address."""
-    return read_query(parse_qsl(request.url.query, keep_blank_values=True))
+    return read_query(parse_qsl(request.locate.query, keep_blank_values=True))
 
 
 def locate_task(query: Query, task: FlakyTask) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -32,7 +33,8 @@ def judge_records(
 ) -> JudgedFiles:
     """Judge the records in files by models, and write them with their `judgments`.
 
-    Run again with the same output to finish what is missing.
+    With `pairwise=True` the files are two, and a line per task says whose answer is better. Run
+    again with the same output to finish what is missing.
 
     Args:
         files: The records.
@@ -45,8 +47,13 @@ def judge_records(
     """
     from calipers.judges.judging import judge_files  # noqa: PLC0415
     from calipers.judges.options import make_work  # noqa: PLC0415
+    from calipers.judges.pairwise import count_pairs  # noqa: PLC0415
 
-    return judge_files(make_work(files, output, judging), watch or (lambda _: nullcontext()))
+    work = make_work(files, output, judging)
+    result = judge_files(work, watch or (lambda _: nullcontext()))
+    if not judging.get("pairwise") or result.interrupted:
+        return result
+    return replace(result, pairs=count_pairs(work.output))
 
 
 def calibrate_judges(
@@ -77,14 +84,16 @@ def audit_judges(
     *,
     weights: str | Path | Mapping[str, Any] | None = None,
     worst: int = 5,
+    before: Any = None,
     **options: Unpack[AuditKeywords],
 ) -> Audit:
     """Audit the judges in `judgments`: agreement, bias, pass rates, and scores against items.
 
     Args:
-        data: Records with `judgments`, as `score` takes them.
+        data: Records with `judgments`, as `score` takes them, or answers compared in pairs.
         weights: Of items, categories or criteria by name: a YAML or JSON file, or a mapping.
         worst: How many of the scores that differ from the sum of their items to list per judge.
+        before: Judgments of the same answers by an earlier run: has a judge changed since?
         options: Listed below, and on docs/options.md.
 
     Returns:
@@ -97,4 +106,6 @@ def audit_judges(
     [('kind', 0.5), ('strict', -0.5)]
     """
     rubric = None if weights is None else read_rubric(weights)
-    return audit_data(data, read_options("audit", options), rubric=rubric, worst=worst)
+    return audit_data(
+        data, read_options("audit", options), rubric=rubric, worst=worst, before=before
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Literal
 
 from calipers.scores.results import Measured
 from calipers.statistics.influence import Estimate, as_dicts
@@ -158,6 +158,69 @@ class AuditGroup:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PreferenceAudit:
+    """One judge of pairs: how it decides, and what beside the answers it goes by."""
+
+    judge: str
+    pairs: int
+    failed: int  # without a winner: a judgment failed, or nobody was asked
+    measures: Mapping[str, Measured]
+    by_length: Mapping[str, Measured]  # the longer answer's share of wins, by how much longer
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON of one judge of pairs."""
+        return {
+            "judge": self.judge,
+            "pairs": self.pairs,
+            "failed": self.failed,
+            **{name: measured.to_dict() for name, measured in self.measures.items()},
+            "by_length": {name: each.to_dict() for name, each in self.by_length.items()},
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreferenceGroup:
+    """The pairs that share a key, and the judges of them."""
+
+    by: Mapping[str, Any]
+    systems: tuple[str, ...]
+    tasks: int
+    judges: tuple[PreferenceAudit, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON of one group of pairs."""
+        return {
+            "by": dict(self.by),
+            "systems": list(self.systems),
+            "tasks": self.tasks,
+            "judges": [judge.to_dict() for judge in self.judges],
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgeDrift:
+    """One judge in two runs on the same answers: how its judgments differ, now − before."""
+
+    judge: str
+    on: str  # weighted_score, overall_score, passed or preference
+    n: int
+    differing: int  # judgments that are not what they were
+    changed: Literal["yes", "not shown"]
+    why: str
+    difference: float | None = None
+    low: float | None = None
+    high: float | None = None
+    p_value: float | None = None
+    p_adjusted: float | None = None  # for all judges (Holm)
+    test: str | None = None
+    reason: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON of one judge's change."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Audit(Printed, Tabular):
     """How far judges can be trusted. Prints as tables, shows as HTML in a notebook."""
 
@@ -165,16 +228,22 @@ class Audit(Printed, Tabular):
     confidence: float
     seed: int
     notices: tuple[str, ...] = ()
+    preferences: tuple[PreferenceGroup, ...] = ()  # of answers compared in pairs
+    drift: tuple[JudgeDrift, ...] = ()  # against an earlier run on the same answers
 
     @property
     def records(self) -> int:
         """How many records were read."""
-        return sum(group.records for group in self.groups)
+        return sum(group.records for group in self.groups) + self._pairs
 
     @property
     def judged(self) -> int:
         """How many of them have a judgment."""
-        return sum(group.judged for group in self.groups)
+        return sum(group.judged for group in self.groups) + self._pairs
+
+    @property
+    def _pairs(self) -> int:
+        return sum(judge.pairs for group in self.preferences for judge in group.judges)
 
     @property
     def exit_code(self) -> int:
@@ -189,6 +258,8 @@ class Audit(Printed, Tabular):
             "seed": self.seed,
             "confidence": self.confidence,
             "groups": [group.to_dict() for group in self.groups],
+            **_listed("preferences", self.preferences),
+            **_listed("drift", self.drift),
             **({"notices": list(self.notices)} if self.notices else {}),
         }
 
@@ -198,7 +269,16 @@ class Audit(Printed, Tabular):
             for judge in group.judges:
                 measures = {name: found.to_dict() for name, found in judge.measures.items()}
                 yield from list_metric_rows({**group.by, "judge": judge.judge}, measures)
+        for pairs in self.preferences:
+            for each in pairs.judges:
+                measures = {name: found.to_dict() for name, found in each.measures.items()}
+                yield from list_metric_rows({**pairs.by, "judge": each.judge}, measures)
 
     def to_json(self, *, indent: int | None = 1) -> str:
         """Return the contract's strict JSON; equal input gives equal bytes."""
         return dump_strict(self.to_dict(), indent=indent)
+
+
+def _listed(name: str, found: tuple[Any, ...]) -> dict[str, Any]:
+    """Return a part of the JSON that is there only where it was asked for."""
+    return {name: [each.to_dict() for each in found]} if found else {}

@@ -22,6 +22,9 @@ from calipers.judges.audit import (
     PairAgreement,
     Unsummed,
 )
+from calipers.judges.drift import measure_drift
+from calipers.judges.measures import measure_mean, measure_share
+from calipers.judges.preferences import audit_preferences, is_pairwise
 from calipers.judges.rubric_items import RubricWeights
 from calipers.judges.table import (
     CLUSTER,
@@ -41,11 +44,8 @@ from calipers.judges.table import (
 )
 from calipers.scores.keys import sort_keys
 from calipers.scores.options import Options
-from calipers.scores.results import Measured
 from calipers.statistics import agreement, correlation
-from calipers.statistics.influence import Estimate, Floats, Sampling, spread
-from calipers.statistics.intervals import wilson
-from calipers.statistics.paired import estimate_mean, student
+from calipers.statistics.influence import Estimate, Floats, Sampling
 from calipers.support.errors import UsageError
 
 _GROUP = "_group"
@@ -89,19 +89,41 @@ class _Panel:
 
 
 def audit_data(
-    data: Any, options: Options, *, rubric: RubricWeights | None = None, worst: int = 5
+    data: Any,
+    options: Options,
+    *,
+    rubric: RubricWeights | None = None,
+    worst: int = 5,
+    before: Any = None,
 ) -> Audit:
-    """Audit the judges of the records in `data`; `worst` of each judge's mismatches are named."""
+    """Audit the judges of the records in `data`; `worst` of each judge's mismatches are named.
+
+    Answers compared in pairs are audited for what pairs show: place, length, the judge's own model.
+    With `before`, judgments of the same answers by an earlier run, whether a judge has changed.
+    """
     if worst < 0:
         raise UsageError(f"--worst {worst}: negative", fix="0 names none")
+    found = None if before is None else measure_drift(before, data, options)
+    drift, told = ((), ()) if found is None else (found.judges, found.notices)
+    if is_pairwise(data):
+        preferences, notices = audit_preferences(data, options)
+        return Audit(
+            groups=(),
+            preferences=preferences,
+            drift=drift,
+            confidence=options.confidence,
+            seed=options.seed,
+            notices=(*notices, *told),
+        )
     judged = read_judgments(data, options, rubric)
     groups = tuple(_audit_groups(judged, options, worst))
     many = any(len(group.judges) > _MOST_IN_PAIRS for group in groups)
     return Audit(
         groups=groups,
+        drift=drift,
         confidence=options.confidence,
         seed=options.seed,
-        notices=(*judged.notices, *((_TOO_MANY,) if many else ())),
+        notices=(*judged.notices, *((_TOO_MANY,) if many else ()), *told),
     )
 
 
@@ -159,8 +181,8 @@ def _judge(panel: _Panel, place: int, rows: pl.DataFrame, worst: int) -> JudgeAu
     passed, score, items, tolerance = (table[:, place] for table in panel.tables.values())
     apart = score - items
     equal = np.where(np.isnan(apart), np.nan, np.abs(apart) <= tolerance + _ROUNDING)
-    share = partial(_share, sampling=panel.sampling, of=rows.height)
-    mean = partial(_estimate_mean, sampling=panel.sampling, of=rows.height)
+    share = partial(measure_share, sampling=panel.sampling, of=rows.height)
+    mean = partial(measure_mean, sampling=panel.sampling, of=rows.height)
     others = panel.incomparable or "no record has its value and another judge's"
     no_items = "no judgment carries items"
     if unsummed := rows.height - rows[PROBLEM].null_count():
@@ -219,50 +241,6 @@ def _subtract_others(table: Floats, place: int) -> Floats:
     total = np.nansum(table, axis=1) - np.nan_to_num(own)
     apart = own - np.divide(total, others, out=np.full(len(own), np.nan), where=others > 0)
     return np.where(np.abs(apart) < _SAME, 0.0, apart)
-
-
-def _share(values: Floats, *, sampling: Sampling, of: int, empty: str) -> Measured:
-    """Return the share of ones among the known values, with Wilson's interval."""
-    there = ~np.isnan(values)
-    n = int(there.sum())
-    if not n:
-        return Measured(value=None, n=0, missing=of, reason=empty)
-    share = float(values[there].mean())
-    squares, clusters = spread((values[there] - share) / n, sampling.clusters[there])
-    around = wilson(share, n, squares, clusters, sampling.confidence)
-    return Measured(
-        value=share,
-        n=n,
-        missing=of - n,
-        low=around.low,
-        high=around.high,
-        stderr=around.stderr,
-        interval=None if around.low is None else "wilson",
-    )
-
-
-def _estimate_mean(
-    values: Floats, *, sampling: Sampling, of: int, empty: str, least: float = -1.0
-) -> Measured:
-    """Return the mean of the known values, with Student's interval, within ±1."""
-    there = ~np.isnan(values)
-    mean, stderr, freedom = estimate_mean(values[there], sampling.clusters[there])
-    if mean is None:
-        return Measured(value=None, n=0, missing=of, reason=empty)
-    largest = float(np.abs(values[there]).max())
-    low, high, _, _ = student(
-        mean, stderr, freedom, largest=largest, confidence=sampling.confidence
-    )
-    n = int(there.sum())
-    return Measured(
-        value=mean,
-        n=n,
-        missing=of - n,
-        low=None if low is None else max(least, low),
-        high=None if high is None else min(1.0, high),
-        stderr=stderr,
-        interval=None if low is None else "t",
-    )
 
 
 def _measure_agreement(panel: _Panel) -> JudgesAgreement:

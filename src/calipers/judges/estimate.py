@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from calipers.judges.journal import JudgeJournal, Place
 from calipers.judges.judging import Work, check_places, has_answer, locate_journal
 from calipers.judges.models import Judgment, asks_confidence
-from calipers.judges.panels import list_rubrics
 from calipers.judges.request import NothingToJudge, request
 from calipers.judges.rubrics import Rubric
 from calipers.judges.spec import JudgeSpec
@@ -21,7 +19,7 @@ from calipers.systems.pricing import find_pricing
 
 def estimate_judging(work: Work) -> SuiteEstimate:
     """Count what the output lacks; nothing is called, and nothing written."""
-    rubrics = list_rubrics(work.judges, Path())
+    rubrics = work.rubrics()
     check_places(work)
     done = _read_done(work, rubrics)
     asked: dict[str, list[int]] = {judge.name: [] for judge in work.judges}
@@ -30,7 +28,7 @@ def estimate_judging(work: Work) -> SuiteEstimate:
         for place in work.list_places(key) if has_answer(record) else ():
             before = done.get(place)
             if before is None or before.failed:
-                tokens = _count_tokens(*by_name[place[1]], work.rename(record))
+                tokens = _count_tokens(*by_name[place[1]], work.renamed(record))
                 asked[place[1]] += [] if tokens is None else [tokens]
     rows = [
         _estimate(model, asked[judge.name], work.price_file, is_second=at > 0)
@@ -74,11 +72,9 @@ def _estimate(
         calls=calls,
         input_tokens=tokens,
         output_tokens=output,
-        input_usd=None
-        if pricing is None
-        else sum(pricing.price_tokens(input=n, output=0) for n in prompts),
+        input_usd=None if pricing is None else sum(pricing.at(input=n, output=0) for n in prompts),
         most_usd=None
         if pricing is None or most is None
-        else sum(pricing.price_tokens(input=n, output=most) for n in prompts),
+        else sum(pricing.at(input=n, output=most) for n in prompts),
         price=source,
     )

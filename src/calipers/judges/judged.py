@@ -24,6 +24,19 @@ class ModelUse:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PairCounts:
+    """How pairs of answers were decided; a pair without a winner was not judged in both orders."""
+
+    a: str
+    b: str
+    a_wins: int
+    b_wins: int
+    ties: int
+    inconsistent: int  # of the ties: the two orders named different winners
+    undecided: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedFiles:
     """What judging came to."""
 
@@ -43,6 +56,7 @@ class JudgedFiles:
     interrupted: bool = False
     spent: bool = False  # the budget does not allow another call
     notices: tuple[str, ...] = ()
+    pairs: PairCounts | None = None  # where answers were compared in pairs
 
     @property
     def exit_code(self) -> int:

@@ -1,7 +1,7 @@
 """`calipers judge`: existing records are judged, each once; finished work is never lost.
 
 The journal lies beside the output: a line per judgment, appended as it comes. Run again, and what
-is missing or failed is judged; then the output is written again, all of it at once.
+is missing or failed is judged; then the output is written anew, all of it at once.
 """
 
 from __future__ import annotations
@@ -61,6 +61,22 @@ class Work:
                 seen[digest] += 1
                 yield f"{digest}:{seen[digest]}", record
 
+    @property
+    def notices(self) -> Iterable[str]:
+        """What the user should know about the files, once they have been read."""
+        return ()
+
+    def rubrics(self) -> list[Rubric]:
+        """The rubric of each judge."""
+        return list_rubrics(self.judges, Path())
+
+    def lines(
+        self, rows: Iterable[tuple[dict[str, Any], Sequence[Judgment]]]
+    ) -> Iterator[dict[str, Any]]:
+        """Yield what is written of the records and their judgments."""
+        for record, found in rows:
+            yield add_judgments(record, found) if found else record
+
     def rename(self, record: dict[str, Any]) -> dict[str, Any]:
         """Return the record as the judges read it."""
         return record | {name: record.get(theirs) for name, theirs in self.map.items()}
@@ -74,7 +90,7 @@ class Work:
 
 def judge_files(work: Work, watch: Watch) -> JudgedFiles:
     """Judge what is not judged yet, then write the output."""
-    rubrics = list_rubrics(work.judges, Path())
+    rubrics = work.rubrics()
     check_places(work)
     if work.budget_usd is not None:
         check_prices(work.judges)
@@ -131,7 +147,7 @@ class _Judging:
             bad_rows=self._bad,
             interrupted=interrupted,
             spent=self._is_spent,
-            notices=tuple(self._notices),
+            notices=(*self._work.notices, *self._notices),
         )
 
     def _is_open(self, place: Place) -> bool:
@@ -195,7 +211,7 @@ class _Judging:
         for key, record in rows:
             if not has_answer(record):
                 continue
-            seen = self._work.rename(record)
+            seen = self._work.renamed(record)
             async with asyncio.TaskGroup() as panel:
                 for place in filter(self._is_open, self._work.list_places(key)):
                     panel.create_task(self._judge_one(by_name[place[1]], place, seen, tally))
@@ -219,9 +235,9 @@ class _Judging:
             stage_file(self._work.output, private=True) as beside,
             beside.open("w", encoding="utf-8", errors="replace") as file,
         ):
-            for key, record in self._read_records():
-                found = self._find_judgments(key)
-                file.write(encode_record(add_judgments(record, found) if found else record))
+            rows = ((record, self._find_judgments(key)) for key, record in self._read_records())
+            for line in self._work.lines(rows):
+                file.write(encode_record(line))
             file.flush()
             os.fsync(file.fileno())
 

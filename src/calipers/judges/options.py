@@ -10,6 +10,7 @@ from typing import Any, Literal, Required, TypedDict
 
 from calipers.judges.judging import Work
 from calipers.judges.models import Pace
+from calipers.judges.pairwise import PREFERENCE, PairWork
 from calipers.judges.spec import JudgeSpec
 from calipers.metrics.cost.prices import Prices, read_prices
 from calipers.support.config.files import ConfigFile
@@ -21,7 +22,7 @@ _EXAMPLE = "--model openai:gpt-4o-mini"
 class Judging(TypedDict, total=False):
     """By whom records are judged, and how."""
 
-    rubric: Required[str]  # a built-in one, or a file
+    rubric: str | None  # a built-in one, or a file; may be left out where answers are compared
     model: Required[str | Sequence[str]]  # several are a panel
     name: str | None  # of the judge; else the model's
     base_url: str | None
@@ -41,6 +42,7 @@ class Judging(TypedDict, total=False):
     timeout: float
     map: Mapping[str, str] | None
     on_bad: Literal["stop", "skip"]
+    pairwise: bool  # compare the answers of two files, in both orders
 
 
 def make_work(
@@ -62,7 +64,8 @@ def make_work(
                 f"two judges are called {name}", fix="--samples N asks one model several times"
             )
     cache = judging.get("cache")
-    return Work(
+    kind = PairWork if judging.get("pairwise") else Work
+    return kind(
         files=[str(each) for each in ([files] if isinstance(files, str | Path) else files)],
         judges=judges,
         output=Path(output),
@@ -85,7 +88,7 @@ def _judge(model: str, judging: Judging, prices: Prices | None) -> JudgeSpec:
     given: dict[str, Any] = {
         "name": judging.get("name") or model.partition(":")[2] or model,
         "model": model,
-        "rubric": str(judging["rubric"]),
+        "rubric": _rubric(judging),
         "limit": judging.get("limit"),
         "samples": judging.get("samples", 1),
         "price": _find_price(model, prices),
@@ -103,6 +106,18 @@ def _judge(model: str, judging: Judging, prices: Prices | None) -> JudgeSpec:
             **served,
         }
     return JudgeSpec.of(ConfigFile("judge", given), example=_EXAMPLE)
+
+
+def _rubric(judging: Judging) -> str:
+    found = judging.get("rubric")
+    if found is not None:
+        return str(found)
+    if not judging.get("pairwise"):
+        raise UsageError(
+            "--rubric is missing: what the judge grades by",
+            fix="technical_accuracy, constructiveness, planning_rationality, or a rubric file",
+        )
+    return PREFERENCE
 
 
 def _read_positive(judging: Judging, name: Literal["budget_usd", "budget_calls"], fix: str) -> Any:

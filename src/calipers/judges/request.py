@@ -104,7 +104,7 @@ def _make_fence(texts: list[str]) -> str:
 
 def _write_instructions(rubric: Rubric, fence: str, schema: Mapping[str, Any]) -> str:
     if rubric.criteria:
-        scale = (
+        scale = rubric.scale or (
             f"Score each aspect from {rubric.lowest:g} to {rubric.highest:g}, "
             f"where {rubric.highest:g} = excellent, {rubric.lowest:g} = poor."
         )

@@ -84,6 +84,9 @@ class Rubric(StrictModel):
     )
     categories: list[Category] = Field(default_factory=list)
     pass_at: float | None = Field(default=None, ge=0, le=1, allow_inf_nan=False)
+    scale: Text | None = Field(
+        default=None, description="What the scale means; else the highest score is excellent."
+    )
 
     @model_validator(mode="after")
     def _is_one_kind(self) -> Self:
@@ -121,7 +124,8 @@ class Rubric(StrictModel):
     @property
     def hash(self) -> str:
         """The same for the same rubric, whatever file it stands in."""
-        content = {"form": _FORM, **self.model_dump()}
+        unsaid = {"scale"} if self.scale is None else None  # as before there was one
+        content = {"form": _FORM, **self.model_dump(exclude=unsaid)}
         text = json.dumps(content, sort_keys=True, ensure_ascii=False)
         return sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from calipers.reports.agreement import explain_nulls
 from calipers.reports.figures import Form, choose_form, count_things, group_name, strip_controls
+from calipers.reports.preferences import drift_table, preference_tables
 from calipers.reports.table import (
     EMPTY,
     Cell,
@@ -33,13 +34,16 @@ _OF_JUDGES = ("pass_rate", "mean_score", "bias", "pass_bias")
 
 def make_audit_document(audit: Audit, link: Callable[[str], str] | None = None) -> Document:
     """Return the tables of each group; `link` gives the address of a record's page."""
-    fields = tuple(audit.groups[0].by if audit.groups else ())
-    blocks: list[Table | Line] = [] if audit.groups else [Line(text="No records.")]
+    keys = [*(each.by for each in audit.groups), *(each.by for each in audit.preferences)]
+    fields = tuple(keys[0] if keys else ())
+    blocks: list[Table | Line] = [] if audit.records else [Line(text="No records.")]
     for group in audit.groups:
         if group.by:
             blocks.append(Line(text=group_name(group.by), kind="heading"))
         blocks.append(Line(text=_summarize(group)))
         blocks += tabulate_audit(group, audit.confidence, link)
+    blocks += preference_tables(audit)
+    blocks += [drift_table(audit.drift)] if audit.drift else []
     blocks.append(_tabulate_data(audit, fields))
     return tuple(blocks)
 
@@ -164,6 +168,19 @@ def _tabulate_data(audit: Audit, fields: Sequence[str]) -> Table:
         )
         for group in audit.groups
         for judges, on, name, found in _list_measures(group)
+    )
+    rows += tuple(
+        Row(
+            cells=(
+                *(*group.by.values(), judge.judge, "", "preference", name),
+                Cell(value=found.value, low=found.low, high=found.high),
+                *(getattr(found, field, None) for field in _FIELDS),
+            ),
+            where="data",
+        )
+        for group in audit.preferences
+        for judge in group.judges
+        for name, found in judge.measures.items()
     )
     names = (*(f"by_{name}" for name in fields), *_DATA)
     columns = (

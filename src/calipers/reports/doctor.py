@@ -92,13 +92,14 @@ def describe_support(support: Support) -> Iterator[str]:
     systems = ", ".join(support.systems[:_NAMED]) + (", …" if support.systems[_NAMED:] else "")
     fewest, most = support.runs
     runs = count_things(most, "record") if fewest == most else f"{fewest:,} to {most:,} records"
+    about = "about " if support.share < 1 else ""
     yield (
-        f"{count_things(support.tasks, 'task')}, {runs} of each by a system; "
+        f"{about}{count_things(support.tasks, 'task')}, {runs} of each by a system; "
         f"{count_things(len(support.systems), 'system')}: {systems}"
     )
     if support.pairs:
         yield (
-            f"{count_things(support.common_tasks, 'task')} common to all systems, "
+            f"{about}{count_things(support.common_tasks, 'task')} common to all systems, "
             f"{count_things(support.pairs, 'pair')} of systems to compare task by task"
         )
     yield f"metrics: {', '.join(support.metrics) or 'none, no metric finds its fields'}"

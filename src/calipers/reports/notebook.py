@@ -17,7 +17,7 @@ _MOST = 3  # a notebook is no report
 
 
 def render_score_figures(score: Score) -> str:
-    """Return the first figures of the score as HTML; empty without the extra `figures`."""
+    """The first figures that the score allows, as HTML; nothing without the parts that draw."""
     if not _can_draw():
         return ""
     from calipers.reports.charts import draw_charts  # noqa: PLC0415 (loads Altair)
@@ -40,10 +40,7 @@ def render_ranking_figures(ranking: Ranking) -> str:
     """Return the same for a ranking, a figure per metric."""
     if not _can_draw():
         return ""
-    from calipers.reports.charts.ranking import draw_systems  # noqa: PLC0415 (loads Altair)
-    from calipers.reports.charts.style import apply_style  # noqa: PLC0415
-
-    return _as_html({each.metric: apply_style(draw_systems(each)) for each in ranking.metrics})
+    return _as_html(ranking.charts())
 
 
 def _can_draw() -> bool:

@@ -117,7 +117,8 @@ def _describe(analysis: PowerAnalysis, group: PowerGroup) -> list[str]:
     planned = ((name, found) for name, found in group.metrics.items() if found.plans)
     name, found = next(planned, ("", None))
     if found is None:
-        return []
+        wide = (each for each in group.metrics.items() if each[1].width_plans)
+        return next((_describe_width(analysis, *each) for each in wide), [])
     first, last = found.plans[0], found.plans[-1]
     needed = (
         f"To detect a difference of {_format_delta(found.delta)} in {name} "

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from calipers.metrics.cost.tiers import TIER
 from calipers.reports.figures import (
-    NOTHING,
     Form,
     choose_form,
     count_decimals,
@@ -16,21 +17,19 @@ from calipers.reports.figures import (
     join_some,
     strip_controls,
 )
-from calipers.reports.table import EMPTY, Cell, Column, Document, Line, Row, Table, Tone
+from calipers.reports.ranked_pairs import tabulate_pairs
+from calipers.reports.table import Cell, Column, Document, Line, Row, Table
 
 if TYPE_CHECKING:
     from calipers.comparisons.rankings import (
         MetricRanking,
-        RankedPair,
         RankedSystem,
         Ranking,
         TaskPart,
     )
+    from calipers.scores.results import Score
 
 _BRADLEY_TERRY = "bradley_terry"
-_LISTED = 4  # systems whose pairs are listed one by one
-_FIGURES = 8  # systems whose matrix has room for figures
-_MOST = 40  # systems that have a matrix
 _NAMED = 5
 
 
@@ -51,14 +50,44 @@ def describe_best(ranked: MetricRanking) -> str:
     first, *others = ranked.best
     rest = len(ranked.systems) - 1
     said = f"best {_name(ranked)}: {strip_controls(first.name)}, {_value(first, ranked)}"
+    if rest == 1:
+        return f"{said}, {_against_the_other(ranked)}"
     if not others:
-        than = "the other system" if rest == 1 else f"each of the other {rest} systems"
-        return f"{said}, significantly better than {than}"
+        return f"{said}, significantly better than each of the other {rest} systems"
     if len(others) == rest:
-        these = "the other system" if rest == 1 else f"any of the other {rest} systems"
-        return f"{said}, but it cannot be told apart from {these}"
+        return f"{said}, but it cannot be told apart from any of the other {rest} systems"
     named = join_some([strip_controls(each.name) for each in others], _NAMED)
     return f"{said}; it cannot be told apart from {named}"
+
+
+def _against_the_other(ranked: MetricRanking) -> str:
+    """Say of two systems whether the first is better, by how much, and how sure that is."""
+    [pair] = ranked.pairs
+    difference = format_figure(pair.difference, pair.low, pair.high, Form(signed=True))
+    by = f"{strip_controls(pair.b)} (difference {difference}, p {_p(pair.p_value)})"
+    if ranked.is_apart(pair):
+        return f"significantly better than {by}"
+    return f"but it cannot be told apart from {by}"
+
+
+def _p(p_value: float | None) -> str:
+    text = format_p(p_value)
+    return text if text.startswith("<") else f"= {text}"
+
+
+def sentence(text: str) -> str:
+    """Return a text as a sentence of its own."""
+    return f"{text[:1].upper()}{text[1:]}."
+
+
+def order_groups(score: Score, ranking: Ranking | None) -> Score:
+    """Return a score with its groups from the best down; tiers stay in their own order."""
+    if ranking is None or TIER in ranking.by:
+        return score
+    place = {tuple(each.by.items()): number for number, each in enumerate(ranking.systems)}
+    last = len(place)
+    groups = sorted(score.groups, key=lambda group: place.get(tuple(group.by.items()), last))
+    return replace(score, groups=tuple(groups))
 
 
 def _name(ranked: MetricRanking) -> str:
@@ -67,20 +96,14 @@ def _name(ranked: MetricRanking) -> str:
 
 def _value(system: RankedSystem, ranked: MetricRanking) -> str:
     unit = f" {ranked.unit}" if ranked.unit else ""
-    return f"{format_figure(system.value, system.low, system.high)}{unit}"
+    form = choose_form(ranked.systems)
+    return f"{format_figure(system.value, system.low, system.high, form)}{unit}"
 
 
-def tabulate_systems(
-    ranked: MetricRanking,
-    by: Sequence[str],
-    *,
-    link: Callable[[RankedSystem], str] | None = None,
-) -> Table:
+def tabulate_systems(ranked: MetricRanking, by: Sequence[str]) -> Table:
     """Return a row per system, the best first."""
     form = choose_form(ranked.systems)
-    strengths = [each.strength for each in ranked.systems if each.strength is not None]
-    strength_form = choose_form(strengths, signed=True)
-    has_strengths = bool(strengths) and ranked.metric != _BRADLEY_TERRY
+    further = _strength_cells(ranked)
     columns = (
         Column(name="metric", where="data"),
         *(Column(name=f"by_{name}", where="data") for name in by),
@@ -91,31 +114,21 @@ def tabulate_systems(
         Column(name="rank_low", where="data"),
         Column(name="rank_high", where="data"),
         Column(name="group", kind="text"),
-        *(
-            (
-                Column(name="strength", bounds=("strength_low", "strength_high")),
-                Column(name="win_rate", heading="won"),
-            )
-            if has_strengths
-            else (Column(name="win_rate", heading="won"),)
-            if strengths
-            else ()
-        ),
+        *further,
         Column(name="n_tasks", where="data"),
         Column(name="reason", where="data"),
     )
     rows = tuple(
         Row(
             cells=(
-                *(ranked.metric, *each.by.values(), each.rank),
-                Cell(value=each.name, link="" if link is None else link(each)),
+                *(ranked.metric, *each.by.values(), each.rank, each.name),
                 _estimate(each, form),
                 *(Cell(text=_ranks(each)), each.rank_low, each.rank_high, each.group),
-                *_strength(each, strength_form, shown=has_strengths),
+                *(cells[place] for cells in further.values()),
                 *(each.n_tasks, each.reason),
             )
         )
-        for each in ranked.systems
+        for place, each in enumerate(ranked.systems)
     )
     return Table(
         title=f"{_name(ranked)}, {ranked.better} is better",
@@ -141,13 +154,20 @@ def _ranks(each: RankedSystem) -> str:
     return str(each.rank_low) if alone else f"{each.rank_low}–{each.rank_high}"
 
 
-def _strength(each: RankedSystem, form: Form, *, shown: bool) -> tuple[Cell, ...]:
-    found = each.strength
-    if found is None:
-        return ()
-    won = Cell(value=found.win_rate, form=Form(percent=True, decimals=3))
-    cell = Cell(value=found.value, low=found.low, high=found.high, form=form)
-    return (cell, won) if shown else (won,)
+def _strength_cells(ranked: MetricRanking) -> dict[Column, list[Cell]]:
+    """Return the columns of strengths and wins, where there are any, with a cell per system."""
+    strengths = [each.strength for each in ranked.systems if each.strength is not None]
+    if not strengths:
+        return {}
+    form = choose_form(strengths, signed=True)
+    rate = Form(percent=True, decimals=3)
+    won = [Cell(value=each.win_rate, form=rate) for each in strengths]
+    found = {Column(name="win_rate", heading="won"): won}
+    if ranked.metric == _BRADLEY_TERRY:
+        return found
+    strength = Column(name="strength", bounds=("strength_low", "strength_high"))
+    cells = [Cell(value=each.value, low=each.low, high=each.high, form=form) for each in strengths]
+    return {strength: cells, **found}
 
 
 def _lead(ranked: MetricRanking) -> str:
@@ -205,118 +225,3 @@ def _decimals(parts: Sequence[TaskPart]) -> int:
     """Return the decimals of values on few tasks, the same in all columns."""
     found = sorted(count_decimals(each.value, each.low, each.high) for each in parts if each.value)
     return min(3, found[len(found) // 2]) if found else 2
-
-
-def tabulate_pairs(ranked: MetricRanking) -> Table:
-    """Return the pairs: listed where they are few, else as a matrix of who beats whom."""
-    if len(ranked.systems) <= _LISTED:
-        return _list(ranked)
-    if len(ranked.systems) <= _MOST:
-        return _matrix(ranked)
-    text = f"{len(ranked.pairs):,} pairs of systems: see the JSON"
-    return Table(title="Pairs", columns=(), rows=(), lead=text)
-
-
-def _list(ranked: MetricRanking) -> Table:
-    columns = (
-        Column(name="pair", heading="a − b", kind="key", where="people"),
-        Column(name="difference", where="people"),
-        Column(name="p", where="people"),
-        Column(name="p_adjusted", heading="p adjusted (max-t)", where="people"),
-    )
-    rows = tuple(
-        Row(
-            cells=(
-                f"{pair.a} − {pair.b}",
-                Cell(
-                    value=pair.difference,
-                    low=pair.low,
-                    high=pair.high,
-                    form=Form(signed=True),
-                    tone=_tone(ranked, pair),
-                ),
-                Cell(text=format_p(pair.p_value)),
-                Cell(text=format_p(pair.p_adjusted)),
-            )
-        )
-        for pair in ranked.pairs
-    )
-    return Table(title="Pairs", columns=columns, rows=rows, notes=tuple(_tests(ranked)))
-
-
-def _matrix(ranked: MetricRanking) -> Table:
-    names = [each.name for each in ranked.systems]
-    pairs = {(pair.a, pair.b): pair for pair in ranked.pairs}
-    numbers = [Column(name=str(place), where="people") for place in range(1, len(names) + 1)]
-    full = len(names) <= _FIGURES
-    rows = tuple(
-        Row(
-            cells=(
-                f"{place} {name}",
-                *(_against(ranked, pairs, name, other, full=full) for other in names),
-            )
-        )
-        for place, name in enumerate(names, 1)
-    )
-    what = (
-        "row − column; * where adjusted p is below"
-        if full
-        else "+ where the row is better than the column, − where it is worse; adjusted p below"
-    )
-    return Table(
-        title="Pairs",
-        lead=f"{what} {1 - ranked.confidence:.2g}",
-        columns=(Column(name="system", kind="key", where="people"), *numbers),
-        rows=rows,
-        notes=tuple(_tests(ranked)),
-    )
-
-
-def _against(
-    ranked: MetricRanking,
-    pairs: Mapping[tuple[str, str], RankedPair],
-    name: str,
-    other: str,
-    *,
-    full: bool,
-) -> Cell:
-    """Return the cell of a system against another: the difference, or only its sign."""
-    if name == other:
-        return EMPTY
-    turned = (name, other) not in pairs
-    pair = pairs[(other, name) if turned else (name, other)]
-    tone = _tone(ranked, pair)
-    if turned and tone:
-        tone = "loss" if tone == "gain" else "gain"
-    note = f"p adjusted {format_p(pair.p_adjusted)}"
-    if not full:
-        return Cell(text={"gain": "+", "loss": "−"}.get(tone, "·"), tone=tone, note=note)
-    if pair.difference is None:
-        return Cell(text=NOTHING, note=pair.reason or "")
-    low, high = pair.low, pair.high
-    places = count_decimals(pair.difference, low, high)
-    value = -pair.difference if turned else pair.difference
-    mark = "*" if tone else ""
-    return Cell(
-        value=value, form=Form(signed=True, decimals=places), mark=mark, tone=tone, note=note
-    )
-
-
-def _tone(ranked: MetricRanking, pair: RankedPair) -> Tone:
-    """Return whether the first is better or worse, where the adjusted test says so."""
-    if not ranked.is_apart(pair) or pair.difference is None:
-        return ""
-    return "gain" if (pair.difference > 0) == (ranked.better == "higher") else "loss"
-
-
-def _tests(ranked: MetricRanking) -> Iterator[str]:
-    tests = dict.fromkeys(pair.test for pair in ranked.pairs if pair.p_value is not None)
-    named = ", ".join(test for test in tests if test)
-    count = len(ranked.pairs)
-    if named and count > 1:
-        yield f"{named}; p adjusted for all {count:,} pairs (max-t)"
-    elif named:
-        yield named
-    for reason in dict.fromkeys(pair.reason for pair in ranked.pairs if pair.reason):
-        pairs = [f"{pair.a} − {pair.b}" for pair in ranked.pairs if pair.reason == reason]
-        yield f"{join_some(pairs, 3)}: {reason}"

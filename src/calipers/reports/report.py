@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from calipers.metrics import metric_named
 from calipers.reports.markdown import escape_cell, render_table
+from calipers.reports.ranking import order_groups
 from calipers.reports.remarks import list_warnings, tabulate_failures
 from calipers.reports.scores import is_wide, tabulate_score
 from calipers.reports.table import Column, Row, Table
@@ -31,7 +32,10 @@ def render_report(report: Report) -> str:
         lines += [report.gate.to_markdown().rstrip(), ""]
     facts = report.facts.items()
     lines += [f"- {word}: {escape_cell(value)}" for word, value in facts]
-    lines += ["", "## Metrics", "", *_render_metrics(report.score)]
+    if report.ranking is not None:
+        lines += ["", "## Leaderboard", "", report.ranking.to_markdown().rstrip()]
+    score = order_groups(report.score, report.ranking)
+    lines += ["", "## Metrics", "", *_render_metrics(score)]
     for field, score in report.breakdowns.items():
         names = list(score.groups[0].metrics) if score.groups else []
         table = tabulate_score(score, names=names, wide=True)

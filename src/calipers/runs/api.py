@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def run(
-    suite: str | Path | Callable[[Any], Any],
+    suite: str | Path | Callable[[Any], Any] | Any,
     output: str | Path | None = None,
     *,
     tasks: Any = None,

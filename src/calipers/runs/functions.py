@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -25,9 +25,9 @@ def make_folder() -> Path:
 
 
 def prepare_function(
-    function: Callable[[Any], Any], tasks: Any, policy: Any, checks: Any = None, **settings: Any
+    function: Any, tasks: Any, policy: Any, checks: Any = None, **settings: Any
 ) -> Prepared:
-    """Return a function as a suite that has been checked.
+    """Return a function, or an agent, as a suite that has been checked.
 
     Args:
         function: What is called with each task, or with its `input` where it takes a text.
@@ -55,7 +55,7 @@ def prepare_function(
     return prepare_suite(suite, base, functions={name: function}, checks=checks)
 
 
-def _read_source(function: Callable[[Any], Any]) -> str:
+def _read_source(function: Any) -> str:
     """Return what tells this function from a changed one: its source, or else its code."""
     try:
         return inspect.getsource(function)

@@ -113,7 +113,7 @@ def _add_cache(
     if suite.cache is None or of.model is None:
         return system
     weighed = suite.confidence is not None and suite.confidence.logprobs
-    asked = {"model": of.model, "base_url": of.base_url, "logprobs": weighed}
+    asked: dict[str, Any] = {"model": of.model, "base_url": of.base_url, "logprobs": weighed}
     asked |= hash_servers([of] if suite.user is None else [of, suite.user])
     if suite.user is not None:
         asked |= {"user": [suite.user.model, suite.user.base_url], "max_turns": suite.max_turns}

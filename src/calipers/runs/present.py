@@ -25,6 +25,7 @@ from calipers.records.result_folder import (
     read_stored,
 )
 from calipers.records.sinks import Watch
+from calipers.runs.ranked_groups import rank_groups
 from calipers.runs.report_data import SAMPLES, Report
 from calipers.runs.samples import FIELDS, OUTCOMES, SampleTable
 from calipers.scores.calibration import Calibration, read_all
@@ -108,7 +109,7 @@ class ReportPage:
     @property
     def by(self) -> tuple[str, ...]:
         """The fields to group by: those asked for, or what tells several systems apart."""
-        several = self._table.count_several()
+        several = self._table.several()
         return self._options.by or tuple(name for name in SYSTEM if name in several)
 
     def make(
@@ -120,6 +121,7 @@ class ReportPage:
         score = read.score(options)
         stale = tuple(_note_stale(gate, score))
         gate = None if stale else gate
+        ranking, said = rank_groups(read, score, options)
         return Report(
             title=self._asked.title or _make_title(score, manifest),
             facts=dict(_list_facts(score, self._table, manifest, records)),
@@ -128,11 +130,12 @@ class ReportPage:
             incomplete=None
             if gate is not None or manifest is None
             else _explain_incomplete(manifest, score),
-            breakdowns=dict(_list_breakdowns(read, score, self._table.count_several(), options)),
-            failures=tuple(self._table.list_failures()),
-            samples=self._table.choose_samples(),
-            kinds=self._table.count_kinds(),
-            notices=(*stale, *score.notices),
+            ranking=ranking,
+            breakdowns=dict(_list_breakdowns(read, score, self._table.several(), options)),
+            failures=tuple(self._table.failures()),
+            samples=self._table.samples(),
+            kinds=self._table.kinds(),
+            notices=(*stale, *score.notices, *said),
         )
 
 
@@ -151,7 +154,7 @@ def _note_stale(gate: GateResult | None, score: Score) -> Iterator[str]:
     if gate is not None and (gate.records, gate.errors) != (score.records, errors):
         yield (
             f"{GATE} was decided on {gate.records:,} records, {gate.errors:,} of them failed; now "
-            f"there are {score.records:,} and {errors:,}: decide again with calipers run or gate"
+            f"there are {score.records:,} and {errors:,}: decide anew with calipers run or gate"
         )
 
 
@@ -206,7 +209,7 @@ def _list_facts(
     cut_off = f", {truncated:,} truncated replies" if truncated else ""
     yield "Records", f"{score.records:,}{failed}{cut_off}"
     for field in SYSTEM:
-        if values := table.list_values(field):
+        if values := table.values(field):
             counted = f"{len(values)}: " if len(values) > _NAMED else ""
             plural = "" if len(values) == 1 else "s"
             yield f"{field.capitalize()}{plural}", f"{counted}{_join_some(values)}"

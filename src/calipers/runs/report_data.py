@@ -14,6 +14,7 @@ from calipers.support.whole_files import write_whole
 if TYPE_CHECKING:
     import polars as pl
 
+    from calipers.comparisons.rankings import Ranking
     from calipers.gates.result import GateResult
     from calipers.scores.results import Score
 
@@ -54,6 +55,7 @@ class Report(Tabular):
     score: Score
     gate: GateResult | None = None
     incomplete: str | None = None  # what a run lacks that nobody has decided on
+    ranking: Ranking | None = None  # of several systems, by the main metric
     breakdowns: Mapping[str, Score] = field(default_factory=dict)  # by a field, within the groups
     failures: tuple[Failure, ...] = ()
     samples: tuple[Sample, ...] = ()
@@ -74,6 +76,7 @@ class Report(Tabular):
             "score": self.score.to_dict(),
             "gate": None if self.gate is None else self.gate.to_dict(),
             "incomplete": self.incomplete,
+            "ranking": None if self.ranking is None else self.ranking.to_dict(),
             "breakdowns": {name: each.to_dict() for name, each in self.breakdowns.items()},
             "failures": [asdict(each) for each in self.failures],
             "samples": [asdict(each) for each in self.samples],

@@ -14,6 +14,8 @@ class MetricKeywords(TypedDict, total=False):
     answer_regex: str | None
     bins: int
     tokenizer: str
+    step_pattern: str | None
+    correction_phrases: str | Sequence[str]
     pass_weight: float
     impl_weight: float
     prices: str | Path | None
@@ -89,6 +91,7 @@ class RankKeywords(MetricKeywords, total=False):
     cluster: str | None
     resamples: int
     seed: int
+    figures: str | Path | None
 
 class ReportKeywords(MetricKeywords, total=False):
     by: str | Sequence[str]

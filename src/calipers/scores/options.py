@@ -180,7 +180,7 @@ class Options:
         "Draw the figures, or those of the profile, as SVG and PNG into the folder DIR.",
         group="output",
         metavar="DIR",
-        commands=("score", "report"),
+        commands=("score", "rank", "report"),
     )
 
     settings: Settings = field(default_factory=Settings)

@@ -11,6 +11,7 @@ from calipers.metrics.calibration.confidence import confidence_bin
 from calipers.metrics.cost.tiers import DESCRIBED, MEDIANS, TIER, composite_score
 from calipers.metrics.declare.declaration import Feature
 from calipers.metrics.judged.who import declare_judged_by
+from calipers.metrics.reasoning.cot_shape import check_shape
 from calipers.metrics.reasoning.tokens import check_tokenizer
 from calipers.metrics.scenarios.weighted import WEIGHTED_BY
 from calipers.metrics.text.semantic_similarity import forget_failures
@@ -29,6 +30,7 @@ def plan_of(options: Options, sources: Sequence[Source] = ()) -> Plan:
     """
     check_tokenizer(options.settings.tokenizer)
     check_extraction(options.settings)
+    check_shape(options.settings)
     forget_failures()
     chosen = [metric_named(name) for name in options.metrics] or metrics_of(options.profile)
     if options.metrics:

@@ -11,9 +11,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import polars as pl
+
 from calipers.engines.plan import Plan
 from calipers.engines.watching import watch_together
-from calipers.metrics.declare.declaration import Feature
+from calipers.metrics import Metric
+from calipers.metrics.declare.declaration import GROUP, Feature
 from calipers.records.sinks import Watch, open_sinks
 from calipers.records.sources import Source, open_sources
 from calipers.scores.options import Options
@@ -22,6 +25,7 @@ from calipers.scores.score import Progress, assemble_score, list_inputs, make_pl
 
 if TYPE_CHECKING:
     from calipers.engines.reading import ReadRows
+    from calipers.scores.tasks import TaskRows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +43,22 @@ class ReadRecords:
         plan = make_plan(self.sources, options)
         outcome = measure(self.rows, plan)
         return assemble_score(self.sources, outcome, plan, options, self._inputs)
+
+    def task_rows(self, metric: Metric, options: Options) -> TaskRows | None:
+        """Return the rows with what one metric needs, in the groups of these options.
+
+        A task has one number in all groups. None where not every record has an id.
+        """
+        from calipers.scores.tasks import TaskRows  # noqa: PLC0415 (only when it is used)
+
+        if sum(reading.with_id for reading in self.rows.readings) < self.rows.store.rows:
+            return None
+        store, grouped = self.rows.store, self.rows.grouped(options.by)
+        plan = replace(make_plan(self.sources, options), by=(), metrics=(metric,))
+        columns = [name for name in plan.schema if name in store.columns and name != GROUP]
+        pairs = zip(store.parts(columns), grouped.parts([GROUP]), strict=True)
+        frames = [part.with_columns(grouped.named(groups)[GROUP]) for part, groups in pairs]
+        return TaskRows(name="the records", plan=plan, rows=pl.concat(frames))
 
     @cached_property
     def _inputs(self) -> tuple[Input, ...]:

@@ -80,15 +80,15 @@ def read_tasks(
     sources = open_sources(data)
     plan = make_plan(sources, options)
     columns = list(dict.fromkeys((*plan.schema, "id", *keep)))
-    wanted = plan.list_wanted(options.map, *keep)
+    wanted = plan.wanted(options.map, *keep)
     empty = {**dict.fromkeys(keep, pl.Null()), **plan.schema, "id": pl.String()}
     frames = [pl.DataFrame(schema=empty)]
     skipped = 0
-    for number, source in enumerate(sources):
-        label = [pl.lit(labels[number]).alias(SOURCE)] if labels else []
+    for place, source in enumerate(sources):
+        label = [pl.lit(labels[place]).alias(SOURCE)] if labels else []
         for batch in measure_batches(source.chunks(wanted), plan, columns=columns):
             if batch.bad and options.on_bad == "stop":
-                raise batch.bad[0].make_error()
+                raise batch.bad[0].error()
             skipped += len(batch.bad)
             frames.append(batch.rows.with_columns(label))
     rows = pl.concat(frames, how="diagonal_relaxed")
@@ -100,7 +100,7 @@ def read_tasks(
     elif lacking:
         raise DataError(
             f"{name}: {lacking} of {rows.height} records have no id to pair by",
-            fix="name the field that identifies tasks: --map id=NAME",
+            fix="name the field that tells tasks apart: --map id=NAME",
         )
     in_order = rows.sort(GROUP, TASK, maintain_order=True)
     return TaskRows(name=name, plan=plan, rows=in_order, skipped=skipped)
@@ -163,7 +163,7 @@ def measure_tasks(found: TaskRows, metric: Metric) -> pl.DataFrame | None:
     """Return a row per group and task with the metric's value and the number of its rows.
 
     Of a mean over rows also the `SQUARES` of a task's rows around their mean. None for a metric
-    that is not a mean over rows or tasks: an entropy, say, has no value per task.
+    that is no mean over rows or tasks: an entropy, say, has no value per task.
     """
     averaged = metric.averaged
     if averaged is None:

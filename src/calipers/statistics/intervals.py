@@ -15,13 +15,14 @@ from calipers.statistics.clusters import Clusters
 _ROUNDING = 3e-8  # squares that cancel leave the root of a double's precision
 _TWO = 2  # clusters, the fewest that tell how far they lie apart
 _STEEPEST = 700.0  # the largest exponent of e that is a number
+_ALIKE = 1e-9  # sums that differ by less, relatively, are the same
 _NO_INFLUENCE = 1e-12  # per row, squared: what rounding leaves of 0
-_TIGHT = 0.02  # of the way to a bound: values that spread less may hide rare ones far off
+TIGHT = 0.02  # of the way to a bound: values that spread less may hide rare ones far off
 
-ONE_ROW = "one row does not show how much others vary"
-ONE_CLUSTER = "one cluster does not show how much others vary"
-NO_SPREAD = "all values are equal: they do not show how much others vary"
-ONE_HOLDS_MOST = "one cluster holds most of the rows: the others show too little"
+ONE_ROW = "one row does not tell how far others lie"
+ONE_CLUSTER = "one cluster does not tell where the next would lie"
+NO_SPREAD = "all values are equal: they do not tell how far others lie"
+ONE_HOLDS_MOST = "one cluster holds most of the rows: the others tell too little"
 NO_BOUND = "the data are too few for it"
 
 
@@ -118,13 +119,15 @@ def bounded_interval(
     confidence: float,
     *,
     ends: tuple[float, float] = (0.0, 1.0),
+    tight: float = TIGHT,
 ) -> Interval:
     """Return the interval of a mean of values within `ends`; its width is never 0.
 
     ± t standard errors on the scale of the log odds. Values that all lie close together do not
     show that none lies far off: as many of the clusters as Wilson's interval allows for, seeing
     none of them, may lie at the end. That counts in full where the values do not spread at all,
-    and fades as they do.
+    and fades as they do: half of it where they spread over `tight` of the way. Values that all lie
+    at the ends are shares.
 
     >>> alike = bounded_interval(0.0001, 0.0, 20, 0.95)
     >>> round(alike.low, 4), round(alike.high, 4)
@@ -137,17 +140,32 @@ def bounded_interval(
     lowest, highest = ends
     width = highest - lowest
     mean = min(1.0, max(0.0, (value - lowest) / width))
+    if _is_share(mean, spread / width**2, clusters):
+        around = wilson(mean, clusters.count, spread / width**2, clusters, confidence)
+        assert around.low is not None
+        assert around.high is not None
+        return Interval(
+            low=lowest + width * around.low, high=lowest + width * around.high, stderr=stderr
+        )
     low, high = _move_on_log_odds(mean, t_quantile(clusters, confidence) * stderr / width)
     z = normal_quantile(confidence)
     unseen = z * z / (clusters.worth + z * z)
     variance = (stderr / width) ** 2 * clusters.worth
-    below = hypot(mean - low, unseen * mean * _weigh_unseen(variance, mean))
-    above = hypot(high - mean, unseen * (1 - mean) * _weigh_unseen(variance, 1 - mean))
+    below = hypot(mean - low, unseen * mean * _weigh_unseen(variance, tight * mean))
+    above = hypot(high - mean, unseen * (1 - mean) * _weigh_unseen(variance, tight * (1 - mean)))
     return Interval(
         low=lowest + width * max(0.0, mean - below),
         high=lowest + width * min(1.0, mean + above),
         stderr=stderr,
     )
+
+
+def _is_share(mean: float, spread: float, clusters: Clusters) -> bool:
+    """Say whether all of the clusters' values lie at the ends: no others spread so far."""
+    possible = mean * (1 - mean)
+    if possible < _NO_INFLUENCE or clusters.worth < clusters.count * (1 - _ALIKE):
+        return False
+    return spread * clusters.count >= possible * (1 - _ALIKE)
 
 
 def _move_on_log_odds(mean: float, reach: float) -> tuple[float, float]:
@@ -159,10 +177,9 @@ def _move_on_log_odds(mean: float, reach: float) -> tuple[float, float]:
     return odds / (odds + factor), odds / (odds + 1 / factor)
 
 
-def _weigh_unseen(variance: float, distance: float) -> float:
+def _weigh_unseen(variance: float, tight: float) -> float:
     """Return the weight of the unseen: 1 without spread, ½ at `_TIGHT` of the way to the end."""
-    tight = (_TIGHT * distance) ** 2
-    return tight / (tight + variance) if tight else 0.0
+    return tight**2 / (tight**2 + variance) if tight else 0.0
 
 
 def wilson(

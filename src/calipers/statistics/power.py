@@ -144,17 +144,27 @@ def count_tasks_needed(
 
 
 def count_tasks_for_width(
-    width: float, score: Spread, *, runs: int = 1, confidence: float = 0.95
+    width: float,
+    score: Spread,
+    *,
+    runs: int = 1,
+    confidence: float = 0.95,
+    reach: float | None = None,
 ) -> int:
     """Return the number of tasks for an interval of a mean no wider than this, on average.
 
-    (2 z_α/2 / width)² · variance, and z²_α/2 / 2 tasks more because the interval is Student's.
+    (2 z_α/2 / width)² · variance, and z²_α/2 / 2 tasks more because the interval is Student's. Of
+    values in a range that is `reach` wide, no fewer than for an interval of values all alike, which
+    is z² / (tasks + z²) of the range: what was not seen may still lie at its other end.
 
     >>> count_tasks_for_width(0.1, Spread(between=0.12, within=0.08, tasks=50), runs=4)
     218
     """
     critical = normal_quantile(confidence)
-    return ceil((2 * critical / width) ** 2 * score.per_task(runs) + critical**2 / 2)
+    by_spread = ceil((2 * critical / width) ** 2 * score.per_task(runs) + critical**2 / 2)
+    if reach is None:
+        return by_spread
+    return max(by_spread, ceil(critical**2 * (reach / width - 1)))
 
 
 def count_tasks_to_decide(

@@ -33,9 +33,14 @@ def load_object(reference: str, folder: Path) -> Any:
     path, name = _path(reference, folder)
     module = _import_file(path, folder.resolve())
     if not hasattr(module, name):
-        known = [each for each, value in vars(module).items() if inspect.isfunction(value)]
+        known = [each for each, value in vars(module).items() if _may_be_meant(each, value)]
         raise UsageError(f"{path} has no function {name}", fix=nearest(name, known))
     return getattr(module, name)
+
+
+def _may_be_meant(name: str, value: Any) -> bool:
+    """Say whether a file may offer a name: a function or an object, and nothing of Python's."""
+    return not (name.startswith("_") or inspect.ismodule(value) or inspect.isclass(value))
 
 
 def _path(reference: str, folder: Path) -> tuple[Path, str]:

@@ -14,6 +14,8 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from calipers.support.errors import UsageError
+
 _OF_NOBODY = range(0xE000, 0xF900)  # code points that Unicode leaves to private use
 
 
@@ -27,7 +29,7 @@ class PatternMatch(NamedTuple):
 
 def find_last(pattern: str, text: str) -> PatternMatch | None:
     """Return the last match or None; `$` also matches before a final line break, as in Python."""
-    text = text.encode("utf-8", "replace").decode()  # half of a surrogate pair is not text
+    text = text.encode("utf-8", "replace").decode()  # half of a surrogate pair is no text
     found = _search_last(pattern, text)
     if found is None and text.endswith("\n"):
         found = _search_last(pattern, text[:-1])
@@ -72,6 +74,18 @@ def _mark_not_in(text: str) -> str:
         mark = "".join(map(chr, random.choices(_OF_NOBODY, k=2)))  # noqa: S311 (no secret)
         if mark not in text:
             return mark
+
+
+def check_pattern(flag: str, pattern: str, used_as: str | None = None) -> None:
+    """Raise UsageError for an option's pattern that cannot be used, by itself or as it is used."""
+    try:
+        for each in filter(None, (pattern, used_as)):
+            count_groups(each)
+    except ValueError as error:
+        raise UsageError(
+            f"{flag} {pattern}: {error}",
+            fix="write it in the syntax of Rust's regex: no look-around, no backreferences",
+        ) from None
 
 
 def count_groups(pattern: str) -> int:

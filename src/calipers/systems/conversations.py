@@ -94,15 +94,18 @@ class Conversation:
         """
         if not (call.messages or self._tools or call.is_open_ended):
             reply = await self._system(call)
-            opening = _opening(call) if reply.messages else ()
-            return replace(reply, messages=(*opening, *reply.messages))
+            if not reply.messages:
+                return reply
+            return replace(reply, messages=(*_opening(call), *reply.messages))
         told, began = _Told(_opening(call)), perf_counter()
         part = None if call.user is None or self._user is None else UserPart(self._user, call.user)
         try:
             reply = await self._played(call, told, part)
         except Fault as fault:
-            played = {} if part is None else {SIMULATED_USER: part.to_dict()}
-            fault.usage = {**told.sums, **played} if told.sums or played else fault.usage
+            add_usage(told.sums, fault.usage)
+            fault.usage = (
+                told.sums if part is None else told.sums | {SIMULATED_USER: part.to_dict()}
+            )
             raise
         in_trace = TRACE_PARTS if TRACE in told.fields else ()
         fields = {name: each for name, each in reply.fields.items() if name not in in_trace}
@@ -122,6 +125,8 @@ class Conversation:
             reply, left = await self._answered(call, told, left)
         async for turn in _turns(call, told, part):
             if reply is not None and left <= 0:
+                if part is not None:
+                    part.turns -= 1  # nobody has heard it
                 return replace(reply, fields={**reply.fields, "finish_reason": MAX_TURNS})
             told.messages.append(_user(turn))
             reply, left = await self._answered(call, told, left)

@@ -111,12 +111,14 @@ def test_a_recorded_correct_that_contradicts_the_answer() -> None:
 
 def test_accuracy_below_chance() -> None:
     labels = ("yes", "no")
-    answers = lambda wrong: tasks(  # noqa: E731
-        60,
-        target=lambda n: labels[n % 2],
-        answer=lambda n: labels[(n + (n % 10 < wrong)) % 2],
-    )
-    assert "below" not in kinds(answers(9))["labels"].fix
+
+    def answers(wrong: int) -> Rows:
+        return tasks(
+            60,
+            target=lambda n: labels[n % 2],
+            answer=lambda n: labels[(n + (n % 10 < wrong)) % 2],
+        )
+
     assert "guessing" in kinds(answers(9))["labels"].says
     assert "labels" not in kinds(answers(5))
     # Hard questions with many answers are answered wrongly, which is no swap.

@@ -147,7 +147,8 @@ def test_every_kind_is_among_the_cases() -> None:
 def test_many_records_give_what_each_gives_alone(kind: type[ReplyTest], tmp_path: Path) -> None:
     values = [case[1] for case in CASES if case[0] == kind.key]
     checks = [{"forbid": f"it {at}", kind.key: value} for at, value in enumerate(values)]
-    records = [{"id": str(at), **case[2]} for at, case in enumerate(CASES)]
+    shown = [case for at, case in enumerate(CASES) if case[0] == kind.key or at % 4 == 0]
+    records = [{"id": str(at), **case[2]} for at, case in enumerate(shown)]
     path = write_lines(tmp_path / "records.jsonl", records)
     out = tmp_path / "each.jsonl"
     of_each = [results(checks, record) for record in records] if checks else []

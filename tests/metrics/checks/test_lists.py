@@ -126,7 +126,16 @@ def test_more_checks_than_fit_into_a_number() -> None:
     assert found["pass_rate"] == 1
 
 
+def test_what_only_checks_decide_is_in_the_rows_of_samples(tmp_path: Path) -> None:
+    out = tmp_path / "each.jsonl"
+    records = [{"id": "1", "answer": "yes"}, {"id": "2", "answer": "no"}]
+    calipers.score(records, checks=[EXPECT], metrics=["pass_rate"], per_sample=str(out))
+    rows = [json.loads(line) for line in out.read_text().splitlines()]
+    assert [row["passed"] for row in rows] == [True, False]
+
+
 @needs_spark
+@pytest.mark.long
 def test_spark_gives_the_same(tmp_path: Path) -> None:
     records = [
         {"id": str(n), "answer": ["yes", "no", None][n % 3], "n": n % 2, "latency_ms": n}

@@ -194,12 +194,12 @@ def test_nulls_and_nothing(similarity: object) -> None:
 def test_texts_of_a_megabyte_take_seconds_at_most() -> None:
     long = " ".join(f"word{number} of ß{number % 997}" for number in range(60_000))
     assert len(long) > 1_000_000
-    started = time.monotonic()
+    started = time.process_time()
     pair = pl.Series([long, long]), pl.Series([long, long[: len(long) // 2]])
     equal, half = cosine(*pair).to_list()
     assert equal == 1
     assert half == pytest.approx(peer.compute_cosine_similarity(long, pair[1][1]), abs=1e-9)
-    assert time.monotonic() - started < 20
+    assert time.process_time() - started < 20
     assert cosine(pl.Series(["a" * 1_000_000]), pl.Series(["a" * 1_000_000]))[0] == 1
     assert jaccard(pl.Series([" " * 1_000_000]), pl.Series([""]))[0] == 1
 

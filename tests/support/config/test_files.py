@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from time import monotonic
+from time import process_time
 from typing import Any
 
 import pytest
@@ -127,11 +127,11 @@ def _laughs(levels: int, *, merged: bool) -> str:
 def test_what_could_harm_or_mislead_is_refused(
     text: str | bytes, message: str, tmp_path: Path
 ) -> None:
-    begin = monotonic()
+    begin = process_time()
     said = refused(tmp_path, text)
     assert "cannot be read as YAML: " in said
     assert message in said
-    assert monotonic() - begin < 20
+    assert process_time() - begin < 20
 
 
 @pytest.mark.parametrize("text", ['{"a": 1, "a": 2}', "{", "[" * 100_000, "{'a': 1}", ""])

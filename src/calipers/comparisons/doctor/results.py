@@ -106,6 +106,7 @@ class Support:
     common_tasks: int  # tasks that all systems have
     metrics: tuple[str, ...]
     with_map: tuple[str, ...]  # further metrics, once the fields are mapped
+    share: float = 1.0  # of the tasks that were held; counts of tasks are estimates below 1
     detectable: Detectable | None = None  # None where there is no accuracy, pass rate or score
 
     def to_dict(self) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from itertools import combinations
+from math import sqrt
 
 import polars as pl
 
@@ -29,14 +30,15 @@ def find_support(facts: Facts, present: Collection[str], maps: Mapping[str, str]
     outcome = find_outcome(facts)
     common, pairs = _shared_tasks(facts)
     return Support(
-        tasks=facts.rows[TASK].n_unique(),
+        tasks=round(facts.rows[TASK].n_unique() / facts.share),
         systems=facts.systems,
         runs=(int(runs.min() or 0), most),  # type: ignore[arg-type]
         pairs=pairs,
-        common_tasks=common,
+        common_tasks=round(common / facts.share),
+        share=facts.share,
         metrics=tuple(metrics),
         with_map=tuple(name for name in mapped if name not in metrics),
-        detectable=None if outcome is None else _detectable(outcome),
+        detectable=None if outcome is None else _detectable(outcome, facts.share),
     )
 
 
@@ -65,8 +67,11 @@ def _shared_tasks(facts: Facts) -> tuple[int, int]:
     return 0, sum(bool(a & b) for a, b in combinations(parts.values(), 2))
 
 
-def _detectable(outcome: Outcomes) -> Detectable:
-    """Return the smallest difference between the two best systems that would be seen."""
+def _detectable(outcome: Outcomes, share: float) -> Detectable:
+    """Return the smallest difference between the two best systems that would be seen.
+
+    Of a sample of the tasks it is as many times smaller as the root of all of them is larger.
+    """
     metric = metric_named(outcome.metric)
     means = outcome.rows.group_by(SYSTEM).agg(
         pl.col(OUTCOME).mean(), pl.col(TASK).n_unique().alias(_COUNTED)
@@ -81,8 +86,8 @@ def _detectable(outcome: Outcomes) -> Detectable:
     return Detectable(
         metric=outcome.metric,
         systems=tuple(systems),
-        tasks=found.tasks,
-        value=found.detectable,
+        tasks=round(found.tasks / share),
+        value=None if found.detectable is None else found.detectable * sqrt(share),
         reason=found.reasons.get("detectable"),
     )
 

@@ -21,8 +21,8 @@ def show_judges(site: SiteHere, request: Request, id_: str) -> Response:
     """Show how far judges agree, and the bias of each."""
     found, query = site.run(id_), get_query(request)
     opened = site.indexes.open(found.entry)
-    judged = "judgments" in opened.index.summary.fields
-    return site.render(
+    judged = any(map(opened.index.summary.fields.__contains__, ("judgments", "winner")))
+    return site.page(
         "judges.html",
         **make_nav(found, query, "judges"),
         **make_filter_form(query, opened),
@@ -37,7 +37,7 @@ def _read_calibrations(folder: Path | None, catalog: Catalog) -> list[Calibratio
     """Return the calibrations of the judges from the files in a run's folder."""
     found: list[Calibration] = []
     for path in sorted(folder.glob("*.json")) if folder is not None else ():
-        content = catalog.read_stored(path)
+        content = catalog.stored(path)
         if content is not None and content.get("schema") == SCHEMA:
             with suppress(UsageError):  # another program's, or an older one
                 found += read_calibrations(path)

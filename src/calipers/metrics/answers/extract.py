@@ -14,7 +14,7 @@ import polars as pl
 
 from calipers.metrics.declare.settings import Settings
 from calipers.support.errors import UsageError
-from calipers.support.patterns import count_groups
+from calipers.support.patterns import check_pattern, count_groups
 
 _NUMBER = r"(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)(?:\.[0-9]+)?|\.[0-9]+"
 _LAST = rf"(?s)^(?:.*[^0-9A-Za-z.,-])?(-?(?:{_NUMBER}))[^0-9]*$"  # its sign touches no other word
@@ -32,13 +32,7 @@ def check_extraction(settings: Settings) -> None:
     if len(named) > 1:
         raise UsageError(f"{' and '.join(named)}: one way to find the answer", fix="keep one")
     if settings.answer_regex is not None:
-        try:
-            count_groups(settings.answer_regex)
-        except ValueError as error:
-            raise UsageError(
-                f"--answer-regex {settings.answer_regex}: {error}",
-                fix="write it in the syntax of Rust's regex: no look-around, no backreferences",
-            ) from None
+        check_pattern("--answer-regex", settings.answer_regex)
 
 
 def extract_answers(texts: pl.Series, settings: Settings) -> pl.Series:

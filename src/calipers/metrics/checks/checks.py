@@ -47,6 +47,11 @@ class Checks:
         return tuple(dict.fromkeys((*read, *LISTS, RESULTS, JUDGED)))
 
     @property
+    def filled(self) -> tuple[str, ...]:
+        """The record's fields that `apply` fills."""
+        return LISTS
+
+    @property
     def is_portable(self) -> bool:
         """Say whether the checks can be read again anywhere: none of them names a file."""
         return not any(

@@ -9,6 +9,7 @@ from calipers.metrics.declare.declaration import Rank, Totals
 from calipers.statistics.clusters import Clusters
 from calipers.statistics.intervals import (
     ONE_ROW,
+    TIGHT,
     Interval,
     bounded_interval,
     normal_quantile,
@@ -71,12 +72,15 @@ class Bounded:
     spread: str
     ends: tuple[float, float] = (0.0, 1.0)
     unit: str = "row"
+    tight: float = TIGHT
     name: str = "logit t"
 
     def interval(self, value: float, totals: Totals, confidence: float) -> Interval:
         """Return the value ± t standard errors on log odds, allowing for unseen values."""
         spread, clusters = read_spread(self.spread, totals)
-        around = bounded_interval(value, spread, clusters, confidence, ends=self.ends)
+        around = bounded_interval(
+            value, spread, clusters, confidence, ends=self.ends, tight=self.tight
+        )
         return _explain_single(around, self.spread, totals, self.unit)
 
 

@@ -109,6 +109,22 @@ class Settings:
         relative="if there",
         metrics=("cot_tokens_mean",),
     )
+    step_pattern: str | None = option(
+        None,
+        "Count lines of a chain of thought that begin with a match of REGEX as steps; by default "
+        "those with a number and a dot, a dash or an asterisk.",
+        metavar="REGEX",
+        metrics=("step_count_mean",),
+    )
+    correction_phrases: tuple[str, ...] = option(
+        (),
+        "Count chains of thought that contain TEXT, in upper or lower case, as correcting "
+        "themselves (repeatable); by default five phrases such as `let me fix`.",
+        flag="--correction-phrase",
+        metavar="TEXT",
+        schema={"type": ["array", "string"], "items": {"type": "string"}},
+        metrics=("self_correction_rate",),
+    )
     pass_weight: float = option(
         0.5, "Weight of passing in composite_score.", at_least=0, metrics=_COMPOSITE
     )
@@ -253,6 +269,8 @@ class Settings:
 
 
 def _echo(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return list(value)
     if hasattr(value, "to_list"):
         return value.to_list()
     if hasattr(value, "to_dict"):

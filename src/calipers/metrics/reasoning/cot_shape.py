@@ -11,6 +11,8 @@ from calipers.metrics.declare.declaration import Feature
 from calipers.metrics.declare.means import mean
 from calipers.metrics.declare.settings import Settings
 from calipers.metrics.reasoning.tokens import count_tokens
+from calipers.support.errors import UsageError
+from calipers.support.patterns import check_pattern
 
 _NULLS = "a row without a cot is left out; an empty cot has length 0"
 
@@ -32,24 +34,57 @@ _CORRECTIONS = re.compile(
 )
 
 
-def mark_steps(cot: str) -> list[tuple[bool, str]]:
+def check_shape(settings: Settings) -> None:
+    """Raise UsageError for a pattern of steps that cannot be used, or an empty phrase."""
+    if settings.step_pattern is not None:
+        check_pattern("--step-pattern", settings.step_pattern, _at_start(settings.step_pattern))
+    if not all(settings.correction_phrases):
+        raise UsageError(
+            "--correction-phrase: an empty text", fix="for example --correction-phrase wait"
+        )
+
+
+def _at_start(pattern: str) -> str:
+    return f"^(?:{pattern})"
+
+
+def mark_steps(cot: str, settings: Settings | None = None) -> list[tuple[bool, str]]:
     r"""Return each line of one chain of thought, with whether it begins a step.
 
     >>> mark_steps("First:\n1. add")
     [(False, 'First:'), (True, '1. add')]
     """
-    return [(_STEP_LINE.match(line) is not None, line) for line in _LINE_END.split(cot)]
+    lines = _LINE_END.split(cot)
+    if settings is None or settings.step_pattern is None:
+        return [(_STEP_LINE.match(line) is not None, line) for line in lines]
+    steps = pl.Series(lines).str.contains(_at_start(settings.step_pattern))
+    return list(zip(steps.to_list(), lines, strict=True))
 
 
-def find_corrections(cot: str) -> list[tuple[int, int]]:
+def find_corrections(cot: str, settings: Settings | None = None) -> list[tuple[int, int]]:
     """Return where one chain of thought corrects itself: start and end of each phrase."""
-    return [match.span() for match in _CORRECTIONS.finditer(cot)]
+    phrases = _CORRECTIONS
+    if settings is not None and settings.correction_phrases:
+        written = sorted(settings.correction_phrases, key=len, reverse=True)
+        phrases = re.compile("|".join(map(re.escape, written)), re.IGNORECASE)
+    return [match.span() for match in phrases.finditer(cot)]
 
 
-def _steps(_: Settings) -> pl.Expr:
+def _steps(settings: Settings) -> pl.Expr:
     """Return the count; the first line apart, which is faster."""
     text = pl.col("cot").str
+    if settings.step_pattern is not None:
+        lines = text.replace_all(_LINE_END.pattern, "\n").str.split("\n")
+        begins = pl.element().str.contains(_at_start(settings.step_pattern))
+        return lines.list.eval(begins.cast(pl.Int64)).list.sum()
     return text.contains(f"^{_STEP}").cast(pl.Int64) + text.count_matches(rf"[\r\n]{_STEP}")
+
+
+def _corrects(settings: Settings) -> pl.Expr:
+    if not settings.correction_phrases:
+        return pl.col("cot").str.contains(_CORRECTION)
+    phrases = "|".join(map(pl.escape_regex, settings.correction_phrases))
+    return pl.col("cot").str.contains(f"(?i){phrases}")
 
 
 cot_tokens = Feature(
@@ -77,7 +112,7 @@ self_correcting = Feature(
     name="self_correcting",
     reads=("cot",),
     dtype=pl.Boolean(),
-    expression=lambda _: pl.col("cot").str.contains(_CORRECTION),
+    expression=_corrects,
 )
 
 
@@ -118,7 +153,7 @@ step_count_mean = mean(
     step_count,
     name="step_count_mean",
     says="How many lines of the chain of thought begin as a step: `1.`, `-` or `*`.",
-    formula=r"mean(number of lines that match ^\s*(\d+\.|-|\*)\s+)",
+    formula=r"mean(number of lines that match ^\s*(\d+\.|-|\*)\s+), or --step-pattern",
     spec="Z 5.3",
     needs=("cot",),
     nulls=_NULLS,
@@ -128,7 +163,7 @@ step_count_mean = mean(
 ra_ratio_mean = mean(
     ra_ratio,
     name="ra_ratio_mean",
-    says="Tokens of reasoning per token of the answer.",
+    says="How many tokens of reasoning stand behind each token of the answer.",
     formula="mean(tokens(cot) / max(1, tokens(answer)))",
     spec="Z 5.4",
     needs=("cot", "answer"),
@@ -139,7 +174,8 @@ self_correction_rate = mean(
     self_correcting,
     name="self_correction_rate",
     says="The share of chains of thought that correct themselves, by five phrases.",
-    formula="mean(cot contains actually, sorry, correction, let me fix, or I made a mistake)",
+    formula="mean(cot contains actually, sorry, correction, let me fix, or I made a mistake), or "
+    "the phrases of --correction-phrase",
     spec="Z 5.5",
     needs=("cot",),
     nulls="a row without a cot is left out",

@@ -126,7 +126,9 @@ def _record(row: Mapping[str, Any], *, several: bool) -> Record:
         "error": error,
         "score": as_number(row.get("score")),
         "reason": read_text(grading.get("reason")),
-        **spread_scores(as_mapping(row.get("namedScores"))),
+        **spread_scores(
+            {"total": as_number(row.get("score")), **as_mapping(row.get("namedScores"))}
+        ),
     }
 
 

@@ -27,6 +27,9 @@ from calipers.reports.pages.cards import choose_groups
 from calipers.reports.pages.families import get_title
 from calipers.reports.pages.texts import clean_text, clip_text
 from calipers.reports.pages.vega import dump_page_json
+from calipers.reports.preferences import preference_tables
+from calipers.reports.ranked_pairs import tabulate_pairs
+from calipers.reports.ranking import tabulate_systems
 from calipers.reports.remarks import tabulate_failures, tabulate_flaky
 from calipers.reports.scores import is_wide, tabulate_score
 from calipers.reports.table import Table
@@ -56,8 +59,21 @@ def make_environment(*others: BaseLoader) -> Environment:
         "shown": clean_text,
     }
     tables = (
-        *(tabulate_audit, tabulate_calibration, tabulate_checks, tabulate_failures, tabulate_flaky),
-        *(tabulate_pair, tabulate_score, tabulate_tiers),
+        *(
+            tabulate_audit,
+            preference_tables,
+            tabulate_calibration,
+            tabulate_checks,
+            tabulate_failures,
+        ),
+        *(
+            tabulate_flaky,
+            tabulate_pair,
+            tabulate_pairs,
+            tabulate_score,
+            tabulate_systems,
+            tabulate_tiers,
+        ),
     )
     made.globals |= {table.__name__: table for table in tables}
     made.globals |= {

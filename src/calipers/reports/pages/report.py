@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
 from calipers.metrics import metric_named
 from calipers.reports.charts import draw_charts, draw_forest
+from calipers.reports.charts.ranking import draw_systems
 from calipers.reports.charts.style import apply_style
 from calipers.reports.figures import format_figure, group_name
 from calipers.reports.gate import gate_further, gate_summary
@@ -18,6 +19,7 @@ from calipers.reports.pages.environment import make_environment
 from calipers.reports.pages.families import group_by_family
 from calipers.reports.pages.inlining import make_policy, read_static
 from calipers.reports.pages.vega import PageFigure, make_page_figure
+from calipers.reports.ranking import describe_best, order_groups, sentence
 from calipers.reports.remarks import list_frontier, list_remarks
 from calipers.reports.report import describe_undecided
 from calipers.reports.scores import tabulate_matrices
@@ -56,9 +58,11 @@ class Breakdown:
 def render_report(report: Report) -> str:
     """Return the page; its scripts and style are inside it, and allowed by hash alone."""
     theme, style = read_static("theme.js"), read_static("style.css")
-    figures = list(_draw_figures(report.score))
+    ranked = None if report.ranking is None else report.ranking.metrics[0]
+    report = replace(report, score=order_groups(report.score, report.ranking))
+    figures = list(_draw_figures(report.score, ranked=ranked is not None))
     breakdowns = [_make_breakdown(field, score) for field, score in report.breakdowns.items()]
-    drawn = figures or any(each.figure for each in breakdowns)
+    drawn = figures or ranked is not None or any(each.figure for each in breakdowns)
     scripts = [load_script(), read_static("figures.js")] if drawn else []
     names = _list_metrics(report.score)
     page: str = (
@@ -74,6 +78,11 @@ def render_report(report: Report) -> str:
             verdict=_get_verdict(report),
             summary=_summarize(report),
             why=list(_explain(report)),
+            ranked=ranked,
+            ranked_by=() if report.ranking is None else report.ranking.by,
+            ranked_figure=None
+            if ranked is None
+            else make_page_figure("ranking", apply_style(draw_systems(ranked))),
             families=list(group_by_family(_choose_cards(report.score, names))),
             names=names,
             beside=list(list_remarks(report.score)),
@@ -130,8 +139,10 @@ def _summarize(report: Report) -> str:
 
 def _explain(report: Report) -> Iterator[str]:
     """Yield why the gate decided so, blocking checks first; without a gate, the main numbers."""
+    if report.ranking is not None:
+        yield sentence(describe_best(report.ranking.metrics[0]))
     if report.gate is None:
-        yield from _list_main_numbers(report.score)
+        yield from _list_main_numbers(report.score, ranked=report.ranking is not None)
         return
     yield from gate_further(report.gate)
     for verdict in ("fail", "inconclusive", "warn"):
@@ -141,9 +152,9 @@ def _explain(report: Report) -> Iterator[str]:
                 yield f"{check.name}{of}: {check.reason}"
 
 
-def _list_main_numbers(score: Score) -> Iterator[str]:
+def _list_main_numbers(score: Score, *, ranked: bool) -> Iterator[str]:
     names = [name for name in (*_MAIN, *_ELSE) if _has_value(score, name)][:2]
-    for name in names:
+    for name in names[1:] if ranked else names:
         yield f"{name}: {'; '.join(_describe_metric(score, name))}"
     errors = sum(group.errors for group in score.groups)
     if errors:
@@ -174,12 +185,12 @@ def _format_value(group: Group, name: str) -> str:
     return f"{format_figure(found.value, found.low, found.high)}{f' {unit}' if unit else ''}"
 
 
-def _draw_figures(score: Score) -> Iterator[PageFigure]:
+def _draw_figures(score: Score, *, ranked: bool) -> Iterator[PageFigure]:
     """Yield the figures that show more than the cards do."""
     charts, _ = draw_charts(score)
     if len(score.groups) == 1:
         charts.pop("cost_pass_rate", None)
-    if len(score.groups) > _ON_CARDS:
+    if len(score.groups) > _ON_CARDS and not ranked:
         main = next((name for name in _MAIN if name in charts), None)
         if main is not None:
             yield make_page_figure(main, charts[main])

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 MARKER = "calipers"
 SUITES = "calipers_suites"
+NOTE = "calipers_note"  # of a suite, with one of its tests
 PASSED, RESULTS = "calipers_passed", "calipers_results"  # properties of a scenario's test
 _SHARED = pytest.StashKey[str]()  # a folder of this session
 _WORKER = "calipers_session"  # under which xdist's controller names it to its workers
@@ -129,6 +130,7 @@ class Summary:
     def __init__(self) -> None:
         self._lines: dict[str, list[str]] = {}
         self._suites: dict[str, list[tuple[bool, str]]] = {}  # of each scenario: passed, and where
+        self._notes: dict[str, None] = {}
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Keep what a test that has ended says."""
@@ -137,6 +139,8 @@ class Summary:
         for name, value in report.user_properties:
             if name == MARKER:
                 self._lines.setdefault(report.nodeid, []).append(str(value))
+            elif name == NOTE:
+                self._notes[str(value)] = None
         told = {name: str(value) for name, value in report.user_properties}
         if RESULTS in told:
             suite = report.nodeid.partition("::")[0]
@@ -152,6 +156,8 @@ class Summary:
             terminalreporter.write_line(
                 f"{suite}: {count} of {len(scenarios)} scenarios passed; results in {folder}"
             )
+        for note in sorted(self._notes):
+            terminalreporter.write_line(f"note: {note}")
         for test, lines in sorted(self._lines.items()):
             for line in lines:
                 terminalreporter.write_line(f"{test}: {line}")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from calipers.runs.pytest_plugin import MARKER, PASSED, RESULTS, is_named
+from calipers.runs.pytest_plugin import MARKER, NOTE, PASSED, RESULTS, is_named
 from calipers.support.errors import CalipersError
 
 if TYPE_CHECKING:
@@ -92,7 +92,12 @@ class _SuiteItem(pytest.Item):
             if isinstance(each, _SuiteItem) and each.parent is self.parent
         ]
         tasks = {each.task for each in chosen if each.task is not None}
-        return self.parent.run.results(None if any(e.task is None for e in chosen) else tasks)
+        run = self.parent.run
+        results = run.results(None if any(each.task is None for each in chosen) else tasks)
+        if not run.has_told:
+            self.user_properties += [(NOTE, each) for each in results["notices"]]
+            run.has_told = True
+        return results
 
 
 class ScenarioItem(_SuiteItem):

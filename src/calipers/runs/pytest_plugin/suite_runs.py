@@ -51,6 +51,7 @@ class SuiteRun:
         self._key = sha256(str(path.resolve()).encode()).hexdigest()[:16]
         self._found: dict[str, Any] | None = None
         self._error: CalipersError | None = None
+        self.has_told = False  # its notices, by one of its tests
 
     @property
     def scenarios(self) -> Iterator[Scenario]:
@@ -61,7 +62,7 @@ class SuiteRun:
             keywords = tuple(str(each) for each in labels if each is not None)
             for system in suite.systems:
                 for tier in self._ready.plan.tiers:
-                    names = (system.name, tier and tier.name)
+                    names = (system.name, None if tier is None else tier.name)
                     yield Scenario(
                         _name(task["id"], *names, self._ready), str(task["id"]), keywords
                     )
@@ -108,6 +109,7 @@ class SuiteRun:
             "policy": None if result.gate is None else _verdict(result.gate),
             "folder": str(folder),
             "stopped": result.stopped,
+            "notices": list(result.notices),
         }
 
 

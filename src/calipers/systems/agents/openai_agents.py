@@ -28,7 +28,8 @@ def is_agent(found: Any) -> bool:
 def _runner(agent: Any) -> Any:
     """Return the class that runs such agents: their own package has it loaded."""
     packages = (sys.modules.get(base.__module__.partition(".")[0]) for base in type(agent).__mro__)
-    return next((each.Runner for each in packages if hasattr(each, "Runner")), None)
+    runners = (getattr(each, "Runner", None) for each in packages)
+    return next(filter(None, runners), None)
 
 
 async def take_turn(agent: Any, call: Call, said: Sequence[Mapping[str, Any]]) -> AgentTurn:

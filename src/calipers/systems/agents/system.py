@@ -12,7 +12,7 @@ from calipers.systems.callables import make_fault
 from calipers.systems.calls import Call, Fault, Reply
 from calipers.systems.images import load_images
 from calipers.systems.own_loop import OwnLoop, Raised
-from calipers.systems.spans import SpanCollector, add_spans
+from calipers.systems.spans import SpanCollector, Watched, add_spans
 from calipers.systems.wire import make_connection_fault, make_status_fault
 
 Said = Sequence[Mapping[str, Any]]
@@ -75,12 +75,13 @@ class AgentSystem:
 
         watched = begin if self._spans is None else self._spans.watch(begin)
         try:
-            turn = await self._loop.run(watched)
+            turn = await self._loop.result(watched)
         except Raised as raised:
             raise _fault(raised.error) from raised.error
-        if self._spans is None:
-            return turn.to_reply(call.prompt)
-        return add_spans(turn.value.to_reply(call.prompt), turn.spans)
+        if isinstance(turn, Watched):
+            return add_spans(turn.value.to_reply(call.prompt), turn.spans)
+        assert isinstance(turn, AgentTurn)
+        return turn.to_reply(call.prompt)
 
 
 def _said(call: Call) -> Said:

@@ -8,7 +8,7 @@ import polars as pl
 
 from calipers.comparisons.doctor.facts import COPY, ID, RUN, SYSTEM, TASK, Facts
 from calipers.comparisons.doctor.findings.kind import FindingKind, share_of
-from calipers.comparisons.doctor.results import Finding
+from calipers.comparisons.doctor.results import Finding, Severity
 
 
 class Duplicates(FindingKind):
@@ -43,11 +43,11 @@ class Duplicates(FindingKind):
             )
 
     def _finding(
-        self, facts: Facts, rows: pl.DataFrame, severity: str, says: str, fix: str
+        self, facts: Facts, rows: pl.DataFrame, severity: Severity, says: str, fix: str
     ) -> Finding:
         return Finding(
             kind=self.name,
-            severity=severity,  # type: ignore[arg-type]
+            severity=severity,
             says=says,
             fix=fix,
             count=rows.height,

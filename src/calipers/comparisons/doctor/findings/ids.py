@@ -8,7 +8,7 @@ import polars as pl
 
 from calipers.comparisons.doctor.facts import ID, INPUT, SYSTEM, TASK, Facts
 from calipers.comparisons.doctor.findings.kind import FindingKind, share_of
-from calipers.comparisons.doctor.results import Finding
+from calipers.comparisons.doctor.results import Finding, Severity
 
 _FIX = "name the field that identifies tasks: --map id=NAME"
 _FEW = 10
@@ -62,14 +62,21 @@ class Ids(FindingKind):
         )
 
     def _finding(
-        self, facts: Facts, rows: pl.DataFrame, severity: str, says: str, **counts: int
+        self,
+        facts: Facts,
+        rows: pl.DataFrame,
+        severity: Severity,
+        says: str,
+        *,
+        count: int | None = None,
+        of: int | None = None,
     ) -> Finding:
-        counts = counts or {"count": rows.height, "of": facts.rows.height}
         return Finding(
             kind=self.name,
-            severity=severity,  # type: ignore[arg-type]
+            severity=severity,
             says=says,
             fix=_FIX,
+            count=rows.height if count is None else count,
+            of=facts.rows.height if of is None else of,
             examples=facts.examples(rows),
-            **counts,
         )

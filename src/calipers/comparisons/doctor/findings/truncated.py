@@ -65,8 +65,8 @@ def _cut_at_the_longest(
 ) -> pl.DataFrame | None:
     """Return the replies of the greatest length, where they are many, differ, and end mid-word."""
     known = rows.drop_nulls(length)
-    longest = known[length].max()
-    if longest is None or longest < (_FEW_TOKENS if mid_word is None else _SHORT):
+    longest = float(known.select(pl.col(length).cast(pl.Float64).max()).item() or 0)
+    if longest < (_FEW_TOKENS if mid_word is None else _SHORT):
         return None
     cut = known.filter(pl.col(length) == longest)
     if cut.height < max(_LEAST, _MUCH * known.height) or cut.height == known.height:

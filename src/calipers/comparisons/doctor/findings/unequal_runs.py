@@ -24,17 +24,17 @@ class UnequalRuns(FindingKind):
             return
         counts = facts.rows.group_by(SYSTEM, TASK, maintain_order=True).agg(pl.len().alias(_RUNS))
         for (system,), tasks in sorted(counts.partition_by(SYSTEM, as_dict=True).items()):
-            usual = tasks[_RUNS].mode().min()
+            counted = tasks[_RUNS].to_list()
+            usual = min(tasks[_RUNS].mode().to_list())
             odd = tasks.filter(pl.col(_RUNS) != usual)
             if not odd.height:
                 continue
             rows = facts.rows.join(odd, on=[SYSTEM, TASK], how="semi", maintain_order="left")
-            fewest, most = tasks[_RUNS].min(), tasks[_RUNS].max()
             yield Finding(
                 kind=self.name,
                 severity="note",
                 says=f"{share_of(odd.height, tasks.height)} tasks do not have {usual} records "
-                f"as most have; they have from {fewest} to {most}",
+                f"as most have; they have from {min(counted)} to {max(counted)}",
                 fix="finish the run; score weighs records: --weight task makes tasks count alike",
                 count=odd.height,
                 of=tasks.height,

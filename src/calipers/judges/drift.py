@@ -1,0 +1,163 @@
+"""Has a judge changed? Its judgments of the same answers in two runs, paired.
+
+Providers replace models behind a name. What a judge said before and says now of the very same
+answers differs only by the judge: its rubric, its model, or chance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from calipers.judges.audit import JudgeDrift
+from calipers.judges.preferences import is_pairwise, read_pairs
+from calipers.records.judgment_shape import get_judgments, identify_judge, record_hash
+from calipers.records.tasks import read_records
+from calipers.scores.options import Options
+from calipers.statistics.paired import compare_paired, holm
+from calipers.support.errors import DataError
+
+_VALUES = ("weighted_score", "overall_score", "passed")
+_LEAST = 2  # judgments in both runs
+
+Key = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drift:
+    """What was found of each judge, and what could not be compared."""
+
+    judges: tuple[JudgeDrift, ...]
+    notices: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """A judge's word on one answer, and who answers for it."""
+
+    value: float
+    who: tuple[str, str]
+
+
+def measure_drift(before: Any, after: Any, options: Options) -> Drift:
+    """Return how each judge of both runs has changed on the answers that both hold.
+
+    Raises:
+        DataError: No answer was judged by the same judge in both runs.
+    """
+    old, new = _judgments(before, options), _judgments(after, options)
+    found: list[JudgeDrift] = []
+    left = 0
+    for judge, on in sorted(old.keys() & new.keys()):
+        then, now = old[judge, on], new[judge, on]
+        common = sorted(then.keys() & now.keys())
+        left += len(now) - len(common)
+        if len(common) >= _LEAST:
+            found.append(_compared(judge, on, common, then, now, options))
+    if not found:
+        raise DataError(
+            "no answer was judged by the same judge in both runs",
+            fix="--before is for judgments of the same records, with the same answers, by judges "
+            "of the same names",
+        )
+    told = f"{left:,} judgments are of answers that --before does not hold"
+    return Drift(judges=tuple(_judged(found, options.confidence)), notices=(told,) if left else ())
+
+
+def _judgments(data: Any, options: Options) -> dict[tuple[str, str], dict[Key, _Said]]:
+    """Return the judgments of each judge and kind of value, by the answer they are of."""
+    found: dict[tuple[str, str], dict[Key, _Said]] = {}
+    if is_pairwise(data):
+        for pair in read_pairs(data):
+            if pair.preference is not None:
+                key = (*pair.key, str(pair.answers))
+                said = _Said(pair.preference, (pair.model, ""))
+                found.setdefault((pair.judge, "preference"), {})[key] = said
+        return found
+    for record in read_records(data):
+        seen = record | {name: record.get(theirs) for name, theirs in options.map.items()}
+        for judge, on, answer, said in _of_record(seen):
+            found.setdefault((judge, on), {})[answer] = said
+    return found
+
+
+def _of_record(record: Mapping[str, Any]) -> Iterator[tuple[str, str, Key, _Said]]:
+    answer = record.get("answer")
+    told = tuple(str(record.get(name)) for name in ("id", "model", "tier", "run"))
+    held = record_hash(told[0], None if answer is None else str(answer)) or ""
+    for judgment in get_judgments(record):
+        for on in _VALUES:
+            value = judgment.get(on)
+            if isinstance(value, int | float):
+                key = (*told, held, str(judgment.get("sample", 1)))
+                said = _Said(float(value), identify_judge(judgment))
+                yield str(judgment.get("judge") or "judge"), on, key, said
+                break
+
+
+def _compared(
+    judge: str,
+    on: str,
+    common: Sequence[Key],
+    then: Mapping[Key, _Said],
+    now: Mapping[Key, _Said],
+    options: Options,
+) -> JudgeDrift:
+    values = [np.array([side[key].value for key in common]) for side in (then, now)]
+    binary = on == "passed"
+    result = compare_paired(
+        *values,
+        binary=binary,
+        higher_is_better=None,
+        confidence=options.confidence,
+        seed=options.seed,
+        clusters=None if len({key[0] for key in common}) == len(common) else _tasks(common),
+        reach=2.0 if on == "preference" else 1.0,
+    )
+    differing = int(np.count_nonzero(values[0] != values[1]))
+    return JudgeDrift(
+        judge=judge,
+        on=on,
+        n=len(common),
+        differing=differing,
+        changed="not shown",
+        why=_another(common, then, now),
+        difference=result.difference,
+        low=result.low,
+        high=result.high,
+        p_value=result.p_value,
+        test=result.test,
+        reason=result.reason,
+    )
+
+
+def _tasks(common: Sequence[Key]) -> Any:
+    return np.unique([key[0] for key in common], return_inverse=True)[1]
+
+
+def _another(common: Sequence[Key], then: Mapping[Key, _Said], now: Mapping[Key, _Said]) -> str:
+    """Say what is recorded of a change: another model, settings or rubric."""
+    before, after = ({side[key].who for key in common} for side in (then, now))
+    if before == after:
+        return ""
+    models = [", ".join(sorted(who for who, _ in each)) for each in (before, after)]
+    if models[0] != models[1]:
+        return f"the model was {models[0]}, and is {models[1]}"
+    return "the rubric is another one"
+
+
+def _judged(found: Sequence[JudgeDrift], confidence: float) -> Iterator[JudgeDrift]:
+    """Yield each judge with its verdict: changed where its record or the adjusted test says so."""
+    for each, adjusted in zip(found, holm([one.p_value for one in found]), strict=True):
+        shifted = adjusted is not None and adjusted < 1 - confidence
+        mean = "its judgments have shifted" if shifted else ""
+        why = "; ".join(filter(None, (each.why, mean)))
+        yield replace(
+            each,
+            p_adjusted=adjusted,
+            changed="yes" if why else "not shown",
+            why=why or "no shift beyond chance",
+        )

@@ -1,0 +1,304 @@
+"""Answers compared in pairs: each pair is asked about in both orders, so that no place is favoured.
+
+A comparison is a rubric of one criterion, `preference`, on a scale from the first answer to the
+second: requests, retries, budget, cache and journal are those of every other judgment. A pair has a
+winner where both orders name it, as in Zheng et al. (2023), arXiv 2306.05685; where they differ it
+is a tie, and where one of them failed there is none.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from itertools import pairwise as neighbours
+from pathlib import Path
+from typing import Any
+
+from calipers.judges.judged import PairCounts
+from calipers.judges.judging import Work, has_answer
+from calipers.judges.models import Judgment
+from calipers.judges.panels import list_rubrics
+from calipers.judges.rubrics import Criterion, Reads, Rubric
+from calipers.records.tasks import read_records
+from calipers.support.errors import DataError, UsageError
+
+PREFERENCE = "preference"
+SIDES = ("a", "b")
+_TWO = 2
+_MIDDLE = 2.0  # of the scale: neither is better
+_KEPT = ("id", "tier", "run", "category", "capability", "input")
+_OF_JUDGE = ("rubric", "rubric_hash", "settings", "sample", "cascade")
+_USED = ("prompt_tokens", "completion_tokens", "cost_usd")
+_DEFAULT = Rubric(
+    name=PREFERENCE,
+    question="Which answer serves the task better: does what is asked, is correct, and is clear?",
+    criteria=[Criterion(name=PREFERENCE, says="the better answer")],
+)
+
+
+def compare_by(rubric: Rubric) -> Rubric:
+    """Return the rubric by which two answers are compared.
+
+    Raises:
+        UsageError: It reads something else than what both answers share.
+    """
+    answers = [each for each in rubric.reads if each.field == "answer"]
+    if len(answers) != 1 or any(each.field == "trace" for each in rubric.reads):
+        raise UsageError(
+            f"the rubric {rubric.name} does not read one answer, so that none can be compared",
+            fix="reads: [{name: task, field: input}, {name: answer, field: answer}]",
+        )
+    [answer] = answers
+    others = [each for each in rubric.reads if each is not answer]
+    of_items = [f"{each.name}: {each.says}" for each in rubric.criteria]
+    of_items += (f"{each.name}: {each.says}" for each in rubric.items)
+    aspects = "" if rubric is _DEFAULT else f" Consider {'; '.join(of_items)}."
+    return Rubric(
+        name=rubric.name,
+        question=f"Compare two answers to one task. {rubric.question}{aspects} The order in which "
+        "they are shown says nothing, and a longer one is not better for its length.",
+        reads=[
+            *others,
+            *(
+                Reads(name=f"{answer.name} {place}", field=f"answer_{place}", limit=answer.limit)
+                for place in (1, 2)
+            ),
+        ],
+        criteria=[Criterion(name=PREFERENCE, says="which of the two is better")],
+        lowest=1,
+        highest=3,
+        scale=f"Give 1 where {answer.name} 1 is better, 3 where {answer.name} 2 is better, and 2 "
+        "only where neither is.",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairWork(Work):
+    """Two files whose answers to the same tasks are compared, each pair in both orders."""
+
+    told: dict[str, None] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if len(self.files) != _TWO:
+            raise UsageError(
+                f"--pairwise compares two files, not {len(self.files)}",
+                fix="calipers judge --pairwise A.jsonl B.jsonl --model M -o pairs.jsonl",
+            )
+
+    @property
+    def notices(self) -> Iterable[str]:
+        """Tasks that only one file has, and records that repeat another."""
+        return tuple(self.told)
+
+    def rubrics(self) -> list[Rubric]:
+        """The rubric of each judge, for two answers."""
+        named = [each for each in self.judges if each.rubric != PREFERENCE]
+        read = iter(list_rubrics(named, Path()))
+        return [
+            compare_by(_DEFAULT.limited(judge.limit) if judge.rubric == PREFERENCE else next(read))
+            for judge in self.judges
+        ]
+
+    def records(self, on_bad: Callable[[DataError], None]) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Yield each pair twice, its answers in either order, with a key for each."""
+        sides = [self._side(file, on_bad) for file in self.files]
+        common = [key for key in sides[0] if key in sides[1]]
+        if not common:
+            raise DataError(
+                f"no id is in both {self.files[0]} and {self.files[1]}",
+                fix="name the field that tells tasks apart: --map id=NAME",
+            )
+        for file, side in zip(self.files, sides, strict=True):
+            if alone := len(side) - len(common):
+                self.told[f"{alone:,} records are only in {file}, and are not compared"] = None
+        differ = sum(_inputs_differ(*(side[key] for side in sides)) for key in common)
+        if differ:
+            self.told[f"{differ:,} tasks have another input in {self.files[1]}"] = None
+        names = self._names(sides)
+        for key in common:
+            yield from _both_orders([side[key] for side in sides], names)
+
+    def _side(
+        self, file: str, on_bad: Callable[[DataError], None]
+    ) -> dict[tuple[str, ...], dict[str, Any]]:
+        """Return a file's records by id, tier and run; of several the first counts."""
+        found: dict[tuple[str, ...], dict[str, Any]] = {}
+        repeated = 0
+        for record in read_records(file, on_bad=on_bad if self.skip_bad else None):
+            seen = record | {name: record.get(theirs) for name, theirs in self.map.items()}
+            if seen.get("id") is None:
+                raise DataError(
+                    f"{file}: a record has no id to pair by",
+                    fix="name the field that tells tasks apart: --map id=NAME",
+                )
+            key = tuple(str(seen.get(name)) for name in ("id", "tier", "run"))
+            repeated += key in found
+            found.setdefault(key, seen)
+        models = {str(each["model"]) for each in found.values() if each.get("model") is not None}
+        if len(models) > 1:
+            raise UsageError(
+                f"{file}: it holds several systems: {', '.join(sorted(models)[:4])}",
+                fix="name a file for each of the two to compare",
+            )
+        if repeated:
+            said = f"{file}: {repeated:,} records repeat the id, tier and run of another: "
+            self.told[f"{said}the first is compared"] = None
+        return found
+
+    def _names(self, sides: Sequence[Mapping[Any, Mapping[str, Any]]]) -> list[str]:
+        """Return what the two systems are called: their models, else their files."""
+        found = [
+            next((str(e["model"]) for e in side.values() if e.get("model") is not None), None)
+            for side in sides
+        ]
+        if None in found or found[0] == found[1]:
+            found = [Path(file).stem for file in self.files]
+        if found[0] == found[1]:
+            found = list(self.files)
+        return [str(each) for each in found]
+
+    def renamed(self, record: dict[str, Any]) -> dict[str, Any]:
+        """The record as the judges read it: its names are ours already."""
+        return record
+
+    def lines(
+        self, rows: Iterable[tuple[dict[str, Any], Sequence[Judgment]]]
+    ) -> Iterator[dict[str, Any]]:
+        """Yield a line per pair and judgment of it: who won, in both orders together."""
+        for place, (one, other) in enumerate(neighbours(rows)):
+            if place % _TWO == 0:
+                yield from _decided(one, other)
+
+
+def _both_orders(
+    sides: Sequence[Mapping[str, Any]], names: Sequence[str]
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    texts = [_text(side.get("answer")) for side in sides]
+    known = {name: value for name, value in sides[0].items() if value is not None}
+    content = json.dumps([names, *sides], sort_keys=True).encode()
+    digest = sha256(content).hexdigest()[:24]
+    failed = [name for name, side in zip(names, sides, strict=True) if not has_answer(side)]
+    for first in (0, 1):
+        yield (
+            f"{digest}:{SIDES[first]}",
+            {
+                "input": sides[1].get("input"),
+                **known,
+                "error": f"the call of {failed[0]} failed" if failed else None,
+                "a": names[0],
+                "b": names[1],
+                "first": SIDES[first],
+                "answer_1": texts[first],
+                "answer_2": texts[1 - first],
+            },
+        )
+
+
+def _inputs_differ(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    inputs = [each.get("input") for each in (one, other)]
+    return None not in inputs and inputs[0] != inputs[1]
+
+
+def _text(value: Any) -> str | None:
+    return value if value is None or isinstance(value, str) else json.dumps(value)
+
+
+Asked = tuple[dict[str, Any], Sequence[Judgment]]
+
+
+def _decided(one: Asked, other: Asked) -> Iterator[dict[str, Any]]:
+    """Yield the result of each judge, or one without any where nobody was asked."""
+    record, found = one
+    swapped = {_who(each.fields): each.fields for each in other[1]}
+    texts = {"a": record["answer_1"], "b": record["answer_2"]}
+    shared = {name: record[name] for name in _KEPT if record.get(name) is not None}
+    shared |= {"a": record["a"], "b": record["b"]}
+    sizes = {f"length_{side}": None if t is None else len(t) for side, t in texts.items()}
+    answers = sha256(json.dumps(texts, sort_keys=True).encode()).hexdigest()[:16]
+    judged = {_who(each.fields): each.fields for each in found}
+    for who in dict.fromkeys((*judged, *swapped)):
+        both = (judged.get(who), swapped.get(who))
+        known = next(each for each in both if each is not None)
+        orders = [_order(fields, first) for fields, first in zip(both, SIDES, strict=True)]
+        yield {
+            **shared,
+            **decide([each["winner"] for each in orders]),
+            "judge": known["judge"],
+            "judge_model": known["model"],
+            **{name: known[name] for name in _OF_JUDGE if name in known},
+            "orders": orders,
+            **sizes,
+            "answers": answers,
+            **_spent(both),
+        }
+    if not judged and not swapped:
+        reason = record["error"] or "it was not judged"
+        yield {**shared, "winner": None, "preference": None, "reason": reason, **sizes}
+
+
+def _who(judgment: Mapping[str, Any]) -> tuple[str, int]:
+    return str(judgment["judge"]), int(judgment.get("sample", 1))
+
+
+def _order(judgment: Mapping[str, Any] | None, first: str) -> dict[str, Any]:
+    """What a judge said when this side's answer stood first."""
+    if judgment is None:
+        return {"first": first, "winner": None, "reason": "it was not judged"}
+    scores = judgment["scores"]
+    winner = None if scores is None else _winner(scores[PREFERENCE], first)
+    flags = {"flags": judgment["flags"]} if judgment.get("flags") else {}
+    return {"first": first, "winner": winner, "reason": judgment["reason"], **flags}
+
+
+def _winner(preference: float, first: str) -> str:
+    if preference == _MIDDLE:
+        return "tie"
+    return first if preference < _MIDDLE else SIDES[1 - SIDES.index(first)]
+
+
+def decide(winners: Sequence[str | None]) -> dict[str, Any]:
+    """Return the winner over the orders, and the mean preference: 1 for a, −1 for b.
+
+    >>> decide(["a", "a"]), decide(["a", "b"]), decide(["a", None])["winner"]
+    ({'winner': 'a', 'preference': 1.0}, {'winner': 'tie', 'preference': 0.0}, None)
+    """
+    if not winners or None in winners:
+        return {"winner": None, "preference": None}
+    values = [{"a": 1.0, "b": -1.0, "tie": 0.0}[str(each)] for each in winners]
+    winner = winners[0] if len(set(winners)) == 1 else "tie"
+    return {"winner": winner, "preference": sum(values) / len(values)}
+
+
+def _spent(judgments: Iterable[Mapping[str, Any] | None]) -> dict[str, Any]:
+    """What judging used, in both orders; a sum of what is unknown is unknown."""
+    known = [each for each in judgments if each is not None]
+    sums = {
+        name: sum(each[name] for each in known)
+        for name in _USED
+        if all(name in each for each in known)
+    }
+    return {"judging": sums} if sums else {}
+
+
+def count_pairs(output: Path) -> PairCounts | None:
+    """Return how the pairs in an output were decided; None where there are none."""
+    counts = dict.fromkeys(("a", "b", "tie", None), 0)
+    names, inconsistent = None, 0
+    for record in read_records(output):
+        names = names or (record["a"], record["b"])
+        counts[record["winner"]] += 1
+        said = {order["winner"] for order in record.get("orders", ())}
+        inconsistent += {"a", "b"} <= said
+    if names is None:
+        return None
+    return PairCounts(
+        a=str(names[0]),
+        b=str(names[1]),
+        a_wins=counts["a"],
+        b_wins=counts["b"],
+        ties=counts["tie"],
+        inconsistent=inconsistent,
+        undecided=counts[None],
+    )

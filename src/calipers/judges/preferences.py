@@ -1,0 +1,266 @@
+"""Judges of pairs audited: whether they go by place, by length, or by whose answer it is.
+
+Every pair is shown in both orders, so that what the answers are worth cancels out of the position
+bias. A share of wins counts a tie as half.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from calipers.judges.audit import PreferenceAudit, PreferenceGroup
+from calipers.judges.measures import measure_mean, measure_share
+from calipers.records.sources import STDIN, open_sources
+from calipers.records.tasks import read_records
+from calipers.scores.keys import split_natural
+from calipers.scores.options import Options
+from calipers.scores.results import Measured
+from calipers.statistics.influence import Floats, Sampling
+from calipers.support.errors import DataError
+
+_PAIR = frozenset(("a", "b", "winner"))
+_VALUES = {"a": 1.0, "b": -1.0, "tie": 0.0}
+_LONGER = {"up to 1.5 times": 1.5, "up to 3 times": 3.0, "more": float("inf")}
+_NAN = float("nan")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compared:
+    """A pair as one judge decided it."""
+
+    id: str
+    a: str
+    b: str
+    judge: str
+    model: str  # of the judge
+    preference: float | None  # from −1 for b to 1 for a
+    winner: str | None
+    orders: Mapping[str, str | None]  # who won, by who stood first
+    lengths: tuple[int, int] | None
+    answers: str | None
+    by: tuple[Any, ...]
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """What was compared."""
+        return self.id, self.a, self.b
+
+
+def is_pairwise(data: Any) -> bool:
+    """Say whether records are answers compared in pairs."""
+    given = data if isinstance(data, list | tuple) else [data]
+    if isinstance(data, Iterator) or any(isinstance(e, str) and e == STDIN for e in given):
+        return False  # it can be read once
+    columns = {name for source in open_sources(data) for name in source.columns()}
+    return columns >= _PAIR and "judgments" not in columns
+
+
+def read_pairs(data: Any, by: Sequence[str] = ()) -> list[Compared]:
+    """Return the pairs in some data.
+
+    Raises:
+        DataError: A line does not say what was compared, or who won.
+    """
+    return [_read(row, number, by) for number, row in enumerate(read_records(data), 1)]
+
+
+def _read(row: Mapping[str, Any], number: int, by: Sequence[str]) -> Compared:
+    winner = row.get("winner")
+    if row.get("a") is None or row.get("b") is None or winner not in (*_VALUES, None):
+        raise DataError(
+            f"pair {number}: winner is {json.dumps(winner)}, or a or b is missing",
+            fix="a and b name the two systems; winner is a, b, tie or null",
+        )
+    orders = {str(each.get("first")): each.get("winner") for each in _orders(row.get("orders"))}
+    preference = row.get("preference")
+    lengths = row.get("length_a"), row.get("length_b")
+    return Compared(
+        id=str(row.get("id", number)),
+        a=str(row["a"]),
+        b=str(row["b"]),
+        judge=str(row.get("judge") or "judge"),
+        model=str(row.get("judge_model") or row.get("judge") or ""),
+        preference=_mean_of(orders, winner)
+        if preference is None and winner is not None
+        else preference,
+        winner=winner,
+        orders=orders,
+        lengths=None if None in lengths else (int(lengths[0] or 0), int(lengths[1] or 0)),
+        answers=row.get("answers"),
+        by=tuple(row.get(name) for name in by),
+    )
+
+
+def _mean_of(orders: Mapping[str, str | None], winner: str) -> float:
+    """Return the preference over the orders; where none is known, as the winner has it."""
+    said = [_VALUES[str(each)] for each in orders.values() if each in _VALUES]
+    return sum(said) / len(said) if said else _VALUES[winner]
+
+
+def _orders(found: Any) -> list[Mapping[str, Any]]:
+    listed = json.loads(found) if isinstance(found, str) else found
+    return [each for each in listed if isinstance(each, Mapping)] if listed else []
+
+
+def audit_preferences(
+    data: Any, options: Options
+) -> tuple[tuple[PreferenceGroup, ...], tuple[str, ...]]:
+    """Return what the judges of pairs go by in each group, and what to know about it."""
+    pairs = read_pairs(data, options.by)
+    groups: dict[tuple[Any, ...], list[Compared]] = {}
+    for pair in pairs:
+        groups.setdefault(pair.by, []).append(pair)
+    found = tuple(
+        PreferenceGroup(
+            by=dict(zip(options.by, key, strict=True)),
+            systems=tuple(sorted({name for pair in own for name in (pair.a, pair.b)})),
+            tasks=len({pair.id for pair in own}),
+            judges=tuple(_judges(own, options.confidence)),
+        )
+        for key, own in sorted(groups.items(), key=lambda each: split_natural(str(each[0])))
+    )
+    unswapped = sum(len(pair.orders) == 1 for pair in pairs)
+    told = f"{unswapped:,} pairs were judged in one order: the place may have decided them"
+    return found, (told,) if unswapped else ()
+
+
+def _judges(pairs: Sequence[Compared], confidence: float) -> Iterator[PreferenceAudit]:
+    by_judge: dict[str, list[Compared]] = {}
+    for pair in pairs:
+        by_judge.setdefault(pair.judge, []).append(pair)
+    for judge, own in sorted(by_judge.items()):
+        tasks = {name: place for place, name in enumerate(dict.fromkeys(p.id for p in own))}
+        clusters = np.array([tasks[pair.id] for pair in own], dtype=np.int64)
+        sampling = Sampling(clusters=clusters, confidence=confidence)
+        others = [pair for pair in pairs if pair.judge != judge]
+        yield PreferenceAudit(
+            judge=judge,
+            pairs=len(own),
+            failed=sum(pair.winner is None for pair in own),
+            measures=_measures(own, others, sampling),
+            by_length=_by_length(own, sampling),
+        )
+
+
+def _measures(
+    own: Sequence[Compared], others: Sequence[Compared], sampling: Sampling
+) -> dict[str, Measured]:
+    share = partial(measure_share, sampling=sampling, of=len(own))
+    mean = partial(measure_mean, sampling=sampling, of=len(own))
+    several = len({(pair.a, pair.b) for pair in own}) > 1
+    wins = [_NAN if several else _share_of_a(pair) for pair in own]
+    one_order = "no pair was judged in both orders"
+    no_own = "none of the compared systems is the judge's own model"
+    return {
+        "win_rate_a": mean(
+            np.array(wins),
+            least=0.0,
+            empty="several pairs of systems: calipers rank" if several else "no pair has a winner",
+        ),
+        "tie_rate": share(_values(own, _is_tie), empty="no pair has a winner"),
+        "consistency": share(_values(own, _is_consistent), empty=one_order),
+        "position_bias": mean(_values(own, _place), empty=one_order),
+        "longer_win_rate": share(
+            _values(own, _longer_wins), empty="no decided pair has answers of different lengths"
+        ),
+        "own_win_rate": mean(_values(own, _own_share), least=0.0, empty=no_own),
+        "self_preference": mean(
+            _against_others(own, others),
+            empty=no_own
+            if not any(map(_own_side, own))
+            else "nobody else judged the pairs with the judge's own model",
+        ),
+    }
+
+
+def _values(pairs: Sequence[Compared], of: Any) -> Floats:
+    found = (of(pair) for pair in pairs)
+    return np.array([_NAN if each is None else float(each) for each in found])
+
+
+def _share_of_a(pair: Compared) -> float:
+    return _NAN if pair.preference is None else (1 + pair.preference) / 2
+
+
+def _is_tie(pair: Compared) -> bool | None:
+    return None if pair.winner is None else pair.winner == "tie"
+
+
+def _is_consistent(pair: Compared) -> bool | None:
+    """Say whether both orders have the same winner."""
+    said = [pair.orders.get(first) for first in ("a", "b")]
+    return None if None in said else said[0] == said[1]
+
+
+def _place(pair: Compared) -> float | None:
+    """How far the answer that stands first is preferred, over both orders: from −1 to 1."""
+    said = [pair.orders.get(first) for first in ("a", "b")]
+    if None in said:
+        return None
+    first, swapped = (_VALUES[str(each)] for each in said)
+    return (first - swapped) / 2
+
+
+def _longer_wins(pair: Compared) -> bool | None:
+    """Say whether the longer answer won; None where neither is longer, or neither won."""
+    if pair.winner not in ("a", "b") or pair.lengths is None or len(set(pair.lengths)) == 1:
+        return None
+    return (pair.lengths[0] > pair.lengths[1]) == (pair.winner == "a")
+
+
+def _by_length(pairs: Sequence[Compared], sampling: Sampling) -> dict[str, Measured]:
+    """Return the longer answer's share of wins, by how many times longer it is."""
+    ratios = [None if p.lengths is None else max(p.lengths) / max(min(p.lengths), 1) for p in pairs]
+    won = _values(pairs, _longer_wins)
+    found, least = {}, 1.0
+    for name, most in _LONGER.items():
+        inside = np.array([r is not None and least < r <= most for r in ratios])
+        found[name] = measure_share(
+            np.where(inside, won, _NAN),
+            sampling=sampling,
+            of=int(inside.sum()),
+            empty="no decided pair differs so in length",
+        )
+        least = most
+    return found
+
+
+def _own_side(pair: Compared) -> str | None:
+    """Return the side whose answer the judge's own model gave; None where not exactly one."""
+    own = _bare(pair.model)
+    sides = [side for side in ("a", "b") if own and _bare(getattr(pair, side)) == own]
+    return sides[0] if len(sides) == 1 else None
+
+
+def _bare(model: str) -> str:
+    """A model's name without its provider: openai:gpt-4o and openai/gpt-4o are one model."""
+    return model.rpartition(":")[2].rpartition("/")[2].casefold()
+
+
+def _own_share(pair: Compared) -> float | None:
+    side = _own_side(pair)
+    if side is None or pair.preference is None:
+        return None
+    return (1 + pair.preference * _VALUES[side]) / 2
+
+
+def _against_others(own: Sequence[Compared], others: Sequence[Compared]) -> Floats:
+    """What the judge gives its own model's answers beyond what the others give them."""
+    theirs: dict[tuple[str, str, str], list[float]] = {}
+    for pair in others:
+        if pair.preference is not None:
+            theirs.setdefault(pair.key, []).append(pair.preference)
+
+    def beyond(pair: Compared) -> float | None:
+        share, said = _own_share(pair), theirs.get(pair.key)
+        if share is None or not said:
+            return None
+        return share - (1 + float(np.mean(said)) * _VALUES[str(_own_side(pair))]) / 2
+
+    return _values(own, beyond)
