@@ -121,7 +121,7 @@ def watched(browser: Browser) -> Iterator[Watched]:
     page.on("pageerror", lambda error: seen.wrongs.append(f"error: {error}"))
     page.on("console", lambda said: _hear(seen, said.type, said.text))
     page.on("dialog", lambda dialog: _dismiss(seen, dialog))
-    page.on("request", lambda request: _note_outside(seen, request.locate))
+    page.on("request", lambda request: _note_outside(seen, request.url))
     yield seen
     try:
         seen.check()

@@ -128,7 +128,7 @@ def test_every_page_can_be_read_by_everybody(
 ) -> None:
     site = serving(results)
     for name, path in pages(site).items():
-        answer = watched.page.goto(site.locate + path)
+        answer = watched.page.goto(site.url + path)
         assert answer is not None
         assert answer.status == (400 if name == "missing" else 200), name
         settled(watched)
@@ -147,7 +147,7 @@ def test_every_page_in_the_dark_and_on_a_phone(
     watched.dark()
     watched.phone()
     for name in ("runs", "run", "samples", "sample", "compare", "rank", "judges", "doctor"):
-        answer = watched.page.goto(site.locate + pages(site)[name])
+        answer = watched.page.goto(site.url + pages(site)[name])
         assert answer is not None
         assert answer.status == 200, name
         settled(watched)
@@ -160,7 +160,7 @@ def test_filter_sort_search_and_turn_pages(
     results: Path, serving: Serving, watched: Watched
 ) -> None:
     site, page = serving(results), watched.page
-    page.goto(f"{site.locate}/runs/{site.ids()['two.jsonl']}/samples")
+    page.goto(f"{site.url}/runs/{site.ids()['two.jsonl']}/samples")
     page.get_by_role("link", name="b 120").click()
     page.wait_for_url("**/samples?model=b")
     page.get_by_role("link", name="latency_ms").click()
@@ -192,7 +192,7 @@ def test_keys_go_through_the_records_of_a_view(
 ) -> None:
     site, page = serving(results), watched.page
     run = site.ids()["two.jsonl"]
-    page.goto(f"{site.locate}/runs/{run}/samples/3?correct=false")
+    page.goto(f"{site.url}/runs/{run}/samples/3?correct=false")
     page.keyboard.press("j")
     page.wait_for_url("**/samples/6?correct=false")
     page.keyboard.press("k")
@@ -203,7 +203,7 @@ def test_keys_go_through_the_records_of_a_view(
 
 def test_compare_from_the_list(results: Path, serving: Serving, watched: Watched) -> None:
     site, page = serving(results), watched.page
-    page.goto(site.locate)
+    page.goto(site.url)
     page.get_by_label("two.jsonl as the base").check()
     page.get_by_label("agents.jsonl as the candidate").check()
     page.get_by_role("button", name="Compare the two marked").click()
@@ -215,7 +215,7 @@ def test_a_group_is_chosen_and_the_numbers_lead_to_rows(
     results: Path, serving: Serving, watched: Watched
 ) -> None:
     site, page = serving(results), watched.page
-    page.goto(f"{site.locate}/runs/{site.ids()['two.jsonl']}")
+    page.goto(f"{site.url}/runs/{site.ids()['two.jsonl']}")
     settled(watched)
     page.select_option("#by", "category")
     page.wait_for_url("**by=category")
@@ -242,9 +242,9 @@ def test_a_run_is_watched_while_it_goes_on(
         while not (suite.results / "records.jsonl").exists() and going.poll() is None:
             sleep(0.05)
         site, page = serving(tmp_path), watched.page
-        page.goto(site.locate)
+        page.goto(site.url)
         assert "running" in page.inner_text("tbody")
-        page.goto(f"{site.locate}/runs/{site.ids()['out']}")
+        page.goto(f"{site.url}/runs/{site.ids()['out']}")
         counter = page.locator("#progress .done")
         first = int(counter.inner_text())
         page.wait_for_function(
@@ -273,7 +273,7 @@ def test_a_page_fills_while_its_source_is_indexed(
     monkeypatch.setattr(indexing, "_write", slowly)
     pl.DataFrame(records(3000)).write_parquet(tmp_path / "slow.parquet")
     site, page = serving(tmp_path), watched.page
-    page.goto(f"{site.locate}/runs/{site.ids()['slow.parquet']}/samples")
+    page.goto(f"{site.url}/runs/{site.ids()['slow.parquet']}/samples")
     assert "being indexed" in page.inner_text(".state")
     page.wait_for_function("() => document.querySelectorAll('tbody tr').length == 50")
     watched.screenshot("view_indexing")
@@ -343,7 +343,7 @@ def test_hostile_records_stay_text(tmp_path: Path, serving: Serving, watched: Wa
         f"/runs/{run}/samples?{quote('<script>')}=1",
         *(f"/runs/{run}/samples/{row}" for row in range(len(HOSTILE))),
     ):
-        page.goto(site.locate + path)
+        page.goto(site.url + path)
         settled(watched)
         assert (
             page.locator(
@@ -364,7 +364,7 @@ def test_without_scripts_the_pages_still_work(
     context = browser.new_context(java_script_enabled=False)
     try:
         page = context.new_page()
-        page.goto(f"{site.locate}/runs/{site.ids()['two.jsonl']}/samples?model=a")
+        page.goto(f"{site.url}/runs/{site.ids()['two.jsonl']}/samples?model=a")
         assert page.locator("tbody tr").count() == 50
         page.get_by_role("link", name="next →").click()
         assert "51 to 100" in page.locator(".count").inner_text()

@@ -335,21 +335,21 @@ def test_checks_are_applied_to_what_is_looked_at(tmp_path: Path) -> None:
     rows = [{"id": "a", "order": 17, "answer": "17 it is"}, {"id": "b", "order": 18, "answer": "?"}]
     write_lines(tmp_path / "a.jsonl", rows)
     (tmp_path / "own.py").write_text("def is_long(record): return len(record['answer']) > 2\n")
-    (entry,) = Catalog(tmp_path).entries()
+    (entry,) = Catalog(tmp_path).list_entries()
     written = [{"expect": "names it", "contains": "{order}"}]
     checks = read_checks(
         [*written, {"expect": "is long", "python": "own.py:is_long"}], base=tmp_path
     )
     index = Indexes(checks=checks).open(entry, wait=30).index
-    assert [index.one(at)[1]["passed"] for at in (0, 1)] == [True, False]
-    held = [each["held"] for each in json.loads(index.one(0)[0]["checks"])]
+    assert [index.read_one(at)[1]["passed"] for at in (0, 1)] == [True, False]
+    held = [each["held"] for each in json.loads(index.read_one(0)[0]["checks"])]
     assert held == [True, True]
     plain = Indexes().open(entry, wait=30).index
     assert "checks" not in plain.columns
-    place = Indexes(checks=checks).place(entry)  # its function may be another by then
-    assert place != Indexes(checks=checks).place(entry)
+    place = Indexes(checks=checks).locate(entry)  # its function may be another by then
+    assert place != Indexes(checks=checks).locate(entry)
     portable = read_checks(written)
-    assert Indexes(checks=portable).place(entry) == Indexes(checks=portable).place(entry)
+    assert Indexes(checks=portable).locate(entry) == Indexes(checks=portable).locate(entry)
 
 
 @pytest.mark.usefixtures("cache")
@@ -358,7 +358,7 @@ def test_metrics_of_a_plug_in_are_shown_under_their_fields(tmp_path: Path) -> No
         calipers.metrics.mean("score_tone", name="tone", better="higher", range=(0, 1))
     )
     write_lines(tmp_path / "a.jsonl", [{"id": "a", "score_tone": 0.5}])
-    (entry,) = Catalog(tmp_path).entries()
+    (entry,) = Catalog(tmp_path).list_entries()
     index = Indexes().open(entry, wait=30).index
-    assert index.one(0)[1]["score_tone"] == 0.5
-    assert not [name for name in index.one(0)[1] if name.startswith("own_")]
+    assert index.read_one(0)[1]["score_tone"] == 0.5
+    assert not [name for name in index.read_one(0)[1] if name.startswith("own_")]

@@ -51,7 +51,7 @@ def test_the_message_holds_the_judged_texts_alone_between_their_marks() -> None:
     )
     assert "factual_correctness" in asked.system
     assert mark in asked.system
-    assert "refused: it is late" in asked.corrected("it is late")
+    assert "refused: it is late" in asked.correct("it is late")
 
 
 def test_what_is_cut_away_is_still_searched_for_attempts() -> None:
@@ -85,8 +85,8 @@ def test_a_cut_is_at_a_paragraph() -> None:
 
 def test_the_limit_is_a_setting() -> None:
     paper = "x" * 5000
-    assert request(ACCURACY.limited(6000), {"input": paper, "answer": "a"}).cut == ()
-    assert request(ACCURACY.limited(500), {"input": paper, "answer": "a"}).cut == ("paper",)
+    assert request(ACCURACY.set_limit(6000), {"input": paper, "answer": "a"}).cut == ()
+    assert request(ACCURACY.set_limit(500), {"input": paper, "answer": "a"}).cut == ("paper",)
 
 
 @pytest.mark.parametrize("record", [{"input": "p"}, {"input": "p", "answer": None}, {"answer": ""}])

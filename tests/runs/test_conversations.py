@@ -53,7 +53,7 @@ def server() -> Iterator[ChatServer]:
 
 def folder(path: Path, server: ChatServer, tasks: list[dict[str, Any]], **more: Any) -> SuiteFolder:
     price = {"input": 1.0, "output": 1.0}
-    model = chat(server.locate, price=price)
+    model = chat(server.url, price=price)
     (path / "tools.yaml").write_text(TOOLS)
     (path / "tools.py").write_text(FUNCTIONS)
     return suite_folder(path, tasks, more.pop("systems", [model]), **more)
@@ -154,7 +154,7 @@ def test_by_way_of_pydantic_ai(
     tmp_path: Path, server: ChatServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("pydantic_ai", reason="the extra run is not installed")
-    monkeypatch.setenv("OPENAI_BASE_URL", server.locate)
+    monkeypatch.setenv("OPENAI_BASE_URL", server.url)
     monkeypatch.setenv("OPENAI_API_KEY", "planted-key-4711")
     suite = folder(
         tmp_path,

@@ -46,9 +46,9 @@ def system(
     request: pytest.FixtureRequest, server: ChatServer, monkeypatch: pytest.MonkeyPatch
 ) -> dict[str, Any]:
     if request.param == "straight":
-        return chat(server.locate)
+        return chat(server.url)
     pytest.importorskip("pydantic_ai", reason="the extra run is not installed")
-    monkeypatch.setenv("OPENAI_BASE_URL", server.locate)
+    monkeypatch.setenv("OPENAI_BASE_URL", server.url)
     monkeypatch.setenv("OPENAI_API_KEY", "planted-key-4711")
     return {"name": "mini", "model": "openai-chat:tiny"}
 
@@ -86,7 +86,7 @@ def test_the_suite_may_name_them_by_a_field(
 
 
 def test_paths_begin_at_the_data(tmp_path: Path, server: ChatServer) -> None:
-    suite = folder(tmp_path, asks(image("photos/cat.png")), chat(server.locate))
+    suite = folder(tmp_path, asks(image("photos/cat.png")), chat(server.url))
     data = tmp_path / "data"
     (data / "photos").mkdir(parents=True)
     (data / "photos" / "cat.png").write_bytes(OTHER)
@@ -97,7 +97,7 @@ def test_paths_begin_at_the_data(tmp_path: Path, server: ChatServer) -> None:
 
 
 def test_a_changed_image_makes_answers_stale(tmp_path: Path, server: ChatServer) -> None:
-    suite = folder(tmp_path, asks(image("photos/cat.png")), chat(server.locate), cache="cache")
+    suite = folder(tmp_path, asks(image("photos/cat.png")), chat(server.url), cache="cache")
     suite.run("--no-report")
     (tmp_path / "photos" / "cat.png").write_bytes(OTHER)
     told = suite.run("--no-report")
@@ -129,7 +129,7 @@ def test_what_cannot_be_sent(tmp_path: Path, server: ChatServer, url: str, said:
     home = tmp_path / "suite"
     home.mkdir()
     (tmp_path / "secret.png").write_bytes(PNG)
-    suite = folder(home, asks(image(url)), chat(server.locate))
+    suite = folder(home, asks(image(url)), chat(server.url))
     (home / "photos" / "link.png").symlink_to(tmp_path / "secret.png")
     (home / "notes.png").write_text("no image")
     with (home / "large.png").open("wb") as file:
@@ -143,7 +143,7 @@ def test_what_cannot_be_sent(tmp_path: Path, server: ChatServer, url: str, said:
 def test_other_parts_are_for_servers_that_speak_as_openais(
     tmp_path: Path, server: ChatServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("OPENAI_BASE_URL", server.locate)
+    monkeypatch.setenv("OPENAI_BASE_URL", server.url)
     monkeypatch.setenv("OPENAI_API_KEY", "planted-key-4711")
     system = {"name": "mini", "model": "openai-chat:tiny"}
     suite = folder(tmp_path, asks({"type": "file", "file": {}}), system)

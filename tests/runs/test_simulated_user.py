@@ -56,13 +56,13 @@ def server() -> Iterator[ChatServer]:
 
 def person(server: ChatServer, **more: Any) -> dict[str, Any]:
     price = {"input": 10.0, "output": 10.0}
-    return {"model": "openai:person", "base_url": server.locate, "price": price, **more}
+    return {"model": "openai:person", "base_url": server.url, "price": price, **more}
 
 
 def folder(
     path: Path, server: ChatServer, tasks: list[dict[str, Any]], user: Any, **more: Any
 ) -> SuiteFolder:
-    system = chat(server.locate, price={"input": 1.0, "output": 1.0})
+    system = chat(server.url, price={"input": 1.0, "output": 1.0})
     return suite_folder(path, tasks, [system], user=user, **more)
 
 

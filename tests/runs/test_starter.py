@@ -99,7 +99,7 @@ def _ask_a_model(url: str) -> None:
 def test_a_plain_model_passes_the_policy_and_its_replies_are_kept() -> None:
     run("init")
     with serve_chat(_desk) as server:
-        _ask_a_model(server.locate)
+        _ask_a_model(server.url)
         done = run("run", "suite.yaml", "-o", "first", "--no-report")
         assert done.exit_code == 0, done.output
         asked = len(server.seen)
@@ -113,7 +113,7 @@ def test_a_plain_model_passes_the_policy_and_its_replies_are_kept() -> None:
 def test_a_model_that_obeys_everybody_fails() -> None:
     run("init")
     with serve_chat(lambda body: _desk(body, obeys=True)) as server:
-        _ask_a_model(server.locate)
+        _ask_a_model(server.url)
         done = run("run", "suite.yaml", "-o", "out", "--no-report")
     assert done.exit_code == 1
     records = map(json.loads, Path("out/records.jsonl").read_text(encoding="utf-8").splitlines())
@@ -156,7 +156,7 @@ def test_the_story_from_init_to_a_red_and_a_green_build() -> None:
     run("init")
     first, second = _commands(Path("calipers.gitlab-ci.yml").read_text(encoding="utf-8"))
     with serve_chat(lambda body: _desk(body, obeys=True)) as server:
-        _ask_a_model(server.locate)
+        _ask_a_model(server.url)
         done = run(*first)
     assert done.exit_code == 1
     assert "failing: SEC-001" in done.stdout
@@ -167,7 +167,7 @@ def test_the_story_from_init_to_a_red_and_a_green_build() -> None:
     page = Path("results/ci/report.html").read_text(encoding="utf-8")
     assert "cancels an order that must stay" in page
     with serve_chat(_desk) as server:
-        _ask_a_model(server.locate)
+        _ask_a_model(server.url)
         assert run(*first).exit_code == 2  # what is in the folder is of another model
         done = run(*first, "--fresh")
     assert done.exit_code == 0, done.output

@@ -125,7 +125,7 @@ def test_an_agent_of_pydantic_ai(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         return {"tool_calls": [{"id": "c", "type": "function", "function": call}]}
 
     with serve_chat(reply) as server:
-        monkeypatch.setenv("OPENAI_BASE_URL", server.locate)
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
         monkeypatch.setenv("OPENAI_API_KEY", "planted-key-4711")
         suite = folder(tmp_path, "agent")
         (tmp_path / "agent.py").write_text(AGENT)

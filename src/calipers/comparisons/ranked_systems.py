@@ -177,7 +177,7 @@ def choose_metrics(systems: Systems, options: Options) -> list[Metric]:
     whole = systems.rows
     if options.metrics:
         return [settle_metric(metric, [whole]) for metric in whole.plan.metrics]
-    measured = {metric.name: metric for metric in whole.plan.metrics if whole.measures(metric)}
+    measured = {metric.name: metric for metric in whole.plan.metrics if whole.has_fields(metric)}
     main = [measured[name] for name in MAIN_METRICS if name in measured]
     directed = [metric for metric in measured.values() if metric.better is not None]
     means = [metric for metric in directed if metric.averaged is not None]

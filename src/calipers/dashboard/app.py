@@ -55,7 +55,7 @@ def _show_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, CalipersError)
     site = get_site(request)
     if isinstance(error, NotYet):
-        return site.page("not_yet.html", 503, message=error.message, fix=error.fix)
+        return site.render("not_yet.html", 503, message=error.message, fix=error.fix)
     status = 404 if isinstance(error, NotHere) else 400
     title = "Not here" if isinstance(error, NotHere) else "This cannot be shown"
     return _page(request, status, title, error.message, error.fix)
@@ -77,4 +77,4 @@ def _show_bug(request: Request, error: Exception) -> Response:
 def _page(request: Request, status: int, title: str, message: str, fix: str) -> Response:
     part = request.headers.get("hx-request") == "true"
     name = "_error.html" if part else "error.html"
-    return get_site(request).page(name, status, title=title, message=message, fix=fix)
+    return get_site(request).render(name, status, title=title, message=message, fix=fix)

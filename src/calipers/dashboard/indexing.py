@@ -108,7 +108,7 @@ def _for_columns(settings: Settings, columns: Collection[str]) -> Settings:
     """Return the settings with checks that may look at these columns."""
     if settings.checks is None:
         return settings
-    return replace(settings, checks=settings.checks.seeing(tuple(columns)))
+    return replace(settings, checks=settings.checks.restrict(tuple(columns)))
 
 
 def _build(

@@ -237,7 +237,7 @@ SiteHere = Annotated[Site, Depends(get_site)]
 
 def get_query(request: Request) -> Query:
     """Return the query in an address."""
-    return read_query(parse_qsl(request.locate.query, keep_blank_values=True))
+    return read_query(parse_qsl(request.url.query, keep_blank_values=True))
 
 
 def locate_task(query: Query, task: FlakyTask) -> str:

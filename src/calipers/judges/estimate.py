@@ -28,7 +28,7 @@ def estimate_judging(work: Work) -> SuiteEstimate:
         for place in work.list_places(key) if has_answer(record) else ():
             before = done.get(place)
             if before is None or before.failed:
-                tokens = _count_tokens(*by_name[place[1]], work.renamed(record))
+                tokens = _count_tokens(*by_name[place[1]], work.rename(record))
                 asked[place[1]] += [] if tokens is None else [tokens]
     rows = [
         _estimate(model, asked[judge.name], work.price_file, is_second=at > 0)
@@ -72,9 +72,9 @@ def _estimate(
         calls=calls,
         input_tokens=tokens,
         output_tokens=output,
-        input_usd=None if pricing is None else sum(pricing.at(input=n, output=0) for n in prompts),
+        input_usd=None if pricing is None else sum(pricing.price_tokens(input=n, output=0) for n in prompts),
         most_usd=None
         if pricing is None or most is None
-        else sum(pricing.at(input=n, output=most) for n in prompts),
+        else sum(pricing.price_tokens(input=n, output=most) for n in prompts),
         price=source,
     )

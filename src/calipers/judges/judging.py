@@ -211,7 +211,7 @@ class _Judging:
         for key, record in rows:
             if not has_answer(record):
                 continue
-            seen = self._work.renamed(record)
+            seen = self._work.rename(record)
             async with asyncio.TaskGroup() as panel:
                 for place in filter(self._is_open, self._work.list_places(key)):
                     panel.create_task(self._judge_one(by_name[place[1]], place, seen, tally))

@@ -95,10 +95,10 @@ def refuse_foreign(first: Any, where: str) -> None:
     """Raise DataError where the first JSON value of a file is of a tool that is not read."""
     found = first if isinstance(first, Mapping) else _take_first(first)
     for each in _DOCUMENTS:
-        if each.fits(found.keys()):
+        if each.matches(found.keys()):
             raise DataError(f"{where}: {each.what}, which are not read as they are", fix=each.fix)
     data = found.get("data")
-    if _TABLE.fits(found.keys()) and isinstance(data, list) and isinstance(found["columns"], list):
+    if _TABLE.matches(found.keys()) and isinstance(data, list) and isinstance(found["columns"], list):
         raise DataError(f"{where}: {_TABLE.what}, which is not read as it is", fix=_TABLE.fix)
     if isinstance(found.get("info"), Mapping) and isinstance(data, Mapping) and "spans" in data:
         raise DataError(f"{where}: a trace of MLflow, which is not read", fix=_DOCUMENTS[0].fix)
@@ -106,7 +106,7 @@ def refuse_foreign(first: Any, where: str) -> None:
 
 def recognize_tool(columns: Collection[str]) -> str | None:
     """Return a description of the tool whose rows have these columns, or None."""
-    return next((each.what for each in _ROWS if each.fits(columns)), None)
+    return next((each.what for each in _ROWS if each.matches(columns)), None)
 
 
 def suggest_fields(columns: Sequence[str], *, close: float = _CLOSE) -> dict[str, str]:

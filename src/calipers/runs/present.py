@@ -109,7 +109,7 @@ class ReportPage:
     @property
     def by(self) -> tuple[str, ...]:
         """The fields to group by: those asked for, or what tells several systems apart."""
-        several = self._table.several()
+        several = self._table.count_several()
         return self._options.by or tuple(name for name in SYSTEM if name in several)
 
     def make(
@@ -131,10 +131,10 @@ class ReportPage:
             if gate is not None or manifest is None
             else _explain_incomplete(manifest, score),
             ranking=ranking,
-            breakdowns=dict(_list_breakdowns(read, score, self._table.several(), options)),
-            failures=tuple(self._table.failures()),
-            samples=self._table.samples(),
-            kinds=self._table.kinds(),
+            breakdowns=dict(_list_breakdowns(read, score, self._table.count_several(), options)),
+            failures=tuple(self._table.list_failures()),
+            samples=self._table.choose_samples(),
+            kinds=self._table.count_kinds(),
             notices=(*stale, *score.notices, *said),
         )
 
@@ -209,7 +209,7 @@ def _list_facts(
     cut_off = f", {truncated:,} truncated replies" if truncated else ""
     yield "Records", f"{score.records:,}{failed}{cut_off}"
     for field in SYSTEM:
-        if values := table.values(field):
+        if values := table.list_values(field):
             counted = f"{len(values)}: " if len(values) > _NAMED else ""
             plural = "" if len(values) == 1 else "s"
             yield f"{field.capitalize()}{plural}", f"{counted}{_join_some(values)}"

@@ -53,11 +53,11 @@ class ReadRecords:
 
         if sum(reading.with_id for reading in self.rows.readings) < self.rows.store.rows:
             return None
-        store, grouped = self.rows.store, self.rows.grouped(options.by)
+        store, grouped = self.rows.store, self.rows.group(options.by)
         plan = replace(make_plan(self.sources, options), by=(), metrics=(metric,))
         columns = [name for name in plan.schema if name in store.columns and name != GROUP]
         pairs = zip(store.parts(columns), grouped.parts([GROUP]), strict=True)
-        frames = [part.with_columns(grouped.named(groups)[GROUP]) for part, groups in pairs]
+        frames = [part.with_columns(grouped.decode_groups(groups)[GROUP]) for part, groups in pairs]
         return TaskRows(name="the records", plan=plan, rows=pl.concat(frames))
 
     @cached_property

@@ -84,12 +84,12 @@ def assemble_score(
         settings=_dump_settings(options),
         notices=(
             *list_notices(sources, outcome, options),
-            *(note_row_weights(plan.present(outcome.present)) if options.weight == "task" else ()),
-            *note_evidence(outcome, plan.present(outcome.present).metrics, plan.cluster),
+            *(note_row_weights(plan.restrict(outcome.present)) if options.weight == "task" else ()),
+            *note_evidence(outcome, plan.restrict(outcome.present).metrics, plan.cluster),
             *explain_empty(groups, sources),
         ),
         seed=options.seed,
-        repeated=outcome.total(REPEATED),
+        repeated=outcome.sum_groups(REPEATED),
     )
 
 
@@ -99,7 +99,7 @@ def make_plan(sources: Sequence[Source], options: Options) -> Plan:
     plan = replace(options.plan(sources), also_present=seen & {"answer"})
     if plan.settings.checks:
         own = sorted(name for name in seen if name not in options.map.values())
-        settings = replace(plan.settings, checks=plan.settings.checks.seeing(own))
+        settings = replace(plan.settings, checks=plan.settings.checks.restrict(own))
         return replace(plan, settings=settings)
     return plan
 
@@ -136,7 +136,7 @@ def run_engine(
         from calipers.engines.spark import run  # noqa: PLC0415 (an extra)
     else:
         from calipers.engines.polars import run  # noqa: PLC0415 (only the engine in use)
-    wanted = plan.wanted(options.map)
+    wanted = plan.list_wanted(options.map)
     with open_sinks(
         samples=options.per_sample,
         tasks=None if tasks is None else tasks.add,
@@ -152,7 +152,7 @@ def _check(outcome: Outcome, plan: Plan, sources: Sequence[Source], options: Opt
     """Raise where the records lack what the options name."""
     if any(reading.rows for reading in outcome.readings):
         check_fields(outcome.present, plan, sources, options.map)
-        if not plan.only_present and outcome.total(RECORDS) > outcome.total(ERRORS):
+        if not plan.only_present and outcome.sum_groups(RECORDS) > outcome.sum_groups(ERRORS):
             refuse_absent(plan.metrics, outcome.present, sources, options.map)
     _check_ids(outcome, sources, options)
 
@@ -174,7 +174,7 @@ def check_fields(
 
 
 def _check_ids(outcome: Outcome, sources: Sequence[Source], options: Options) -> None:
-    records, with_id = outcome.total(RECORDS), outcome.having["id"]
+    records, with_id = outcome.sum_groups(RECORDS), outcome.having["id"]
     if 0 < with_id < records:
         name, reading = next(
             (source.name, reading)
@@ -196,15 +196,15 @@ def _check_ids(outcome: Outcome, sources: Sequence[Source], options: Options) ->
 
 def _count_tasks(outcome: Outcome, plan: Plan, path: Path | None) -> PerTask | None:
     """Return the numbers of tasks and of flaky ones; None if no record has an id."""
-    tasks = outcome.total(TASKS)
+    tasks = outcome.sum_groups(TASKS)
     if path is None and not tasks:
         return None
     keys = sort_keys(outcome.groups, plan.by)
     found = () if outcome.flakiest is None else outcome.flakiest.iter_rows(named=True)
     return PerTask(
         tasks=tasks,
-        repeated=outcome.total(REPEATED_TASKS),
-        flaky=outcome.total(FLAKY),
+        repeated=outcome.sum_groups(REPEATED_TASKS),
+        flaky=outcome.sum_groups(FLAKY),
         flakiest=tuple(
             FlakyTask(by=keys[row[GROUP]], id=row[ID], passes=row[PASSES], runs=row[VERDICTS])
             for row in found

@@ -80,7 +80,7 @@ def read_tasks(
     sources = open_sources(data)
     plan = make_plan(sources, options)
     columns = list(dict.fromkeys((*plan.schema, "id", *keep)))
-    wanted = plan.wanted(options.map, *keep)
+    wanted = plan.list_wanted(options.map, *keep)
     empty = {**dict.fromkeys(keep, pl.Null()), **plan.schema, "id": pl.String()}
     frames = [pl.DataFrame(schema=empty)]
     skipped = 0
@@ -88,7 +88,7 @@ def read_tasks(
         label = [pl.lit(labels[place]).alias(SOURCE)] if labels else []
         for batch in measure_batches(source.chunks(wanted), plan, columns=columns):
             if batch.bad and options.on_bad == "stop":
-                raise batch.bad[0].error()
+                raise batch.bad[0].make_error()
             skipped += len(batch.bad)
             frames.append(batch.rows.with_columns(label))
     rows = pl.concat(frames, how="diagonal_relaxed")

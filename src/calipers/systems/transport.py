@@ -41,7 +41,7 @@ class AiohttpTransport(httpx2.AsyncBaseTransport):
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """Send one request; the body of the response is read as the caller wants it."""
-        url = str(request.locate)
+        url = str(request.url)
         headers = dict(request.headers)  # one line each: some servers refuse two of a name
         headers["accept-encoding"] = _PACKED  # the SDKs' client may know more of them
         with _as_httpx(request):

@@ -54,9 +54,9 @@ class Side:
         index = self.opened.index
         if "id" not in index.columns:
             raise NotHere(f"no record of {self.name} has an id")
-        found = (index.column("id") == id_).fill_null(value=False)
+        found = (index.read_column("id") == id_).fill_null(value=False)
         if run is not None and "run" in index.columns:
-            text = index.column("run").cast(pl.String).str.replace(r"\.0$", "")
+            text = index.read_column("run").cast(pl.String).str.replace(r"\.0$", "")
             found &= (text == run).fill_null(value=False)
         kept = self.opened.selector.mask(self.query)
         rows = (found if kept is None else found & kept).arg_true()
@@ -72,11 +72,11 @@ def compare(site: SiteHere, base: str = "", candidate: str = "", flips: str = ""
         choices = choices_of(site)
         base = base or (choices[0][0] if choices else "")
         candidate = candidate or _suggest_side(base, [each for each, _ in choices])
-        return site.page("compare_choose.html", choices=choices, base=base, candidate=candidate)
+        return site.render("compare_choose.html", choices=choices, base=base, candidate=candidate)
     ours, theirs = Side(site, base), Side(site, candidate)
     found = site.measuring.compare(ours.measured, theirs.measured)
     listed = [each for each in found.flips if flips in ("", "lost" if each.lost else "won")]
-    return site.page(
+    return site.render(
         "compare.html",
         base=ours,
         candidate=theirs,
@@ -98,10 +98,10 @@ def show_task(
 ) -> Response:
     """Show two answers to one task next to each other."""
     ours, theirs = Side(site, base), Side(site, candidate)
-    rows = [side.row(task, run) for side in (ours, theirs)]
-    found = [side.opened.index.one(row) for side, row in zip((ours, theirs), rows, strict=True)]
+    rows = [side.find_row(task, run) for side in (ours, theirs)]
+    found = [side.opened.index.read_one(row) for side, row in zip((ours, theirs), rows, strict=True)]
     records = [record for record, _ in found]
-    return site.page(
+    return site.render(
         "compare_task.html",
         base=ours,
         candidate=theirs,
@@ -155,7 +155,7 @@ def _sort_metrics(metrics: Any) -> list[str]:
 def choices_of(site: Site) -> list[tuple[str, str]]:
     """Every run, and each system of a run that has several, as a side to choose."""
     found = []
-    for entry in site.catalog.entries():
+    for entry in site.catalog.list_entries():
         found.append((entry.id, entry.name))
         if site.indexes.is_there(entry):
             found += _list_systems(site, entry.id, entry.name)
@@ -171,12 +171,12 @@ def _suggest_side(base: str, references: Sequence[str]) -> str:
 
 def _list_systems(site: Site, id_: str, name: str) -> list[tuple[str, str]]:
     try:
-        index = site.indexes.open(site.catalog.entry(id_)).index
+        index = site.indexes.open(site.catalog.find_entry(id_)).index
     except UsageError:
         return []
     for field in ("model", "tier"):
         if has_few_values(index, field):
-            values = sorted(index.column(field).drop_nulls().unique().to_list())
+            values = sorted(index.read_column(field).drop_nulls().unique().to_list())
             queries = [Query().with_filter(field, value) for value in values]
             return [
                 (f"{id_}{query.to_url()}", f"{name}: {value}")

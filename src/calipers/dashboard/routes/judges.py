@@ -22,7 +22,7 @@ def show_judges(site: SiteHere, request: Request, id_: str) -> Response:
     found, query = site.run(id_), get_query(request)
     opened = site.indexes.open(found.entry)
     judged = any(map(opened.index.summary.fields.__contains__, ("judgments", "winner")))
-    return site.page(
+    return site.render(
         "judges.html",
         **make_nav(found, query, "judges"),
         **make_filter_form(query, opened),
@@ -37,7 +37,7 @@ def _read_calibrations(folder: Path | None, catalog: Catalog) -> list[Calibratio
     """Return the calibrations of the judges from the files in a run's folder."""
     found: list[Calibration] = []
     for path in sorted(folder.glob("*.json")) if folder is not None else ():
-        content = catalog.stored(path)
+        content = catalog.read_stored(path)
         if content is not None and content.get("schema") == SCHEMA:
             with suppress(UsageError):  # another program's, or an older one
                 found += read_calibrations(path)

@@ -34,19 +34,19 @@ def rank(
     chosen = list(dict.fromkeys(of or ()))[:MOST]
     choices = choices_of(site)
     if not chosen:
-        return site.page("rank_choose.html", choices=choices, chosen=chosen, problem=None)
+        return site.render("rank_choose.html", choices=choices, chosen=chosen, problem=None)
     sides = [Side(site, reference) for reference in chosen]
     names = _metrics(sides)
     wanted = metric or next((name for name in MAIN_METRICS if name in names), None)
     try:
         ranking = site.measuring.rank(_views(sides), wanted, by or None)
     except CalipersError as error:
-        return site.page("rank_choose.html", 400, choices=choices, chosen=chosen, problem=error)
+        return site.render("rank_choose.html", 400, choices=choices, chosen=chosen, problem=error)
     from calipers.reports.charts.ranking import draw_systems  # noqa: PLC0415 (loads Altair)
     from calipers.reports.charts.style import apply_style  # noqa: PLC0415
 
     ranked = ranking.metrics[0]
-    return site.page(
+    return site.render(
         "rank.html",
         ranking=ranking,
         ranked=ranked,

@@ -50,12 +50,12 @@ def show_samples(site: SiteHere, request: Request, id_: str) -> Response:
     if "add_field" in request.query_params:  # from the form: the address says it in our way
         return RedirectResponse(f"/runs/{id_}/samples{query.to_url()}", 303)
     opened = site.indexes.open(found.entry)
-    return site.page(
+    return site.render(
         "samples.html",
         **make_nav(found, query, "samples"),
         **make_filter_form(query, opened),
         **_make_table(query, opened),
-        progress=site.followed(found.entry).progress() if found.running else None,
+        progress=site.follow(found.entry).read_progress() if found.running else None,
         opened=opened,
     )
 
@@ -66,7 +66,7 @@ def show_rows(site: SiteHere, request: Request, id_: str) -> Response:
     found, query = site.run(id_), get_query(request)
     opened = site.indexes.open(found.entry)
     table = _make_table(query, opened)
-    return site.page("_rows.html", run=found, query=query, opened=opened, **table)
+    return site.render("_rows.html", run=found, query=query, opened=opened, **table)
 
 
 @router.get("/runs/{id_}/facets")
@@ -74,7 +74,7 @@ def show_facets(site: SiteHere, request: Request, id_: str) -> Response:
     """Show the values of fields that have few, with their number of records in the view."""
     found, query = site.run(id_), get_query(request)
     opened = site.indexes.open(found.entry)
-    return site.page("_facets.html", run=found, query=query, facets=_list_facets(query, opened))
+    return site.render("_facets.html", run=found, query=query, facets=_list_facets(query, opened))
 
 
 @router.get("/runs/{id_}/samples/{row}")
@@ -84,8 +84,8 @@ def show_sample(site: SiteHere, request: Request, id_: str, row: int) -> Respons
     opened = site.indexes.open(found.entry)
     record, values = _record(opened.index, row)
     selected = opened.selector.select(replace(query, page=1))
-    place, before, behind = selected.around(row)
-    return site.page(
+    place, before, behind = selected.find_neighbours(row)
+    return site.render(
         "sample.html",
         **make_nav(found, query, "samples"),
         row=row,
@@ -149,8 +149,8 @@ def _make_table(query: Query, opened: Opened) -> dict[str, Any]:
     index = opened.index
     heads = _choose_columns(index)
     texts = [name for name in _TEXTS if name in index.summary.fields]
-    previews = index.records(rows, texts)
-    cells = index.cells(("id", "error", *chain(*heads.values())), rows)
+    previews = index.read_records(rows, texts)
+    cells = index.read_cells(("id", "error", *chain(*heads.values())), rows)
     lines = [
         {
             "row": row,
@@ -207,7 +207,7 @@ def _list_facets(query: Query, opened: Opened) -> list[dict[str, Any]]:
     others = [n for n in texts if n not in (*named, "id", "answer", "target", "error")]
     found: list[dict[str, Any]] = []
     for name in (*named, *others):
-        if len(found) < _MOST_FACETS and index.distinct(name) <= _MOST_VALUES:
+        if len(found) < _MOST_FACETS and index.count_distinct(name) <= _MOST_VALUES:
             values = _count_values(query, name, opened)
             if len(values) > 1:
                 found.append({"name": name, "values": values})
@@ -217,15 +217,15 @@ def _list_facets(query: Query, opened: Opened) -> list[dict[str, Any]]:
 def _count_values(query: Query, name: str, opened: Opened) -> list[dict[str, Any]]:
     chosen = {each.value for each in query.filters if each.field == name}
     others = replace(query, filters=tuple(f for f in query.filters if f.field != name))
-    column = opened.index.column(name)
+    column = opened.index.read_column(name)
     if others.narrows:
-        column = column.gather(opened.selector.whole(others))
+        column = column.gather(opened.selector.select_all(others))
     counts = column.value_counts(sort=True, name="_count")
     return [
         {
             "value": format_value(value),
             "count": count,
-            "url": (others if format_value(value) in chosen else others.only(name, value)).to_url(),
+            "url": (others if format_value(value) in chosen else others.set_filter(name, value)).to_url(),
             "chosen": format_value(value) in chosen,
         }
         for value, count in counts.iter_rows()
@@ -235,7 +235,7 @@ def _count_values(query: Query, name: str, opened: Opened) -> list[dict[str, Any
 def _record(index: Index, row: int) -> tuple[dict[str, Any], dict[str, Any]]:
     if not 0 <= row < index.rows:
         raise NotHere(f"there is no record {row}")
-    return index.one(row)
+    return index.read_one(row)
 
 
 def _diff_target(record: Mapping[str, Any]) -> Any:

@@ -75,7 +75,7 @@ class AgentSystem:
 
         watched = begin if self._spans is None else self._spans.watch(begin)
         try:
-            turn = await self._loop.result(watched)
+            turn = await self._loop.run(watched)
         except Raised as raised:
             raise _fault(raised.error) from raised.error
         if isinstance(turn, Watched):
