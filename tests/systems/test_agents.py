@@ -107,7 +107,7 @@ def _reply(body: dict[str, Any]) -> dict[str, Any]:
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ChatServer]:
     with serve_chat(_reply) as found:
-        monkeypatch.setenv("OPENAI_BASE_URL", found.locate)
+        monkeypatch.setenv("OPENAI_BASE_URL", found.url)
         monkeypatch.setenv("OPENAI_API_KEY", KEY)
         yield found
 

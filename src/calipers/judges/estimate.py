@@ -72,7 +72,9 @@ def _estimate(
         calls=calls,
         input_tokens=tokens,
         output_tokens=output,
-        input_usd=None if pricing is None else sum(pricing.price_tokens(input=n, output=0) for n in prompts),
+        input_usd=None
+        if pricing is None
+        else sum(pricing.price_tokens(input=n, output=0) for n in prompts),
         most_usd=None
         if pricing is None or most is None
         else sum(pricing.price_tokens(input=n, output=most) for n in prompts),

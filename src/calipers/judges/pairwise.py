@@ -97,7 +97,9 @@ class PairWork(Work):
         named = [each for each in self.judges if each.rubric != PREFERENCE]
         read = iter(list_rubrics(named, Path()))
         return [
-            compare_by(_DEFAULT.set_limit(judge.limit) if judge.rubric == PREFERENCE else next(read))
+            compare_by(
+                _DEFAULT.set_limit(judge.limit) if judge.rubric == PREFERENCE else next(read)
+            )
             for judge in self.judges
         ]
 

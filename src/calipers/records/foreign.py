@@ -98,7 +98,11 @@ def refuse_foreign(first: Any, where: str) -> None:
         if each.matches(found.keys()):
             raise DataError(f"{where}: {each.what}, which are not read as they are", fix=each.fix)
     data = found.get("data")
-    if _TABLE.matches(found.keys()) and isinstance(data, list) and isinstance(found["columns"], list):
+    if (
+        _TABLE.matches(found.keys())
+        and isinstance(data, list)
+        and isinstance(found["columns"], list)
+    ):
         raise DataError(f"{where}: {_TABLE.what}, which is not read as it is", fix=_TABLE.fix)
     if isinstance(found.get("info"), Mapping) and isinstance(data, Mapping) and "spans" in data:
         raise DataError(f"{where}: a trace of MLflow, which is not read", fix=_DOCUMENTS[0].fix)

@@ -99,7 +99,9 @@ def show_task(
     """Show two answers to one task next to each other."""
     ours, theirs = Side(site, base), Side(site, candidate)
     rows = [side.find_row(task, run) for side in (ours, theirs)]
-    found = [side.opened.index.read_one(row) for side, row in zip((ours, theirs), rows, strict=True)]
+    found = [
+        side.opened.index.read_one(row) for side, row in zip((ours, theirs), rows, strict=True)
+    ]
     records = [record for record, _ in found]
     return site.render(
         "compare_task.html",

@@ -225,7 +225,9 @@ def _count_values(query: Query, name: str, opened: Opened) -> list[dict[str, Any
         {
             "value": format_value(value),
             "count": count,
-            "url": (others if format_value(value) in chosen else others.set_filter(name, value)).to_url(),
+            "url": (
+                others if format_value(value) in chosen else others.set_filter(name, value)
+            ).to_url(),
             "chosen": format_value(value) in chosen,
         }
         for value, count in counts.iter_rows()
