@@ -202,7 +202,7 @@ class Ranking(Printed, Tabular):
         return dump_strict(self.to_dict(), indent=indent)
 
     def charts(self) -> dict[str, Any]:
-        """The ranked systems with their intervals as Altair charts, `rank_METRIC` each."""
+        """Return the ranked systems with their intervals as Altair charts, `rank_METRIC` each."""
         require_figures("charts")
         from calipers.reports.charts.ranking import draw_systems  # noqa: PLC0415 (loads Altair)
         from calipers.reports.charts.style import apply_style  # noqa: PLC0415

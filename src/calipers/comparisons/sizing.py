@@ -179,7 +179,9 @@ def measure_power(metric: Metric, sides: Sequence[pl.DataFrame | None], aim: Aim
         runs=runs,
     )
     if tasks == 1 or not largest < _LARGEST:
-        why = "a single task does not tell how others vary" if tasks == 1 else "values too large"
+        why = (
+            "a single task does not show how much others vary" if tasks == 1 else "values too large"
+        )
         return measured(reasons=dict.fromkeys(_NULLABLE[1:], why))
 
     spreads = [estimate_spread(side[VALUE].to_numpy(), side[TASK].to_numpy()) for side in values]

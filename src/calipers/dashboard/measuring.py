@@ -141,7 +141,7 @@ class Measuring:
     def rank(
         self, views: Sequence[tuple[Opened, Query, str]], metric: str | None, by: str | None
     ) -> Ranking:
-        """The systems of a view, or several views as one system each, from the best down."""
+        """Return the systems of a view, or several views as one system each, from the best down."""
         key = (*((opened.key, query.rows, name) for opened, query, name in views), metric, by)
         return self._rankings.get(key, lambda: _ranked(views, metric, by))
 

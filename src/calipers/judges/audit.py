@@ -168,7 +168,7 @@ class PreferenceAudit:
     by_length: Mapping[str, Measured]  # the longer answer's share of wins, by how much longer
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON of one judge of pairs."""
+        """Return the JSON of one judge of pairs."""
         return {
             "judge": self.judge,
             "pairs": self.pairs,
@@ -188,7 +188,7 @@ class PreferenceGroup:
     judges: tuple[PreferenceAudit, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON of one group of pairs."""
+        """Return the JSON of one group of pairs."""
         return {
             "by": dict(self.by),
             "systems": list(self.systems),
@@ -216,7 +216,7 @@ class JudgeDrift:
     reason: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON of one judge's change."""
+        """Return the JSON of one judge's change."""
         return asdict(self)
 
 

@@ -67,7 +67,7 @@ class Work:
         return ()
 
     def rubrics(self) -> list[Rubric]:
-        """The rubric of each judge."""
+        """Return the rubric of each judge."""
         return list_rubrics(self.judges, Path())
 
     def lines(

@@ -199,7 +199,7 @@ def _is_consistent(pair: Compared) -> bool | None:
 
 
 def _place(pair: Compared) -> float | None:
-    """How far the answer that stands first is preferred, over both orders: from −1 to 1."""
+    """Return how far the answer that stands first is preferred, over both orders: from −1 to 1."""
     said = [pair.orders.get(first) for first in ("a", "b")]
     if None in said:
         return None
@@ -239,7 +239,7 @@ def _own_side(pair: Compared) -> str | None:
 
 
 def _bare(model: str) -> str:
-    """A model's name without its provider: openai:gpt-4o and openai/gpt-4o are one model."""
+    """Return a model's name without its provider: openai:gpt-4o and openai/gpt-4o are one model."""
     return model.rpartition(":")[2].rpartition("/")[2].casefold()
 
 
@@ -251,7 +251,7 @@ def _own_share(pair: Compared) -> float | None:
 
 
 def _against_others(own: Sequence[Compared], others: Sequence[Compared]) -> Floats:
-    """What the judge gives its own model's answers beyond what the others give them."""
+    """Return what the judge gives its own model's answers beyond what the others give them."""
     theirs: dict[tuple[str, str, str], list[float]] = {}
     for pair in others:
         if pair.preference is not None:

@@ -190,7 +190,7 @@ def _check_ids(outcome: Outcome, sources: Sequence[Source], options: Options) ->
     if records and not with_id and (options.per_task is not None or options.weight == "task"):
         raise UsageError(
             f"{option}: no record has an id, so none is known to be of the same task",
-            fix="name the field that tells tasks apart: --map id=NAME",
+            fix="name the field that identifies tasks: --map id=NAME",
         )
 
 

@@ -100,7 +100,7 @@ def read_tasks(
     elif lacking:
         raise DataError(
             f"{name}: {lacking} of {rows.height} records have no id to pair by",
-            fix="name the field that tells tasks apart: --map id=NAME",
+            fix="name the field that identifies tasks: --map id=NAME",
         )
     in_order = rows.sort(GROUP, TASK, maintain_order=True)
     return TaskRows(name=name, plan=plan, rows=in_order, skipped=skipped)

@@ -19,10 +19,10 @@ _ALIKE = 1e-9  # sums that differ by less, relatively, are the same
 _NO_INFLUENCE = 1e-12  # per row, squared: what rounding leaves of 0
 TIGHT = 0.02  # of the way to a bound: values that spread less may hide rare ones far off
 
-ONE_ROW = "one row does not tell how far others lie"
-ONE_CLUSTER = "one cluster does not tell where the next would lie"
-NO_SPREAD = "all values are equal: they do not tell how far others lie"
-ONE_HOLDS_MOST = "one cluster holds most of the rows: the others tell too little"
+ONE_ROW = "one row does not show how much others vary"
+ONE_CLUSTER = "one cluster does not show how much others vary"
+NO_SPREAD = "all values are equal: they do not show how much others vary"
+ONE_HOLDS_MOST = "one cluster holds most of the rows: the others show too little"
 NO_BOUND = "the data are too few for it"
 
 

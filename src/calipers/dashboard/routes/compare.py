@@ -155,7 +155,7 @@ def _sort_metrics(metrics: Any) -> list[str]:
 
 
 def choices_of(site: Site) -> list[tuple[str, str]]:
-    """Every run, and each system of a run that has several, as a side to choose."""
+    """Return every run, and each system of a run that has several, as a side to choose."""
     found = []
     for entry in site.catalog.list_entries():
         found.append((entry.id, entry.name))
