@@ -107,7 +107,7 @@ class Indexes:
         return {} if entry.is_run else self._field_map
 
     def _settings(self, entry: Entry) -> Settings:
-        """Return what the records are measured by: the settings of their run, and further checks."""
+        """Return what the records are measured by: their run's settings and further checks."""
         settings = read_run_settings(entry.folder)
         if self._checks is None:
             return settings

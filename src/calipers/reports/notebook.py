@@ -17,7 +17,7 @@ _MOST = 3  # a notebook is no report
 
 
 def render_score_figures(score: Score) -> str:
-    """Return the first figures that the score allows, as HTML; nothing without the parts that draw."""
+    """Return the first figures of the score as HTML; empty without the extra `figures`."""
     if not _can_draw():
         return ""
     from calipers.reports.charts import draw_charts  # noqa: PLC0415 (loads Altair)
